@@ -32,7 +32,7 @@ var byPath = map[string][]string{
 	},
 	"path/filepath":             {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
 	"io/ioutil":                 {"ReadDir", "ReadFile", "WriteFile"},
-	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "SyncDir", "TryLock", "WriteFile"},
+	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "ResolveExisting", "SyncDir", "TryLock", "WriteFile"},
 	"golang.org/x/sys/unix":     {"Open", "Openat", "Openat2", "Rename", "Unlink"},
 	"syscall":                   {"Open", "Rename", "Unlink"},
 }
@@ -44,6 +44,10 @@ var byPathAllowed = map[string]string{
 	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
 	"internal/guard/inherit.go": "looks for records in the data folder",
+
+	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
+	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
+	"internal/guard/scopes.go":     "compares the folder that the user is in with the workspace",
 
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",

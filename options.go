@@ -30,6 +30,11 @@ func WithSetting(path, value string) Option {
 // WithWorkspace sets the folder the agent works in.
 func WithWorkspace(dir string) Option { return func(o *gateway.Options) { o.Workspace = dir } }
 
+// WithFolder lets conversations work in a folder outside of the workspace:
+// those whose messages name it in Inbound.Folder. Memory and skills stay in the
+// workspace.
+func WithFolder(dir string) Option { return func(o *gateway.Options) { o.Folder = dir } }
+
 // WithModelName chooses a model by name, with an optional provider/ prefix.
 func WithModelName(name string) Option { return func(o *gateway.Options) { o.Model = name } }
 

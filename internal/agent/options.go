@@ -92,6 +92,9 @@ type Tools struct {
 	// Folder says whether a conversation may work in a folder, and what it is
 	// called without links. nil: all work in the workspace.
 	Folder func(path string) (dir string, err error)
+	// Start is the scope of a conversation that its owner starts in a folder
+	// (bus.Inbound.Folder). Required with Folder.
+	Start func(path string) (WorkspaceScope, error)
 	// UserShell runs a command line that the owner typed, without asking about
 	// it. nil: there are no commands.
 	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)

@@ -20,6 +20,7 @@ const WorkspaceScopeKey = "workspace_scope"
 const (
 	AccessFull       = "full"       // as the configuration says, only that relative names start elsewhere
 	AccessRestricted = "restricted" // files and commands stay inside the folder
+	AccessStarted    = "started"    // commands stay inside, files of the workspace can be reached: the owner started there
 )
 
 // WorkspaceScope is the folder that a conversation works in.
@@ -47,10 +48,13 @@ func (t *turn) enterProject(ctx context.Context) {
 		return
 	}
 	s := t.workspaceScope(ctx)
+	if t.it.in.Folder != "" {
+		s = start(ctx, t, s)
+	}
 	if s == nil {
 		return
 	}
-	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode != AccessFull}
+	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == AccessRestricted, Started: s.Mode == AccessStarted}
 	dir, why := find(s.Path)
 	if why == nil && dir == s.Path {
 		return
@@ -69,6 +73,30 @@ func (t *turn) enterProject(ctx context.Context) {
 		Kind: bus.Notice, Route: t.it.in.Route,
 		Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
 	})
+}
+
+// start makes the folder that the owner started the program in that of the
+// conversation. was is the one it had.
+func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
+	now, err := t.deps.opts.Tools.Start(t.it.in.Folder)
+	if err != nil {
+		t.it.emit(bus.Outbound{
+			Kind: bus.Notice, Route: t.it.in.Route,
+			Text: fmt.Sprintf("This conversation works in the workspace: %v.", err),
+		})
+		now = WorkspaceScope{}
+	}
+	if was == nil && now.Path == "" || was != nil && *was == now {
+		return was
+	}
+	var value any
+	if now.Path != "" {
+		value = now
+	}
+	if err := t.sess.SetMeta(WorkspaceScopeKey, value); err != nil { // written with the message
+		t.deps.log.WarnContext(ctx, "keep the folder of a conversation", "session", t.key, "err", err)
+	}
+	return now.valid()
 }
 
 // workspaceScope reads what was set for the conversation, or for that of the
@@ -99,7 +127,7 @@ func (s WorkspaceScope) valid() *WorkspaceScope {
 	if s.Path == "" {
 		return nil
 	}
-	if s.Mode != AccessFull {
+	if s.Mode != AccessFull && s.Mode != AccessStarted {
 		s.Mode = AccessRestricted
 	}
 	return &s

@@ -197,7 +197,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	system := t.deps.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, t.deps.place(t.it.in), tier)
+	place := t.deps.place(t.it.in)
+	if t.folder.project.Started {
+		place.Folder = t.folder.project.Dir
+	}
+	system := t.deps.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, place, tier)
 	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)

@@ -95,7 +95,7 @@ func realAPI(t *testing.T) (address string, store *session.Store) {
 		t.Fatal(err)
 	}
 	a, err := api.New(api.Options{
-		Ask: ag.Ask, Token: httpsafe.NewSecret(token), MediaDir: t.TempDir(),
+		Ask: ag.Ask, Token: httpsafe.NewSecret(token), Media: api.Uploads{Dir: t.TempDir()},
 		DeleteSession: func(ctx context.Context, key string) (bool, error) { return true, store.Delete(ctx, key) },
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func FuzzRequest(f *testing.F) {
 			path = "/v1/chat/completions"
 		}
 		var got []bus.Inbound
-		a, err := api.New(api.Options{MaxFile: 1000, MediaDir: dir, Ask: func(_ context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		a, err := api.New(api.Options{Media: api.Uploads{Dir: dir, MaxFile: 1000}, Ask: func(_ context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			got = append(got, in)
 			return func(yield func(bus.Outbound, error) bool) { yield(final("ok", bus.Turn{}), nil) }
 		}})

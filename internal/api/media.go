@@ -72,15 +72,27 @@ func (p *parts) UnmarshalJSON(b []byte) error {
 	return badRequest("content", "The content of a message is a text or a list of parts.")
 }
 
+// Uploads says what becomes of pictures and files of clients.
+type Uploads struct {
+	// Dir keeps what clients send along. "" refuses pictures and files.
+	Dir     string
+	MaxFile int64 // bytes of one picture or file; 0 is 10 MiB
+	// Fetch gets pictures that are named by address. It must be a guarded
+	// client; nil refuses such addresses.
+	Fetch *http.Client
+	// Transcribe makes text of a recording; nil hands recordings over as files.
+	Transcribe func(ctx context.Context, path string) (string, error)
+}
+
 // content reads a message and saves what came with it.
-func (a *API) content(ctx context.Context, c *call, m message) (string, []bus.Media, error) {
+func (u *Uploads) content(ctx context.Context, c *call, m message) (string, []bus.Media, error) {
 	var said []string
 	var media []bus.Media
 	if m.text != "" {
 		said = append(said, m.text)
 	}
 	for _, p := range m.parts {
-		text, file, err := a.piece(ctx, c, p)
+		text, file, err := u.piece(ctx, c, p)
 		if err != nil {
 			return "", nil, err
 		}
@@ -95,17 +107,17 @@ func (a *API) content(ctx context.Context, c *call, m message) (string, []bus.Me
 }
 
 // piece reads one part.
-func (a *API) piece(ctx context.Context, c *call, p part) (string, *bus.Media, error) {
+func (u *Uploads) piece(ctx context.Context, c *call, p part) (string, *bus.Media, error) {
 	switch p.Type {
 	case "text", "input_text", "output_text":
 		return p.Text, nil, nil
 	case "refusal":
 		return p.Refusal, nil, nil
 	case "image_url", "input_image":
-		file, err := a.picture(ctx, c, p.ImageURL.URL)
+		file, err := u.picture(ctx, c, p.ImageURL.URL)
 		return "", file, err
 	case "input_audio":
-		return a.recording(ctx, c, p)
+		return u.recording(ctx, c, p)
 	case "file", "input_file":
 		up := p.File.upload
 		if p.Type == "input_file" {
@@ -118,21 +130,21 @@ func (a *API) piece(ctx context.Context, c *call, p part) (string, *bus.Media, e
 		if err != nil {
 			return "", nil, err
 		}
-		file, err := a.save(c, up.Filename, data)
+		file, err := u.save(c, up.Filename, data)
 		return "", file, err
 	}
 	return "", nil, badRequest("content", fmt.Sprintf("Parts of type %q are not supported.", p.Type))
 }
 
 // picture saves a picture that came along or is named by its address.
-func (a *API) picture(ctx context.Context, c *call, url string) (*bus.Media, error) {
+func (u *Uploads) picture(ctx context.Context, c *call, url string) (*bus.Media, error) {
 	var data []byte
 	var err error
 	switch {
 	case strings.HasPrefix(url, "data:"):
 		data, err = inline(url)
 	case strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://"):
-		data, err = a.fetch(ctx, url)
+		data, err = u.fetch(ctx, url)
 	default:
 		err = badRequest("image_url", "Pictures come as data: or http(s) addresses.")
 	}
@@ -144,23 +156,23 @@ func (a *API) picture(ctx context.Context, c *call, url string) (*bus.Media, err
 	if ext == "" {
 		return nil, badRequest("image_url", "That is not a PNG, JPEG, GIF, WebP or BMP picture.")
 	}
-	file, err := a.save(c, "image"+ext, data)
+	file, err := u.save(c, "image"+ext, data)
 	if file != nil {
 		file.MIME = kind
 	}
 	return file, err
 }
 
-func (a *API) recording(ctx context.Context, c *call, p part) (string, *bus.Media, error) {
+func (u *Uploads) recording(ctx context.Context, c *call, p part) (string, *bus.Media, error) {
 	data, err := inline(p.InputAudio.Data)
 	if err != nil {
 		return "", nil, err
 	}
-	file, err := a.save(c, "audio."+p.InputAudio.Format, data)
-	if err != nil || a.o.Transcribe == nil {
+	file, err := u.save(c, "audio."+p.InputAudio.Format, data)
+	if err != nil || u.Transcribe == nil {
 		return "", file, err
 	}
-	said, err := a.o.Transcribe(ctx, file.Path)
+	said, err := u.Transcribe(ctx, file.Path)
 	if err != nil {
 		return "", nil, &fault{status: http.StatusBadGateway, code: "transcription_failed", param: "input_audio", message: "The recording could not be turned into text.", err: err}
 	}
@@ -194,8 +206,8 @@ const fetchTime = 20 * time.Second
 
 // fetch gets a picture from an address. The client guards against addresses
 // that are none of a caller's business.
-func (a *API) fetch(ctx context.Context, url string) ([]byte, error) {
-	if a.o.Fetch == nil {
+func (u *Uploads) fetch(ctx context.Context, url string) ([]byte, error) {
+	if u.Fetch == nil {
 		return nil, badRequest("image_url", "Pictures are not fetched here: send them as data: addresses.")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
@@ -212,7 +224,7 @@ func (a *API) fetch(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	resp, err := a.o.Fetch.Do(req)
+	resp, err := u.Fetch.Do(req)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -220,7 +232,7 @@ func (a *API) fetch(ctx context.Context, url string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fail(fmt.Errorf("status %s", resp.Status))
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, a.o.MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, u.MaxFile+1))
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -229,24 +241,24 @@ func (a *API) fetch(ctx context.Context, url string) ([]byte, error) {
 
 // save keeps a file of a request. The name is for people; on disk a random one
 // goes before it, so that nothing is overwritten.
-func (a *API) save(c *call, name string, data []byte) (*bus.Media, error) {
-	if a.o.MediaDir == "" {
+func (u *Uploads) save(c *call, name string, data []byte) (*bus.Media, error) {
+	if u.Dir == "" {
 		return nil, badRequest("content", "Pictures and files are not taken here.")
 	}
 	if len(c.files) >= maxFiles {
 		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "too_many_files", message: fmt.Sprintf("A request may bring at most %d files.", maxFiles)}
 	}
-	if int64(len(data)) > a.o.MaxFile {
-		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "file_too_large", message: fmt.Sprintf("A file may have at most %d bytes.", a.o.MaxFile)}
+	if int64(len(data)) > u.MaxFile {
+		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "file_too_large", message: fmt.Sprintf("A file may have at most %d bytes.", u.MaxFile)}
 	}
 	fail := func(err error) (*bus.Media, error) {
 		return nil, &fault{status: http.StatusInternalServerError, code: "storage", message: "The file could not be kept.", err: err}
 	}
-	if err := os.MkdirAll(a.o.MediaDir, 0o700); err != nil {
+	if err := os.MkdirAll(u.Dir, 0o700); err != nil {
 		return fail(err)
 	}
 	name = safeName(name)
-	path := filepath.Join(a.o.MediaDir, randomHex(12)+"_"+name)
+	path := filepath.Join(u.Dir, randomHex(12)+"_"+name)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // safeName left no way out of the directory
 	if err != nil {
 		return fail(err)
@@ -300,7 +312,7 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 		if err != nil {
 			return bodyFault(err)
 		}
-		file, err := a.formPart(c, p, fields)
+		file, err := a.o.Media.formPart(c, p, fields)
 		if err != nil {
 			return err
 		}
@@ -320,13 +332,13 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 	return a.fill(r.Context(), c, session, []message{{role: bus.RoleUser, text: fields["message"]}})
 }
 
-func (a *API) formPart(c *call, p *multipart.Part, fields map[string]string) (*bus.Media, error) {
-	data, err := io.ReadAll(io.LimitReader(p, a.o.MaxFile+1))
+func (u *Uploads) formPart(c *call, p *multipart.Part, fields map[string]string) (*bus.Media, error) {
+	data, err := io.ReadAll(io.LimitReader(p, u.MaxFile+1))
 	if err != nil {
 		return nil, bodyFault(err)
 	}
 	if p.FormName() == "files" {
-		return a.save(c, p.FileName(), data)
+		return u.save(c, p.FileName(), data)
 	}
 	fields[p.FormName()] = string(data)
 	return nil, nil

@@ -45,9 +45,9 @@ func TestMedia(t *testing.T) {
 		}
 		yield(final(strings.Join(said, "|"), bus.Turn{}), nil)
 	}, func(o *api.Options) {
-		dir = o.MediaDir
-		o.Fetch = picture.Client()
-		o.Transcribe = func(_ context.Context, path string) (string, error) {
+		dir = o.Media.Dir
+		o.Media.Fetch = picture.Client()
+		o.Media.Transcribe = func(_ context.Context, path string) (string, error) {
 			if b, err := os.ReadFile(path); err != nil || string(b) != "hallo" {
 				return "", errors.New("broken")
 			}
@@ -82,7 +82,7 @@ func TestMedia(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(guarded.CloseIdleConnections)
-	strict := open(t, says(), func(o *api.Options) { o.Fetch = guarded })
+	strict := open(t, says(), func(o *api.Options) { o.Media.Fetch = guarded })
 	if status, _, body := strict.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture.URL+`/dot"}}]}]}`); status != 400 || !strings.Contains(body, "cannot be fetched") {
 		t.Errorf("private address: %d %s", status, body)
 	}
@@ -91,7 +91,7 @@ func TestMedia(t *testing.T) {
 // TestForm: requests in the form of a web page, as older clients send them.
 func TestForm(t *testing.T) {
 	t.Parallel()
-	h := open(t, says(final("ok", bus.Turn{})), func(o *api.Options) { o.MaxFile = 10 })
+	h := open(t, says(final("ok", bus.Turn{})), func(o *api.Options) { o.Media.MaxFile = 10 })
 	form := func(files map[string]string, fields ...string) (string, string) {
 		var b bytes.Buffer
 		w := multipart.NewWriter(&b)
@@ -188,7 +188,7 @@ func TestManyFiles(t *testing.T) {
 	}))
 	t.Cleanup(picture.Close)
 	var dir string
-	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { dir, o.Fetch = o.MediaDir, picture.Client() })
+	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { dir, o.Media.Fetch = o.Media.Dir, picture.Client() })
 	one := `{"type":"image_url","image_url":{"url":"` + picture.URL + `"}},`
 	body := `{"messages":[{"role":"user","content":[` + strings.Repeat(one, 500) + `{"type":"text","text":"x"}]}]}`
 	status, _, _ := h.send(t, http.MethodPost, "/v1/chat/completions", body, "Content-Type", "application/json")

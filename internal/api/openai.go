@@ -71,15 +71,7 @@ type Options struct {
 	MaxConcurrent int           // turns at once; more are refused with 429; 0 is 8
 	Timeout       time.Duration // of one turn; 0 is no limit
 	MaxBody       int64         // bytes of a request; 0 is 20 MiB
-	MaxFile       int64         // bytes of one picture or file; 0 is 10 MiB
-
-	// MediaDir keeps what clients send along. "" refuses pictures and files.
-	MediaDir string
-	// Fetch gets pictures that are named by address. It must be a guarded
-	// client; nil refuses such addresses.
-	Fetch *http.Client
-	// Transcribe makes text of a recording; nil hands recordings over as files.
-	Transcribe func(ctx context.Context, path string) (string, error)
+	Media         Uploads
 
 	// Health says how the program is. It should answer within HealthWait;
 	// nil is always ready.
@@ -128,8 +120,8 @@ func New(o Options) (*API, error) {
 	if o.MaxBody <= 0 {
 		o.MaxBody = defaultBody
 	}
-	if o.MaxFile <= 0 {
-		o.MaxFile = defaultFile
+	if o.Media.MaxFile <= 0 {
+		o.Media.MaxFile = defaultFile
 	}
 	if o.MetricsPath == "" {
 		o.MetricsPath = "/metrics"

@@ -52,7 +52,7 @@ func open(t *testing.T, s script, change ...func(*api.Options)) *house {
 	t.Helper()
 	h := &house{}
 	o := api.Options{
-		MediaDir: t.TempDir(), Metrics: api.NewMetrics("v1", time.Unix(0, 0), func() time.Time { return time.Unix(5, 0) }),
+		Media: api.Uploads{Dir: t.TempDir()}, Metrics: api.NewMetrics("v1", time.Unix(0, 0), func() time.Time { return time.Unix(5, 0) }),
 		Models: func() []api.Model { return []api.Model{{ID: "nanobot"}, {ID: "org/fast", Preset: "fast"}} },
 		Now:    func() time.Time { return time.Unix(1700000000, 0) },
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
@@ -430,7 +430,7 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { o.MaxBody, o.MaxFile = 1<<16, 4000 })
+			h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { o.MaxBody, o.Media.MaxFile = 1<<16, 4000 })
 			status, head, body := h.post(t, "/v1/"+c.path, c.body)
 			e, _ := parse(t, body)["error"].(map[string]any)
 			msg, _ := e["message"].(string)

@@ -142,7 +142,7 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 		if m.role != bus.RoleSystem && !c.in.Stateless {
 			continue
 		}
-		text, media, err := a.content(ctx, c, m)
+		text, media, err := a.o.Media.content(ctx, c, m)
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 	}
 	var said []string
 	for _, m := range current {
-		text, media, err := a.content(ctx, c, m)
+		text, media, err := a.o.Media.content(ctx, c, m)
 		if err != nil {
 			return err
 		}

@@ -57,11 +57,11 @@ func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log 
 
 // OpenOrigins opens the record of the files of a workspace that came from
 // outside, for the owner to look at and to change.
-func OpenOrigins(ctx context.Context, l *config.Loaded, workspace string, log *slog.Logger) (*origin.Store, error) {
+func OpenOrigins(ctx context.Context, l *config.Loaded, workspace, folder string, log *slog.Logger) (*origin.Store, error) {
 	sessions, err := OpenSessions(ctx, l, workspace, log)
 	if err != nil {
 		return nil, err
 	}
 	defer sessions.Close() //nolint:errcheck // only its name is needed
-	return guard.OpenOrigins(l, workspace, sessions.Workspace().ID, log)
+	return guard.OpenOrigins(l, workspace, sessions.Workspace().ID, folder, log)
 }

@@ -44,6 +44,7 @@ import (
 type Options struct {
 	Config    config.Options
 	Workspace string // overrides the configured one
+	Folder    string // that the owner started the program in; "" is the workspace
 	Model     string // overrides the configured one
 	Env       []string
 	Version   string
@@ -241,7 +242,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Set: set, More: a.moreTools(), Missing: a.missingTools(),
 			Approve: a.guard.Approve,
 			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
-			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(),
+			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
 			Undo: a.guard, Subagents: a.subagents(o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,

@@ -38,7 +38,7 @@ func (a *App) API(o Options) (*api.API, error) {
 	}
 	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.Counted(a.Agent.Ask), func() []api.Model { return APIModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
-	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
+	ao.Media.Transcribe = func(ctx context.Context, path string) (string, error) {
 		return a.models.Transcribe(ctx, a.Config, Getenv(o.Env), provider.Recording{Path: path})
 	}
 	return api.New(ao)
@@ -49,14 +49,14 @@ func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
 	cfg := a.Config.Config
 	o := api.Options{
 		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
-		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: datadir.Media.In(a.Config.DataDir, "api"),
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), Media: api.Uploads{Dir: datadir.Media.In(a.Config.DataDir, "api")},
 		Fault: faultOf, MetricsPath: cfg.Gateway.Metrics.Path,
 	}
 	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
 		o.Metrics = m
 	}
 	var err error
-	o.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist), Strict: cfg.Tools.SSRF.Strict})
+	o.Media.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist), Strict: cfg.Tools.SSRF.Strict})
 	return o, err
 }
 

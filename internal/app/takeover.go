@@ -83,7 +83,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var entries int
 
 	err := w.Once(kindOrigins, o.Now(), func() error {
-		to, err := guard.OpenOrigins(loaded, w.Path, w.ID, o.Log)
+		to, err := guard.OpenOrigins(loaded, w.Path, w.ID, "", o.Log)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ func (a *App) tools(o Options) (_ *tool.Set, err error) {
 	a.guard, err = guard.New(guard.Options{
 		Config:    a.Config,
 		Workspace: a.Workspace,
+		Folder:    o.Folder,
 		Sessions:  a.Sessions,
 		State:     State(a.Config, a.log),
 		Secrets:   o.Secrets,

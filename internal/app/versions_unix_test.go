@@ -106,7 +106,7 @@ func TestPlantedVersions(t *testing.T) {
 			t.Parallel()
 			v := newVersioned(t)
 			v.write("SOUL.md", "mine\n")
-			rec, err := app.OpenOrigins(t.Context(), v.loaded, v.ws, slog.New(slog.DiscardHandler))
+			rec, err := app.OpenOrigins(t.Context(), v.loaded, v.ws, "", slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

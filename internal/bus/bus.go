@@ -55,6 +55,7 @@ type Inbound struct {
 	Preset      string            `json:"preset,omitempty"`      // model preset of this turn; "" is the one of the session
 	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
 	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts
+	Folder      string            `json:"-"`                     // absolute; the owner started the program there, and the conversation works there from now on
 	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
 }
 

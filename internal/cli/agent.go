@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,9 +31,10 @@ type agentFlags struct {
 	message, session, model, record string
 	files                           []string
 	json, noMarkdown, markup        bool
+	proceed, resume                 bool
 }
 
-func (c *command) agentCommand() *cobra.Command {
+func agentCommand(c *command) *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent [message]",
@@ -41,9 +44,16 @@ message and exits. Standard output then contains only the answer, so that you ca
 pipe it; notes and errors go to standard error, and the exit code shows the
 problem (69 model not reachable, 77 key refused, 78 configuration).
 
-The conversation is stored under its session name, and the next call continues
-it. In a chat, /help lists commands such as /new and /model.`,
+The agent works in the folder it is started in: relative file names and commands
+begin there, and its AGENTS.md is followed. Memory and skills stay in the
+workspace.
+
+A chat begins a new conversation; --continue goes on with the last one of this
+folder, --resume lists earlier ones, -s opens one by its name. With -m, calls
+share the conversation cli:direct unless -s names another. In a chat, /help lists
+commands such as /new and /model.`,
 		Example: `  nanobot agent                                          chat
+  nanobot agent --continue                               the last chat of this folder
   nanobot agent -m "summarise notes.md in three lines"   one answer
   git diff | nanobot agent -m - --session review         question from a pipe
   nanobot agent -m "what is in this picture?" --file photo.png
@@ -59,18 +69,26 @@ it. In a chat, /help lists commands such as /new and /model.`,
 			if len(args) == 1 {
 				f.message = args[0]
 			}
+			if f.message != "" && (f.proceed || f.resume) {
+				return usageError{errors.New("--continue and --resume are for chats; with -m use --session NAME")}
+			}
 			if f.message != "" {
-				return c.oneShot(cmd.Context(), f)
+				return oneShot(cmd.Context(), c, f)
+			}
+			if f.proceed && f.resume || f.session != "" && (f.proceed || f.resume) {
+				return usageError{errors.New("use one of --continue, --resume and --session")}
 			}
 			if f.json || len(f.files) > 0 {
 				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
 			}
-			return c.chat(cmd.Context(), f)
+			return chat(cmd.Context(), c, f)
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.message, "message", "m", "", "`text` to answer; - reads standard input")
-	fl.StringVarP(&f.session, "session", "s", "cli:direct", "`name` of the conversation")
+	fl.StringVarP(&f.session, "session", "s", "", "`name` of the conversation (with -m: cli:direct)")
+	fl.BoolVar(&f.proceed, "continue", false, "go on with the last conversation of this folder")
+	fl.BoolVar(&f.resume, "resume", false, "choose an earlier conversation from a list")
 	fl.StringVar(&f.record, "record", "", "write the model's traffic and tool results to a `file` for nanobot replay")
 	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
 	fl.StringArrayVarP(&f.files, "file", "f", nil, "attach a `file` (repeatable)")
@@ -86,9 +104,12 @@ it. In a chat, /help lists commands such as /new and /model.`,
 	return cmd
 }
 
-// bot makes the SDK's bot from the flags.
-func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option) (*nanobot.Bot, error) {
+// newBot makes the SDK's bot from the flags.
+func newBot(ctx context.Context, c *command, f agentFlags, talk conversation, more ...nanobot.Option) (*nanobot.Bot, error) {
 	log := c.logger()
+	if talk.folder != "" {
+		more = append(more, nanobot.WithFolder(talk.folder))
+	}
 	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log)}, more...)
 	if c.configPath != "" {
 		opts = append(opts, nanobot.WithConfigFile(c.configPath))
@@ -110,14 +131,17 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	return bot, nil
 }
 
-func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, l *config.Loaded) tui.Options {
+func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
 	cfg := l.Config
 	return tui.Options{
-		Ask:     bot.Ask,
-		Stop:    func(ctx context.Context, session string) { bot.Stop(ctx, session) },
+		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			in.SessionKey, in.Folder = talk.key, talk.folder
+			return bot.Ask(ctx, in)
+		},
+		Stop:    func(ctx context.Context, _ string) { bot.Stop(ctx, talk.key) },
 		Explain: explain,
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
-		Session: f.session, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
+		Session: talk.key, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
 		// In a terminal a line per call disturbs nobody, unlike a message in a chat.
 		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
 	}
@@ -129,7 +153,7 @@ func explain(err error) (text, hint string) {
 	return text, hint
 }
 
-func (c *command) oneShot(ctx context.Context, f agentFlags) error {
+func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	text := f.message
@@ -146,8 +170,12 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	talk, err := conversationOf(ctx, c, f, loaded)
+	if err != nil {
+		return err
+	}
 	late := make(chan bus.Outbound, 64) // more than a subagent says; what does not fit is in the session
-	bot, err := c.bot(ctx, f, nanobot.WithDeliver(func(out nanobot.Event) {
+	bot, err := newBot(ctx, c, f, talk, nanobot.WithDeliver(func(out nanobot.Event) {
 		select {
 		case late <- out:
 		default:
@@ -160,11 +188,11 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if !f.json {
 		c.warn(loaded)
 		c.firstLook(loaded)
-		for _, n := range bot.Notes() {
+		for _, n := range slices.Concat(bot.Notes(), talk.notes) {
 			fmt.Fprintln(c.Err, n)
 		}
 	}
-	o := c.tuiOptions(bot, f, loaded)
+	o := tuiOptions(c, bot, f, talk, loaded)
 	o.Message = text
 	for _, name := range f.files {
 		m, err := bot.Attach(name)
@@ -180,7 +208,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := c.await(ctx, bot, f.json, late); err != nil {
+	if err := await(ctx, c, bot, f.json, late); err != nil {
 		return err
 	}
 	t := sum.Final.Turn
@@ -210,7 +238,7 @@ func checkFiles(files []string) error {
 }
 
 // await waits for the subagents a question started and shows what they bring.
-func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
+func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
 	if bot.Working() == 0 {
 		return nil
 	}
@@ -264,10 +292,14 @@ func readQuestion(in io.Reader) (string, error) {
 }
 
 // chat is the interactive mode.
-func (c *command) chat(ctx context.Context, f agentFlags) error {
+func chat(ctx context.Context, c *command, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return err
+	}
+	talk, err := conversationOf(ctx, c, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -280,11 +312,11 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		}
 	})
 	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
-	reminds := c.reminds(f)
+	reminds := canRemind(c, f, talk)
 	if reminds {
-		opts = append(opts, nanobot.WithReminders(tui.Route(f.session).SameChat))
+		opts = append(opts, nanobot.WithReminders(func(r nanobot.Route) bool { return r.Channel == "cli" }))
 	}
-	bot, err := c.bot(ctx, f, opts...)
+	bot, err := newBot(ctx, c, f, talk, opts...)
 	if err != nil {
 		return err
 	}
@@ -294,10 +326,10 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
-	o := c.tuiOptions(bot, f, loaded)
+	o := tuiOptions(c, bot, f, talk, loaded)
 	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
-	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
+	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: greeting(c, bot, talk)}
 	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}
@@ -311,7 +343,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	reminders.Wait()
 	cerr := bot.Close()
 	if restart {
-		return c.restart()
+		return restartProgram(c, talk)
 	}
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
@@ -319,17 +351,17 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	return errors.Join(err, cerr)
 }
 
-// reminds reports whether a chat runs the jobs that were made in it: a person
-// must sit at it, and it must be a chat of the terminal and not a look into
-// that of a platform.
-func (c *command) reminds(f agentFlags) bool {
+// canRemind reports whether a chat runs the jobs that were made in the terminal: a
+// person must sit at it, and it must be a chat of the terminal and not a look
+// into that of a platform.
+func canRemind(c *command, f agentFlags, talk conversation) bool {
 	at := tui.Stdio(c.In, c.Out, c.Err)
-	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(f.session).Channel == "cli"
+	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(talk.key).Channel == "cli"
 }
 
 // greeting is shown above the first prompt.
-func (c *command) greeting(bot *nanobot.Bot) []string {
-	hints := bot.Notes()
+func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
+	hints := slices.Concat(talk.notes, bot.Notes())
 	if at, err := strconv.ParseFloat(c.getenv(restartEnv), 64); err == nil {
 		took := time.Since(time.Unix(0, int64(at*1e9))).Seconds()
 		hints = append(hints, fmt.Sprintf("Restarted in %.1f s.", took))
@@ -340,13 +372,15 @@ func (c *command) greeting(bot *nanobot.Bot) []string {
 // restartEnv carries the time of a /restart over to the new process.
 const restartEnv = "NANOBOT_RESTART_STARTED_AT"
 
-// restart replaces this process by a fresh one with the same arguments.
-func (c *command) restart() error {
+// restartProgram replaces this process by a fresh one with the same arguments, in the
+// same conversation.
+func restartProgram(c *command, talk conversation) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
 	env := append([]string{}, c.Env...)
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
-	return exited(daemon.ReplaceProcess(exe, os.Args, env))
+	args := slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "--continue" || a == "--resume" })
+	return exited(daemon.ReplaceProcess(exe, append(args, "--session="+talk.key), env))
 }

@@ -18,16 +18,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
-func (c *command) backupCommand() *cobra.Command {
+func backupCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backup", Short: "Create and restore backups", Args: subcommand, RunE: showHelp,
 		Example: "  nanobot backup create\n  nanobot backup restore nanobot-backup.tar.gz --dry-run",
 	}
-	cmd.AddCommand(c.backupCreate(), c.backupRestore())
+	cmd.AddCommand(backupCreate(c), backupRestore(c))
 	return cmd
 }
 
-func (c *command) backupCreate() *cobra.Command {
+func backupCreate(c *command) *cobra.Command {
 	var secrets, asJSON bool
 	cmd := &cobra.Command{
 		Use: "create [FILE]", Short: "Create a backup", Args: atMost(1),
@@ -76,7 +76,7 @@ keep the file where only you can read it.`,
 	return cmd
 }
 
-func (c *command) backupRestore() *cobra.Command {
+func backupRestore(c *command) *cobra.Command {
 	var to string
 	var dry, force, asJSON bool
 	cmd := &cobra.Command{
@@ -89,7 +89,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
   nanobot backup restore bot.tar.gz --to ~/second-bot`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := backup.RestoreOptions{Force: force, DryRun: dry, Now: time.Now()}
-			if err := c.restorePlace(&o, to); err != nil {
+			if err := restorePlace(c, &o, to); err != nil {
 				return err
 			}
 			b, err := backup.Open(cmd.Context(), args[0])
@@ -126,7 +126,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 
 // restorePlace finds where a backup goes and that nobody works there. The
 // configuration there may be missing or broken: that is when one restores.
-func (c *command) restorePlace(o *backup.RestoreOptions, to string) (err error) {
+func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
 	if to != "" {
 		if o.Config, err = filepath.Abs(filepath.Join(to, "config.json")); err != nil {
 			return err

@@ -16,17 +16,17 @@ import (
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
-func (c *command) channelsCommand() *cobra.Command {
+func channelsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "channels", Short: "Show the chat platforms of the bot", Aliases: []string{"channel"},
 		Example: "  nanobot channels status\n  nanobot channels status --json",
 		Args:    subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.channelsStatus(), c.channelsLogin())
+	cmd.AddCommand(channelsStatus(c), channelsLogin(c))
 	return cmd
 }
 
-func (c *command) channelsLogin() *cobra.Command {
+func channelsLogin(c *command) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Log in to a chat platform", Args: exactArgs(1),
@@ -74,7 +74,7 @@ func (l loginTerminal) Ask(_ context.Context, question string, hidden bool) (str
 	return l.ask.line(question, "")
 }
 
-func (c *command) channelsStatus() *cobra.Command {
+func channelsStatus(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the status of the channels", Args: noArgs,
@@ -87,7 +87,7 @@ undelivered messages, and the people who were refused.`,
 			if err != nil {
 				return err
 			}
-			list, live := c.channelStates(cmd.Context(), loaded)
+			list, live := channelStates(cmd.Context(), c, loaded)
 			if asJSON {
 				return printJSON(cmd, map[string]any{"gateway": live, "channels": list})
 			}
@@ -100,7 +100,7 @@ undelivered messages, and the people who were refused.`,
 
 // channelStates are the channels as a running gateway sees them, or as they
 // are configured when none runs.
-func (c *command) channelStates(ctx context.Context, loaded *config.Loaded) (list []channel.Status, live bool) {
+func channelStates(ctx context.Context, c *command, loaded *config.Loaded) (list []channel.Status, live bool) {
 	if list, ok := c.liveChannels(ctx, loaded); ok {
 		return list, true
 	}

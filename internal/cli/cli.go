@@ -26,6 +26,7 @@ import (
 type Stdio struct {
 	In, Out, Err *os.File
 	Env          []string
+	Dir          string // the folder the program was started in; "" is the workspace
 }
 
 // command carries what every subcommand needs.
@@ -89,13 +90,13 @@ or a built-in demo.`,
 	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	all := c.commands()
+	all := commands()
 	if i := slices.IndexFunc(all, func(e entry) bool { return len(args) > 0 && e.name == args[0] }); i >= 0 {
 		all = all[i : i+1]
 		root.CompletionOptions.DisableDefaultCmd = true
 	}
 	for _, e := range all {
-		root.AddCommand(e.build())
+		root.AddCommand(e.build(c))
 	}
 	teach(root)
 	return root
@@ -104,44 +105,44 @@ or a built-in demo.`,
 // entry is a command of the first level.
 type entry struct {
 	name  string
-	build func() *cobra.Command
+	build func(c *command) *cobra.Command
 }
 
-func (c *command) commands() []entry {
+func commands() []entry {
 	return []entry{
-		{"agent", c.agentCommand},
-		{"gateway", c.gatewayCommand},
-		{"onboard", c.onboardCommand},
-		{"status", c.statusCommand},
-		{"sessions", c.sessionsCommand},
-		{"migrate", c.migrateCommand},
-		{"trust", c.trustCommand},
-		{"memory", c.memoryCommand},
-		{"undo", c.undoCommand},
-		{"config", c.configCommand},
-		{"keys", c.keysCommand},
-		{"provider", c.providerCommand},
-		{"models", c.modelsCommand},
-		{"usage", c.usageCommand},
-		{"replay", c.replayCommand},
-		{"transcribe", c.transcribeCommand},
-		{"mcp", c.mcpCommand},
-		{"skill", c.skillCommand},
-		{"channels", c.channelsCommand},
-		{"pairing", c.pairingCommand},
-		{"doctor", c.doctorCommand},
-		{"version", c.versionCommand},
-		{"service", c.serviceCommand},
-		{"health", c.healthCommand},
-		{"backup", c.backupCommand},
-		{"cron", c.cronCommand},
-		{"trigger", c.triggerCommand},
-		{"serve", c.serveCommand},
-		{"plugins", c.pluginsCommand},
+		{"agent", agentCommand},
+		{"gateway", gatewayCommand},
+		{"onboard", onboardCommand},
+		{"status", statusCommand},
+		{"sessions", sessionsCommand},
+		{"migrate", migrateCommand},
+		{"trust", trustCommand},
+		{"memory", memoryCommand},
+		{"undo", undoCommand},
+		{"config", configCommand},
+		{"keys", keysCommand},
+		{"provider", providerCommand},
+		{"models", modelsCommand},
+		{"usage", usageCommand},
+		{"replay", replayCommand},
+		{"transcribe", transcribeCommand},
+		{"mcp", mcpCommand},
+		{"skill", skillCommand},
+		{"channels", channelsCommand},
+		{"pairing", pairingCommand},
+		{"doctor", doctorCommand},
+		{"version", versionCommand},
+		{"service", serviceCommand},
+		{"health", healthCommand},
+		{"backup", backupCommand},
+		{"cron", cronCommand},
+		{"trigger", triggerCommand},
+		{"serve", serveCommand},
+		{"plugins", pluginsCommand},
 	}
 }
 
-func (c *command) versionCommand() *cobra.Command {
+func versionCommand(*command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
@@ -228,6 +229,13 @@ func (c *command) logger() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// complete offers a shell the names that fit what was typed.
+func (c *command) complete(names func(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return names(c, cmd, args, typed)
+	}
 }
 
 func (c *command) getenv(name string) string {

@@ -142,10 +142,10 @@ func TestCommandAlone(t *testing.T) {
 	}
 	c := &command{}
 	whole := c.root(nil)
-	for _, e := range c.commands() {
+	for _, e := range commands() {
 		alone := c.root([]string{e.name, "x"})
-		want := append([]string{e.name}, e.build().Aliases...)
-		if e.build().Hidden { // for those who know it
+		want := append([]string{e.name}, e.build(c).Aliases...)
+		if e.build(c).Hidden { // for those who know it
 			want = nil
 		}
 		if got := names(alone); !slices.Equal(got, want) {

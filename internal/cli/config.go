@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
-func (c *command) configCommand() *cobra.Command {
+func configCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Show, check and change settings", Args: subcommand,
 		Long: `config shows and changes the settings of nanobot. A setting is named by its path,
@@ -31,8 +31,8 @@ configuration file, the default. Credentials are never printed.`,
   nanobot config validate --strict`,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(c.configShow(), c.configGet(), c.configSet(), c.configUnset(), c.configValidate(),
-		c.configSchema(), c.configExplain(), c.configWhere(), c.configEdit(), c.configRestore())
+	cmd.AddCommand(configShow(c), configGet(c), configSet(c), configUnset(c), configValidate(c),
+		configSchema(), configExplain(c), configWhere(c), configEdit(c), configRestore(c))
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func settingNames(_ *cobra.Command, args []string, typed string) ([]string, cobr
 	return slices.DeleteFunc(config.Paths(), other), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (c *command) configShow() *cobra.Command {
+func configShow(c *command) *cobra.Command {
 	var set bool
 	cmd := &cobra.Command{
 		Use: "show", Short: "Print all settings in effect as JSON", Args: noArgs,
@@ -63,7 +63,7 @@ func (c *command) configShow() *cobra.Command {
 	return cmd
 }
 
-func (c *command) configGet() *cobra.Command {
+func configGet(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "get PATH", Short: "Print the value of a setting or section", Args: exactArgs(1),
@@ -90,7 +90,7 @@ func (c *command) configGet() *cobra.Command {
 	return cmd
 }
 
-func (c *command) configSet() *cobra.Command {
+func configSet(c *command) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "set PATH VALUE", Short: "Change one setting in the file", Args: exactArgs(2),
@@ -125,7 +125,7 @@ read from standard input, which keeps keys out of the shell history.`,
 	return cmd
 }
 
-func (c *command) configUnset() *cobra.Command {
+func configUnset(c *command) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "unset PATH", Short: "Remove one setting from the file", Args: exactArgs(1),
@@ -168,12 +168,12 @@ func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*c
 		return err
 	}
 	cmd.Printf("%s %s in %s\n", done, path, file)
-	c.tellStronger(cmd, path)
+	tellStronger(c, cmd, path)
 	return nil
 }
 
 // tellStronger warns when an edit has no effect because of the environment.
-func (c *command) tellStronger(cmd *cobra.Command, path string) {
+func tellStronger(c *command, cmd *cobra.Command, path string) {
 	l, err := config.Load(c.configOptions())
 	if err != nil {
 		cmd.PrintErrf("Note: the configuration is not valid yet. See: nanobot config validate\n")
@@ -200,7 +200,7 @@ type validation struct {
 	Warnings []config.Problem `json:"warnings,omitempty"`
 }
 
-func (c *command) configValidate() *cobra.Command {
+func configValidate(c *command) *cobra.Command {
 	var strict, asJSON bool
 	cmd := &cobra.Command{
 		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
@@ -257,7 +257,7 @@ func tellJSON(cmd *cobra.Command, l *config.Loaded, err error) error {
 	return failure{exitConfig}
 }
 
-func (c *command) configSchema() *cobra.Command {
+func configSchema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noArgs,
 		Example: "  nanobot config schema > nanobot.schema.json",
@@ -291,7 +291,7 @@ func sourceOf(s config.Source) sourceJSON {
 	return sourceJSON{s.Layer, s.Name, s.File, s.Line, s.Column, s.Reference, json.RawMessage(s.Value)}
 }
 
-func (c *command) configExplain() *cobra.Command {
+func configExplain(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "explain PATH", Short: "Show where the value of a setting comes from", Args: exactArgs(1),
@@ -344,7 +344,7 @@ func printExplanation(cmd *cobra.Command, e config.Explanation) {
 	}
 }
 
-func (c *command) configWhere() *cobra.Command {
+func configWhere(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "path", Short: "Print the path of the configuration file", Args: noArgs,
 		Example: "  $EDITOR \"$(nanobot config path)\"",

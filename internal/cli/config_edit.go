@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 )
 
-func (c *command) configEdit() *cobra.Command {
+func configEdit(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "edit", Short: "Edit the configuration file in your editor", Args: noArgs,
 		Long: `edit opens a copy of the configuration file in $VISUAL or $EDITOR. The copy
@@ -28,14 +28,14 @@ which stays unchanged. The previous version is kept as config.json.bak-<time>.`,
 			if err != nil {
 				return err
 			}
-			return c.editConfig(cmd, file)
+			return editConfig(c, cmd, file)
 		},
 	}
 }
 
 // editConfig lets a person change a copy, checks it and puts it in place. The
 // copy lies beside the file, because it holds the same credentials.
-func (c *command) editConfig(cmd *cobra.Command, file string) error {
+func editConfig(c *command, cmd *cobra.Command, file string) error {
 	was, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -51,7 +51,7 @@ func (c *command) editConfig(cmd *cobra.Command, file string) error {
 	if err := os.WriteFile(copied, shown, 0o600); err != nil { //nolint:gosec // beside the file the user names
 		return err
 	}
-	if err := c.runEditor(cmd.Context(), copied); err != nil {
+	if err := runEditor(cmd.Context(), c, copied); err != nil {
 		return errors.Join(fmt.Errorf("%w; %s is unchanged", err, file), os.Remove(copied))
 	}
 	edited, err := os.ReadFile(copied)
@@ -78,8 +78,8 @@ func (c *command) editConfig(cmd *cobra.Command, file string) error {
 }
 
 // runEditor waits for the editor of the person at the terminal.
-func (c *command) runEditor(ctx context.Context, file string) error {
-	argv := append(c.editorOf(), file)
+func runEditor(ctx context.Context, c *command, file string) error {
+	argv := append(editorOf(c), file)
 	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is theirs
 	ed.Stdin, ed.Stdout, ed.Stderr, ed.Env = c.In, c.Out, c.Err, c.Env
 	if err := ed.Run(); err != nil {
@@ -95,7 +95,7 @@ func (c *command) loadAs(file string) (*config.Loaded, error) {
 	return config.Load(o)
 }
 
-func (c *command) configRestore() *cobra.Command {
+func configRestore(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "restore [latest|FILE]", Short: "Restore an earlier version of the configuration file", Args: atMost(1),
 		Long: `restore lists the copies that were kept when the configuration file changed,
@@ -120,7 +120,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 				}
 				return nil
 			}
-			return c.restoreConfig(cmd, file, args[0], copies)
+			return restoreConfig(c, cmd, file, args[0], copies)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			names := []string{"latest"}
@@ -135,7 +135,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 	}
 }
 
-func (c *command) restoreConfig(cmd *cobra.Command, file, name string, copies []string) error {
+func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []string) error {
 	switch {
 	case name != "latest":
 		name = filepath.Join(filepath.Dir(file), filepath.Base(name))

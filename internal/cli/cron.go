@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) cronCommand() *cobra.Command {
+func cronCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cron", Short: "List, add and change reminders and recurring jobs",
 		Long: `cron manages the jobs of the workspace: messages that are sent to the agent on a
@@ -30,7 +30,7 @@ schedule. The gateway runs them and sees changes immediately.`,
   nanobot cron history 3f2a91bc`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.cronList(), c.cronNext(), c.cronHistory(), c.cronAdd(), c.cronEdit(), c.cronRemove(), c.cronEnable(true), c.cronEnable(false), c.cronRun())
+	cmd.AddCommand(cronList(c), cronNext(c), cronHistory(c), cronAdd(c), cronEdit(c), cronRemove(c), cronEnable(c, true), cronEnable(c, false), cronRun(c))
 	return cmd
 }
 
@@ -40,7 +40,7 @@ type jobs struct {
 	loaded *config.Loaded
 }
 
-func (c *command) openJobs(ctx context.Context) (*jobs, error) {
+func openJobs(ctx context.Context, c *command) (*jobs, error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := c.openSessions(ctx, loaded, ws)
+	store, err := openSessions(ctx, c, loaded, ws)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,9 @@ func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 }
 
 // withJobs makes a command of what works on the jobs.
-func (c *command) withJobs(work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
+func withJobs(c *command, work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		j, err := c.openJobs(cmd.Context())
+		j, err := openJobs(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (c *command) withJobs(work func(cmd *cobra.Command, args []string, j *jobs)
 }
 
 // withJob does the same for what works on the job its argument names.
-func (c *command) withJob(work func(cmd *cobra.Command, j *jobs, job *schedule.Job) error) func(*cobra.Command, []string) error {
-	return c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+func withJob(c *command, work func(cmd *cobra.Command, j *jobs, job *schedule.Job) error) func(*cobra.Command, []string) error {
+	return withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 		job, err := j.find(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -118,8 +118,8 @@ func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
 }
 
 // jobIDs completes ids of jobs.
-func (c *command) jobIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	j, err := c.openJobs(cmd.Context())
+func jobIDs(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	j, err := openJobs(cmd.Context(), c)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -136,12 +136,12 @@ func (c *command) jobIDs(cmd *cobra.Command, args []string, typed string) ([]str
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (c *command) cronList() *cobra.Command {
+func cronList(c *command) *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the jobs, the next one first", Args: noArgs,
 		Example: "  nanobot cron list\n  nanobot cron list --all\n  nanobot cron list --json",
-		RunE: c.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, _ []string, j *jobs) error {
 			list, err := j.List(cmd.Context())
 			if err != nil {
 				return err
@@ -227,12 +227,12 @@ func (j *jobs) last(job *schedule.Job) string {
 	return s
 }
 
-func (c *command) cronHistory() *cobra.Command {
+func cronHistory(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron history 3f2a91bc",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if asJSON {
 				return printJSON(cmd, job.State.RunHistory)
 			}
@@ -257,13 +257,13 @@ func (c *command) cronHistory() *cobra.Command {
 	return cmd
 }
 
-func (c *command) cronNext() *cobra.Command {
+func cronNext(c *command) *cobra.Command {
 	var count int
 	var tz string
 	cmd := &cobra.Command{
-		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
-		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 			timing, created := schedule.Cron(args[0], tz), time.Now()
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])

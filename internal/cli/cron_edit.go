@@ -79,7 +79,7 @@ func (f *jobFlags) route() (bus.Route, error) {
 	return bus.Route{Channel: f.channel, ChatID: f.to}, nil
 }
 
-func (c *command) cronAdd() *cobra.Command {
+func cronAdd(c *command) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use: "add", Short: "Add a reminder or a recurring job", Args: noArgs,
@@ -93,7 +93,7 @@ a zone use the configured time zone.`,
 			if f.expr == "" && isExpression(c.configPath) { // older versions knew -c as --cron
 				f.expr, c.configPath = c.configPath, ""
 			}
-			j, err := c.openJobs(cmd.Context())
+			j, err := openJobs(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -147,12 +147,12 @@ func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
 	cmd.Println(j.deliverer(cmd.Context()))
 }
 
-func (c *command) cronEdit() *cobra.Command {
+func cronEdit(c *command) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			change, err := f.change(cmd, j.Location)
 			if err != nil {
 				return usageError{err}
@@ -204,11 +204,11 @@ func (f *jobFlags) change(cmd *cobra.Command, loc *time.Location) (c schedule.Ch
 	return c, nil
 }
 
-func (c *command) cronRemove() *cobra.Command {
+func cronRemove(c *command) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron remove 3f2a91bc",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			removed, err := j.Remove(cmd.Context(), job.ID)
 			if err != nil {
 				return err
@@ -219,16 +219,16 @@ func (c *command) cronRemove() *cobra.Command {
 	}
 }
 
-func (c *command) cronEnable(on bool) *cobra.Command {
+func cronEnable(c *command, on bool) *cobra.Command {
 	verb, done := "disable", "off"
 	if on {
 		verb, done = "enable", "on"
 	}
 	off := !on
 	cmd := &cobra.Command{
-		Use: verb + " ID", Short: "Switch a job " + done, Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: verb + " ID", Short: "Switch a job " + done, Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron " + verb + " 3f2a91bc",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			now, err := j.Enable(cmd.Context(), job.ID, !off)
 			if err != nil {
 				return err
@@ -248,12 +248,12 @@ func (c *command) cronEnable(on bool) *cobra.Command {
 	return cmd
 }
 
-func (c *command) cronRun() *cobra.Command {
+func cronRun(c *command) *cobra.Command {
 	var force, wait bool
 	cmd := &cobra.Command{
-		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
 				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer(cmd.Context()))
 			}

@@ -16,7 +16,7 @@ type securityJSON struct {
 	Fixed    []string `json:"fixed,omitempty"`
 }
 
-func (c *command) doctorCommand() *cobra.Command {
+func doctorCommand(c *command) *cobra.Command {
 	var f doctorFlags
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Find problems and show how to fix them", Args: subcommand,
@@ -38,18 +38,18 @@ help you, without keys and conversations.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			return c.checkup(cmd, f)
+			return checkup(c, cmd, f)
 		},
 	}
 	jsonFlag(cmd, &f.json)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "fix what needs no decision")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "make no network requests")
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for people who help you")
-	cmd.AddCommand(c.doctorSecurity())
+	cmd.AddCommand(doctorSecurity(c))
 	return cmd
 }
 
-func (c *command) doctorSecurity() *cobra.Command {
+func doctorSecurity(c *command) *cobra.Command {
 	var asJSON, fix, yes bool
 	cmd := &cobra.Command{
 		Use: "security", Short: "Check how this machine is protected from the agent", Args: noArgs,
@@ -65,7 +65,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
   nanobot doctor security --fix
   nanobot doctor security --fix --yes
   nanobot doctor security --json | jq .findings`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix, yes) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return security(c, cmd, asJSON, fix, yes) },
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
@@ -73,7 +73,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 	return cmd
 }
 
-func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
+func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 	look := func() (doctor.SecurityReport, error) {
 		return doctor.Security(cmd.Context(), c.appOptions())
 	}

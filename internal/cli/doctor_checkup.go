@@ -18,8 +18,8 @@ type doctorFlags struct {
 }
 
 // checkup looks at everything and tells.
-func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
-	d := c.diagnose(cmd, f)
+func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
+	d := diagnose(c, cmd, f)
 	var fixed []string
 	if f.fix {
 		var err error
@@ -27,7 +27,7 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 			return err
 		}
 		if len(fixed) > 0 {
-			d = c.diagnose(cmd, f)
+			d = diagnose(c, cmd, f)
 		}
 	}
 	r := d.Report(nanobot.Version(), fixed)
@@ -55,7 +55,7 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 	return nil
 }
 
-func (c *command) diagnose(cmd *cobra.Command, f doctorFlags) *doctor.Diagnosis {
+func diagnose(c *command, cmd *cobra.Command, f doctorFlags) *doctor.Diagnosis {
 	return doctor.Examine(cmd.Context(), c.appOptions(), f.offline)
 }
 

@@ -69,7 +69,7 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	defer null.Close()
 	run := func(args ...string) (string, error) {
 		c := &command{Stdio: Stdio{In: null, Err: os.Stderr, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, configPath: file, workspace: filepath.Join(dir, "ws")}
-		cmd := c.doctorSecurity()
+		cmd := doctorSecurity(c)
 		var out bytes.Buffer
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)

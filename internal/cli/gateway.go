@@ -36,7 +36,7 @@ type gatewayFlags struct {
 	mode       string // how we were started; for the description only
 }
 
-func (c *command) gatewayCommand() *cobra.Command {
+func gatewayCommand(c *command) *cobra.Command {
 	var f gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "gateway",
@@ -57,9 +57,9 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.background {
-				return c.gatewayStart(cmd, f)
+				return gatewayStart(c, cmd, f)
 			}
-			return c.gatewayRun(cmd.Context(), f)
+			return gatewayRun(cmd.Context(), c, f)
 		},
 	}
 	fl := cmd.PersistentFlags()
@@ -73,14 +73,14 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 	for _, hidden := range []string{"background", "foreground", "launch-mode"} {
 		_ = cmd.Flags().MarkHidden(hidden) // it exists
 	}
-	cmd.AddCommand(c.gatewayStartCommand(&f), c.gatewayStopCommand(), c.gatewayRestartCommand(&f), c.gatewayReloadCommand(),
-		c.gatewayStatusCommand(), c.gatewayLogsCommand())
-	cmd.AddCommand(c.olderService()...)
+	cmd.AddCommand(gatewayStartCommand(c, &f), gatewayStopCommand(c), gatewayRestartCommand(c, &f), gatewayReloadCommand(c),
+		gatewayStatusCommand(c), gatewayLogsCommand(c))
+	cmd.AddCommand(olderService(c)...)
 	return cmd
 }
 
 // gatewayOptions are those of a gateway in this process.
-func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
+func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
 	o := gateway.Options{Options: app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
 	}}
@@ -98,7 +98,7 @@ func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Log
 }
 
 // gatewayRun serves until somebody ends it.
-func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
+func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	opts := c.configOptions()
 	opts.Lenient = true
 	loaded, rejected := config.Load(opts)
@@ -109,10 +109,10 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		fmt.Fprintf(c.Err, "nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
 	c.warn(loaded)
-	log, done := c.gatewayLog(loaded, f)
+	log, done := gatewayLog(c, loaded, f)
 	defer done()
 	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
-	o := c.gatewayOptions(loaded, f, log)
+	o := gatewayOptions(c, loaded, f, log)
 	o.Loaded, o.Rejected, o.Dry = loaded, rejected, f.dryRun
 	begun := time.Now()
 	if !f.dryRun {
@@ -132,22 +132,22 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return err
 	}
 	if f.dryRun {
-		c.warnExposed(ctx, loaded, log)
-		c.gatewayPlan(ctx, g, dryRun)
+		warnExposed(ctx, c, loaded, log)
+		gatewayPlan(ctx, c, g, dryRun)
 		fmt.Fprintln(c.Err, "This was a dry run: nothing was connected and nothing runs.")
 		return g.Close()
 	}
 	notify := daemon.NewNotifier(c.getenv)
 	watchSignals(ctx, stop, g, log)
-	self := c.describeSelf(g, loaded, f)
+	self := describeSelf(g, loaded, f)
 	file := gateway.InstanceFile(loaded)
 	if err := self.Write(file); err != nil {
 		log.WarnContext(ctx, "describe the running gateway", "err", err)
 	}
 	err = g.Run(ctx, func() {
 		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
-		c.warnExposed(ctx, loaded, log)
-		c.gatewayPlan(ctx, g, "ready")
+		warnExposed(ctx, c, loaded, log)
+		gatewayPlan(ctx, c, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
@@ -168,7 +168,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 }
 
 // warnExposed says what the configuration leaves open.
-func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.Logger) {
+func warnExposed(ctx context.Context, c *command, l *config.Loaded, log *slog.Logger) {
 	for _, line := range doctor.FirstLook(l) {
 		log.WarnContext(ctx, "security", "open", line)
 		fmt.Fprintln(c.Err, line)
@@ -214,7 +214,7 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 	}()
 }
 
-func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
+func describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
 	self := daemon.Self()
 	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
 	self.Mode, self.Log = f.mode, gateway.LogFile(l)
@@ -230,7 +230,7 @@ func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFl
 const dryRun = "dry run"
 
 // gatewayPlan says what runs, or would.
-func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state string) {
+func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state string) {
 	s := g.Status()
 	s.Jobs = g.Jobs(ctx)
 	w := &strings.Builder{}
@@ -270,7 +270,7 @@ func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state str
 
 // gatewayLog is where the gateway writes what it does: a file that rotates,
 // and standard error for what a person in front of it should see.
-func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
+func gatewayLog(c *command, l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
 	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
 	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)

@@ -19,18 +19,18 @@ import (
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
-func (c *command) gatewayStartCommand(f *gatewayFlags) *cobra.Command {
+func gatewayStartCommand(c *command, f *gatewayFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "start", Short: "Run the gateway in the background", Args: noArgs,
 		Example: "  nanobot gateway start\n  nanobot gateway start --port 18800",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.gatewayStart(cmd, *f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return gatewayStart(c, cmd, *f) },
 	}
 }
 
 // startWait is how long a gateway in the background may take until it answers.
 const startWait = 15 * time.Second
 
-func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
+func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 	opts := c.configOptions()
 	opts.Lenient = true
 	l, err := config.Load(opts)
@@ -99,7 +99,7 @@ func answers(ctx context.Context, l *config.Loaded, pid int) (address string, ok
 	return s.Address, err == nil && s.PID == pid
 }
 
-func (c *command) gatewayStopCommand() *cobra.Command {
+func gatewayStopCommand(c *command) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "stop", Short: "Stop the gateway", Args: noArgs,
@@ -176,7 +176,7 @@ func (c *command) lenient() (*config.Loaded, error) {
 	return &config.Loaded{Config: config.Default(), File: path, DataDir: filepath.Dir(path)}, nil
 }
 
-func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
+func gatewayRestartCommand(c *command, f *gatewayFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "restart", Short: "Restart the gateway", Args: noArgs,
@@ -200,14 +200,14 @@ func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
 				return err
 			}
-			return c.gatewayStart(cmd, *f)
+			return gatewayStart(c, cmd, *f)
 		},
 	}
 	stopTimeout(cmd, &timeout)
 	return cmd
 }
 
-func (c *command) gatewayReloadCommand() *cobra.Command {
+func gatewayReloadCommand(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Reload the configuration", Args: noArgs,
 		Example: "  nanobot gateway reload",
@@ -233,7 +233,7 @@ func (c *command) gatewayReloadCommand() *cobra.Command {
 	}
 }
 
-func (c *command) gatewayStatusCommand() *cobra.Command {
+func gatewayStatusCommand(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the gateway's status", Args: noArgs,
@@ -333,7 +333,7 @@ func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {
 	cmd.Printf("  log        %s\n", i.Log)
 }
 
-func (c *command) gatewayLogsCommand() *cobra.Command {
+func gatewayLogsCommand(c *command) *cobra.Command {
 	var follow bool
 	var lines int
 	var session string

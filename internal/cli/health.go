@@ -21,7 +21,7 @@ import (
 const healthWait = 5 * time.Second
 
 // healthCommand asks the gateway how it is, for a container or a monitor.
-func (c *command) healthCommand() *cobra.Command {
+func healthCommand(c *command) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use: "health", Short: "Check whether the gateway is ready", Args: noArgs,

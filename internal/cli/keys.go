@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
-func (c *command) keysCommand() *cobra.Command {
+func keysCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Store keys outside of the configuration file",
 		Long: `keys stores API keys and passwords under a name, so that the configuration only
@@ -31,13 +31,13 @@ ${keyring:SERVICE/USER} names an entry of another program in the system keyring.
   nanobot keys remove openai`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.keysList(), c.keysSet(), c.keysRemove())
+	cmd.AddCommand(keysList(c), keysSet(c), keysRemove(c))
 	return cmd
 }
 
-// keyring opens the keys beside the configuration, which may name one that is
+// openKeyring opens the keys beside the configuration, which may name one that is
 // missing yet and so is not read.
-func (c *command) keyring() (*keyring.Ring, error) {
+func openKeyring(c *command) (*keyring.Ring, error) {
 	file, err := config.Locate(c.configOptions())
 	if err != nil {
 		return nil, err
@@ -52,13 +52,13 @@ type keyJSON struct {
 	Since time.Time `json:"since"`
 }
 
-func (c *command) keysList() *cobra.Command {
+func keysList(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List stored keys and where they are, without their values", Args: noArgs,
 		Example: "  nanobot keys list\n  nanobot keys list --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ring, err := c.keyring()
+			ring, err := openKeyring(c)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (c *command) keysList() *cobra.Command {
 	return cmd
 }
 
-func (c *command) keysSet() *cobra.Command {
+func keysSet(c *command) *cobra.Command {
 	var setting string
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Store a key, from a hidden prompt or standard input", Args: exactArgs(1),
@@ -99,11 +99,11 @@ func (c *command) keysSet() *cobra.Command {
 			if !keyring.ValidName(name) {
 				return usageError{fmt.Errorf("%q cannot be the name of a key: use at most 64 letters, digits, dots, dashes and underscores", name)}
 			}
-			ring, err := c.keyring()
+			ring, err := openKeyring(c)
 			if err != nil {
 				return err
 			}
-			value, err := c.readKey(cmd, name)
+			value, err := readKey(c, cmd, name)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (c *command) keysSet() *cobra.Command {
 }
 
 // readKey reads a value that is shown nowhere.
-func (c *command) readKey(cmd *cobra.Command, name string) (string, error) {
+func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 	var value string
 	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
 		s, err := ask.secret("The key "+name+" (it is not shown)", "")
@@ -151,12 +151,12 @@ func (c *command) readKey(cmd *cobra.Command, name string) (string, error) {
 	return value, nil
 }
 
-func (c *command) keysRemove() *cobra.Command {
+func keysRemove(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a stored key", Args: exactArgs(1),
 		Example: "  nanobot keys remove openai",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ring, err := c.keyring()
+			ring, err := openKeyring(c)
 			if err != nil {
 				return err
 			}

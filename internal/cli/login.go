@@ -21,8 +21,8 @@ import (
 )
 
 // loginCommands are the parts of the provider command that deal with sign-ins.
-func (c *command) loginCommands() []*cobra.Command {
-	return []*cobra.Command{c.providerLogin(), c.providerLogout(), c.providerStatus()}
+func loginCommands(c *command) []*cobra.Command {
+	return []*cobra.Command{providerLogin(c), providerLogout(c), providerStatus(c)}
 }
 
 // loginFlags are the choices of provider login.
@@ -31,7 +31,7 @@ type loginFlags struct {
 	model                     string
 }
 
-func (c *command) providerLogin() *cobra.Command {
+func providerLogin(c *command) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Sign in to a provider without an API key", Args: exactArgs(1),
@@ -47,7 +47,7 @@ automatically.`,
   nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.login(cmd, args[0], f)
+			return login(c, cmd, args[0], f)
 		},
 	}
 	fl := cmd.Flags()
@@ -61,7 +61,7 @@ automatically.`,
 	return cmd
 }
 
-func (c *command) providerLogout() *cobra.Command {
+func providerLogout(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout NAME", Short: "Sign out of a provider", Args: exactArgs(1),
 		Long:              "logout removes the sign-in from this machine. It does not notify the provider; use\nthe provider's account page to end sign-ins everywhere.",
@@ -72,7 +72,7 @@ func (c *command) providerLogout() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := c.account(loaded, args[0])
+			a, err := signinAccount(c, loaded, args[0])
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ type signinState struct {
 	Problem  string     `json:"problem,omitempty"`
 }
 
-func (c *command) providerStatus() *cobra.Command {
+func providerStatus(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show where you are signed in", Args: noArgs,
@@ -111,7 +111,7 @@ func (c *command) providerStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			states, err := c.signinStates(loaded)
+			states, err := signinStates(c, loaded)
 			if err != nil {
 				return err
 			}
@@ -129,10 +129,10 @@ func (c *command) providerStatus() *cobra.Command {
 }
 
 // signinStates lists every provider that wants a sign-in.
-func (c *command) signinStates(loaded *config.Loaded) ([]signinState, error) {
+func signinStates(c *command, loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
-		a, err := c.account(loaded, name)
+		a, err := signinAccount(c, loaded, name)
 		if err != nil {
 			return nil, err
 		}
@@ -167,15 +167,15 @@ func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	return signin.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// account finds the sign-in of a provider by the name that the user typed.
-func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, error) {
+// signinAccount finds the sign-in of a provider by the name that the user typed.
+func signinAccount(c *command, loaded *config.Loaded, name string) (*signin.Account, error) {
 	if !signin.Known(name) {
 		return nil, usageError{signin.Unknown(name)}
 	}
 	return provider.Account(provider.Options{Config: loaded, Getenv: c.getenv, Version: nanobot.Version(), Log: c.logger()}, name)
 }
 
-func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
+func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 	if f.model != "" && !f.main {
 		return usageError{errors.New("--model requires --set-main")}
 	}
@@ -183,16 +183,16 @@ func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.account(loaded, name)
+	a, err := signinAccount(c, loaded, name)
 	if err != nil {
 		return err
 	}
-	st, err := c.signedIn(cmd, a, f)
+	st, err := signedIn(cmd, a, f)
 	if err != nil {
 		return err
 	}
 	if !st.SignedIn {
-		if st, err = c.signIn(cmd, a, f); err != nil {
+		if st, err = signIn(c, cmd, a, f); err != nil {
 			return err
 		}
 		who := ""
@@ -202,14 +202,14 @@ func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
 		cmd.Printf("Signed in to %s%s. Stored in: %s\n", a.Display(), who, st.Where)
 	}
 	if f.main {
-		return c.setMain(cmd, loaded.File, a, f.model)
+		return setMain(c, cmd, loaded.File, a, f.model)
 	}
 	cmd.Printf("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
 
 // signedIn tells of a sign-in that still works, so that nobody signs in twice.
-func (c *command) signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if f.force {
 		return signin.Status{}, nil
 	}
@@ -227,21 +227,21 @@ func (c *command) signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) 
 	return st, nil
 }
 
-func (c *command) signIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if note := a.Caution(); note != "" {
 		cmd.Println("Note: " + note)
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
-		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
-		Tell: func(s signin.Step) { c.tellStep(ctx, cmd, s, f.stay) },
+		Device: f.device, Pasted: func() <-chan string { return inputLines(ctx, c) },
+		Tell: func(s signin.Step) { tellStep(ctx, c, cmd, s, f.stay) },
 	})
 }
 
-// lines delivers what is typed. A read of a terminal cannot be stopped, so the
+// inputLines delivers what is typed. A read of a terminal cannot be stopped, so the
 // goroutine may outlive the command; the process ends right after it.
-func (c *command) lines(ctx context.Context) <-chan string {
+func inputLines(ctx context.Context, c *command) <-chan string {
 	out := make(chan string) // a line nobody waits for is not read
 	go func() {
 		defer close(out)
@@ -257,7 +257,7 @@ func (c *command) lines(ctx context.Context) <-chan string {
 	return out
 }
 
-func (c *command) tellStep(ctx context.Context, cmd *cobra.Command, s signin.Step, stay bool) {
+func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step, stay bool) {
 	if s.Note != "" {
 		cmd.Println(s.Note)
 	}
@@ -271,7 +271,7 @@ func (c *command) tellStep(ctx context.Context, cmd *cobra.Command, s signin.Ste
 	if s.Paste {
 		cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
 	}
-	if !stay && c.hasBrowser() {
+	if !stay && hasBrowser(c) {
 		openBrowser(ctx, s.URL)
 	}
 	cmd.Println("Waiting...")
@@ -279,7 +279,7 @@ func (c *command) tellStep(ctx context.Context, cmd *cobra.Command, s signin.Ste
 
 // hasBrowser reports whether a browser opened by us would be seen by the
 // person who typed the command.
-func (c *command) hasBrowser() bool {
+func hasBrowser(c *command) bool {
 	if !term.IsTerminal(int(c.In.Fd())) || !term.IsTerminal(int(c.Out.Fd())) || c.getenv("SSH_CONNECTION") != "" {
 		return false
 	}
@@ -305,7 +305,7 @@ func openBrowser(ctx context.Context, url string) {
 }
 
 // setMain makes a provider the one that answers.
-func (c *command) setMain(cmd *cobra.Command, file string, a *signin.Account, model string) error {
+func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, model string) error {
 	switch {
 	case model == "":
 		model = a.DefaultModel()
@@ -329,6 +329,6 @@ func (c *command) setMain(cmd *cobra.Command, file string, a *signin.Account, mo
 		return err
 	}
 	cmd.Printf("%s is now the default. Set in %s\n", model, file)
-	c.tellStronger(cmd, "agents.defaults.model")
+	tellStronger(c, cmd, "agents.defaults.model")
 	return nil
 }

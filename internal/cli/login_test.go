@@ -33,7 +33,7 @@ func runLogin(t *testing.T, dir, stdin string, env []string, args ...string) (ou
 	}
 	c := &command{Stdio: io}
 	root := &cobra.Command{Use: "provider", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(c.loginCommands()...)
+	root.AddCommand(loginCommands(c)...)
 	root.SetArgs(args)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)

@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-func (c *command) mcpCommand() *cobra.Command {
+func mcpCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mcp", Short: "Manage MCP servers, or run as one",
 		Long: `mcp manages the MCP servers whose tools the agent may use, and offers the agent
@@ -29,11 +29,11 @@ format of other MCP clients.`,
   nanobot mcp serve                  run as a server on standard input and output`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.mcpList(), c.mcpAdd(), c.mcpRemove(), c.mcpTest(), c.mcpAccept(), c.mcpLogin(), c.mcpLogout(), c.mcpServe())
+	cmd.AddCommand(mcpList(c), mcpAdd(c), mcpRemove(c), mcpTest(c), mcpAccept(c), mcpLogin(c), mcpLogout(c), mcpServe(c))
 	return cmd
 }
 
-func (c *command) mcpAccept() *cobra.Command {
+func mcpAccept(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "accept NAME", Short: "Accept the tool descriptions of an MCP server", Args: exactArgs(1),
 		Long: `accept connects to a server, shows its tool descriptions and marks them as trusted.
@@ -41,9 +41,9 @@ Until then, and whenever they change, they count as content from outside: turns
 with these tools ask before risky calls. With tools.approval.mode ask, changed
 tools are withheld.`,
 		Example:           "  nanobot mcp accept tracker",
-		ValidArgsFunction: c.mcpNames,
+		ValidArgsFunction: c.complete(mcpNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, loaded, err := c.mcpNamed(args[0])
+			e, loaded, err := mcpNamed(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ tools are withheld.`,
 }
 
 // mcpNamed finds a server by the name the user typed.
-func (c *command) mcpNamed(name string) (mcp.Entry, *config.Loaded, error) {
+func mcpNamed(c *command, name string) (mcp.Entry, *config.Loaded, error) {
 	loaded, err := c.load()
 	if err != nil {
 		return mcp.Entry{}, nil, err
@@ -91,7 +91,7 @@ func (c *command) mcpNamed(name string) (mcp.Entry, *config.Loaded, error) {
 }
 
 // mcpNames completes names of servers.
-func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func mcpNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -106,11 +106,11 @@ func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]str
 }
 
 // mcpAuth opens the store of logins.
-func (c *command) mcpAuth(loaded *config.Loaded) (*mcp.OAuth, error) {
+func mcpAuth(c *command, loaded *config.Loaded) (*mcp.OAuth, error) {
 	return app.MCPLogins(loaded, c.appOptions())
 }
 
-func (c *command) mcpList() *cobra.Command {
+func mcpList(c *command) *cobra.Command {
 	var asJSON, probe bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List MCP servers and their status", Args: noArgs,
@@ -122,7 +122,7 @@ func (c *command) mcpList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := c.mcpStates(cmd.Context(), loaded, probe)
+			list, err := mcpStates(cmd.Context(), c, loaded, probe)
 			if err != nil {
 				return err
 			}
@@ -138,8 +138,8 @@ func (c *command) mcpList() *cobra.Command {
 }
 
 // mcpStates describes all servers.
-func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]mcp.Summary, error) {
-	auth, err := c.mcpAuth(loaded)
+func mcpStates(ctx context.Context, c *command, loaded *config.Loaded, probe bool) ([]mcp.Summary, error) {
+	auth, err := mcpAuth(c, loaded)
 	switch {
 	case err != nil:
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-func (c *command) mcpTest() *cobra.Command {
+func mcpTest(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "test NAME", Short: "Connect to an MCP server and list its tools", Args: exactArgs(1),
@@ -19,9 +19,9 @@ size that they add to every request. If that fails it shows the reason: the
 command is missing, the server exited (with its log), the server printed
 invalid messages, or it requires a login.`,
 		Example:           "  nanobot mcp test files\n  nanobot mcp test files --json | jq '.tools | length'",
-		ValidArgsFunction: c.mcpNames,
+		ValidArgsFunction: c.complete(mcpNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := c.mcpTry(cmd, args[0])
+			t, err := mcpTry(c, cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -45,8 +45,8 @@ invalid messages, or it requires a login.`,
 	return cmd
 }
 
-func (c *command) mcpTry(cmd *cobra.Command, name string) (mcp.Trial, error) {
-	e, loaded, err := c.mcpNamed(name)
+func mcpTry(c *command, cmd *cobra.Command, name string) (mcp.Trial, error) {
+	e, loaded, err := mcpNamed(c, name)
 	if err != nil {
 		return mcp.Trial{}, err
 	}

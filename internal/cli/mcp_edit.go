@@ -36,7 +36,7 @@ type mcpAddFlags struct {
 	force, dry   bool
 }
 
-func (c *command) mcpAdd() *cobra.Command {
+func mcpAdd(c *command) *cobra.Command {
 	var f mcpAddFlags
 	cmd := &cobra.Command{
 		Use: "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]", Short: "Add an MCP server to the configuration",
@@ -56,7 +56,7 @@ program sees only these variables and a few harmless ones.`,
 			if err := f.read(cmd, args); err != nil {
 				return usageError{fmt.Errorf("%w\nSee: nanobot mcp add --help", err)}
 			}
-			return c.addServer(cmd, args[0], f)
+			return addServer(c, cmd, args[0], f)
 		},
 	}
 	fl := cmd.Flags()
@@ -137,7 +137,7 @@ func pairs(list []string, seps string, reference bool) (map[string]string, error
 	return out, nil
 }
 
-func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) error {
+func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error {
 	b, err := json.Marshal(f.mcpSetting)
 	if err != nil {
 		return err
@@ -179,15 +179,15 @@ func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) erro
 	return nil
 }
 
-func (c *command) mcpRemove() *cobra.Command {
+func mcpRemove(c *command) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an MCP server and its login", Args: exactArgs(1),
 		Long:              "remove deletes a server from the configuration, and its login. The rest of the file\nstays unchanged.",
 		Example:           "  nanobot mcp remove files",
-		ValidArgsFunction: c.mcpNames,
+		ValidArgsFunction: c.complete(mcpNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, loaded, err := c.mcpNamed(args[0])
+			_, loaded, err := mcpNamed(c, args[0])
 			if loaded == nil {
 				return err // a server that makes no sense can be removed
 			}
@@ -202,7 +202,7 @@ func (c *command) mcpRemove() *cobra.Command {
 			if err != nil || dry {
 				return err
 			}
-			auth, err := c.mcpAuth(loaded)
+			auth, err := mcpAuth(c, loaded)
 			if err != nil {
 				return err
 			}

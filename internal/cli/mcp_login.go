@@ -21,7 +21,7 @@ type mcpLoginFlags struct {
 	stay             bool
 }
 
-func (c *command) mcpLogin() *cobra.Command {
+func mcpLogin(c *command) *cobra.Command {
 	var f mcpLoginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Log in to an MCP server", Args: exactArgs(1),
@@ -35,8 +35,8 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 		Example: `  nanobot mcp login tracker
   nanobot mcp login tracker --no-browser
   nanobot mcp login github --client-id Iv1.abc --port 8765`,
-		ValidArgsFunction: c.mcpNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.mcpLogIn(cmd, args[0], f) },
+		ValidArgsFunction: c.complete(mcpNames),
+		RunE:              func(cmd *cobra.Command, args []string) error { return mcpLogIn(c, cmd, args[0], f) },
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&f.port, "port", 0, "`port` for the redirect (default any)")
@@ -46,8 +46,8 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 	return cmd
 }
 
-func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) error {
-	e, loaded, err := c.mcpNamed(name)
+func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) error {
+	e, loaded, err := mcpNamed(c, name)
 	if err != nil {
 		return err
 	}
@@ -57,19 +57,19 @@ func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) err
 	if f.secretIn != "" && f.client == "" {
 		return usageError{fmt.Errorf("--client-secret-file requires --client-id")}
 	}
-	auth, err := c.mcpAuth(loaded)
+	auth, err := mcpAuth(c, loaded)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	o := mcp.LoginOptions{
-		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
+		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return inputLines(ctx, c) },
 		Note: func(text string) { cmd.Println(text) },
 		Tell: func(address string) {
 			cmd.Printf("Open this address in a browser:\n\n  %s\n\n", address)
 			cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
-			if !f.stay && c.hasBrowser() {
+			if !f.stay && hasBrowser(c) {
 				openBrowser(ctx, address)
 			}
 			cmd.Println("Waiting...")
@@ -105,18 +105,18 @@ func mcpLoginNote(st mcp.LoginState, now time.Time) string {
 	return "The server does not say when the login expires."
 }
 
-func (c *command) mcpLogout() *cobra.Command {
+func mcpLogout(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout NAME", Short: "Log out of an MCP server", Args: exactArgs(1),
 		Long:              "logout removes the login and the registration from this machine. It does not notify\nthe server; use the server's account page to end logins everywhere.",
 		Example:           "  nanobot mcp logout tracker",
-		ValidArgsFunction: c.mcpNames,
+		ValidArgsFunction: c.complete(mcpNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {
 				return err
 			}
-			auth, err := c.mcpAuth(loaded)
+			auth, err := mcpAuth(c, loaded)
 			if err != nil {
 				return err
 			}

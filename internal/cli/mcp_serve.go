@@ -24,7 +24,7 @@ type mcpServeFlags struct {
 	hosts           []string
 }
 
-func (c *command) mcpServe() *cobra.Command {
+func mcpServe(c *command) *cobra.Command {
 	var f mcpServeFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Offer the agent to other programs as an MCP server", Args: noArgs,
@@ -39,7 +39,7 @@ machines requires your own --token-file.`,
 		Example: `  nanobot mcp serve
   nanobot mcp serve --http 127.0.0.1:8765
   nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.serveMCP(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), c, f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
@@ -51,14 +51,14 @@ machines requires your own --token-file.`,
 
 // serveMCP runs the server. Standard output belongs to the protocol; all that
 // is for people goes to standard error.
-func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
+func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
 		return usageError{errors.New("--token-file and --allow-host require --http")}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
-	bot, err := c.bot(context.WithoutCancel(ctx), f.agentFlags)
+	bot, err := newBot(context.WithoutCancel(ctx), c, f.agentFlags, conversation{})
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	for _, n := range bot.Notes() {
 		fmt.Fprintln(c.Err, n)
 	}
-	store, err := c.store(ctx)
+	store, err := sessionStore(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // only read from
-	index, _, err := c.openSearch(ctx)
+	index, _, err := openSearch(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	if f.http == "" {
 		return m.ServeStdio(ctx, c.In, c.Out)
 	}
-	return c.serveMCPOn(ctx, m, f, bot.DataDir())
+	return serveMCPOn(ctx, c, m, f, bot.DataDir())
 }
 
-func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, data string) error {
+func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, data string) error {
 	address := f.http
 	if _, err := strconv.Atoi(address); err == nil {
 		address = ":" + address

@@ -62,7 +62,7 @@ func runMCP(t *testing.T, dir string, watch func(line string), args ...string) m
 	errOut, errText := pipe(nil)
 	c := &command{Stdio: Stdio{In: in, Out: out, Err: errOut, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir, "USERPROFILE=" + dir, "PATH=" + os.Getenv("PATH")}}}
 	root := &cobra.Command{Use: "nanobot", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(c.mcpCommand())
+	root.AddCommand(mcpCommand(c))
 	root.SetArgs(append([]string{"mcp"}, args...))
 	root.SetOut(out)
 	root.SetErr(errOut)

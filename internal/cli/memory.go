@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) memoryCommand() *cobra.Command {
+func memoryCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "memory", Short: "Show, edit, undo and forget memories",
 		Long: `memory manages the long-term memory: USER.md about you, SOUL.md about how the agent
@@ -33,8 +33,8 @@ versions, so that you can view and undo every change.`,
   nanobot memory forget "old address"`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget(),
-		c.memoryConfirm(), c.memoryReject(), c.memorySearch())
+	cmd.AddCommand(memoryShow(c), memoryEdit(c), memoryLog(c), memoryDiff(c), memoryRestore(c), memoryForget(c),
+		memoryConfirm(c), memoryReject(c), memorySearch(c))
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
 }
 
 // withMemory runs fn with the memory of the workspace in use, which must exist.
-func (c *command) withMemory(ctx context.Context, fn func(*memory.Memory) error) (err error) {
+func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) (err error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *command) withMemory(ctx context.Context, fn func(*memory.Memory) error)
 	if err != nil {
 		return err
 	}
-	sessions, err := c.openSessions(ctx, loaded, ws)
+	sessions, err := openSessions(ctx, c, loaded, ws)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words stri
 	return nil
 }
 
-func (c *command) memoryShow() *cobra.Command {
+func memoryShow(c *command) *cobra.Command {
 	var why, asJSON bool
 	var scope string
 	cmd := &cobra.Command{
@@ -107,7 +107,7 @@ when and in which conversation. Memories of other people and groups are separate
 --scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				shown, err := m.Overview(cmd.Context(), scope, why)
 				if err != nil {
 					return err
@@ -186,11 +186,11 @@ func plural(n int, word string) string {
 func printable(s string) string { return text.Reveal(s, text.Prose) }
 
 // commitIDs completes ids of commits.
-func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
+func commitIDs(c *command, cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+	err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 		log, err := m.Repo.Log(cmd.Context(), 50)
 		for _, e := range log {
 			if strings.HasPrefix(e.ID, typed) {
@@ -206,6 +206,6 @@ func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (ou
 }
 
 // editorOf is the program a person edits texts with.
-func (c *command) editorOf() []string {
+func editorOf(c *command) []string {
 	return strings.Fields(cmp.Or(c.getenv("VISUAL"), c.getenv("EDITOR"), defaultEditor))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) memoryForget() *cobra.Command {
+func memoryForget(c *command) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "forget TEXT", Short: "Remove every remembered line that contains a text",
@@ -21,7 +21,7 @@ first. You cannot undo it. It does not change the conversations themselves and a
 		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				found, err := m.Find(cmd.Context(), args[0])
 				if err != nil {
 					return err

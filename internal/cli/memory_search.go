@@ -21,7 +21,7 @@ type memorySearchFlags struct {
 	everyone, asJSON              bool
 }
 
-func (c *command) memorySearch() *cobra.Command {
+func memorySearch(c *command) *cobra.Command {
 	var f memorySearchFlags
 	cmd := &cobra.Command{
 		Use: "search QUERY...", Short: "Search conversations and memory",
@@ -42,7 +42,7 @@ index is created on first use, and you can delete it at any time.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return c.searchMemory(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return searchMemory(c, cmd, args, f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "only this `conversation`")
@@ -57,12 +57,12 @@ index is created on first use, and you can delete it at any time.`,
 }
 
 // openSearch opens the index of the workspace in use.
-func (c *command) openSearch(ctx context.Context) (x *search.Index, loc *time.Location, err error) {
+func openSearch(ctx context.Context, c *command) (x *search.Index, loc *time.Location, err error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := c.openSessions(ctx, loaded, ws)
+	store, err := openSessions(ctx, c, loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,8 +84,8 @@ type memoryHitJSON struct {
 	Position int       `json:"rank"`
 }
 
-func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
-	x, loc, err := c.openSearch(cmd.Context())
+func searchMemory(c *command, cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
+	x, loc, err := openSearch(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearch
 	if term.IsTerminal(int(c.Out.Fd())) && c.getenv("NO_COLOR") == "" {
 		q.Open, q.Close = "\x1b[1m", "\x1b[22m"
 	}
-	stop := c.sayWhenSlow(cmd)
+	stop := sayWhenSlow(cmd)
 	res, err := x.Search(cmd.Context(), q)
 	stop()
 	if errors.Is(err, search.ErrEmpty) {
@@ -120,7 +120,7 @@ func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearch
 }
 
 // sayWhenSlow tells that the index is being made when that takes a while.
-func (c *command) sayWhenSlow(cmd *cobra.Command) (stop func()) {
+func sayWhenSlow(cmd *cobra.Command) (stop func()) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	done := make(chan struct{})
 	go func() {

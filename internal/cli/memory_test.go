@@ -77,7 +77,7 @@ func (r *remembering) run(args ...string) (string, error) {
 	}
 	defer null.Close()
 	c := &command{Stdio: Stdio{In: null, Err: os.Stderr, Env: r.env()}, workspace: r.ws}
-	cmd := c.memoryCommand()
+	cmd := memoryCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -183,9 +183,9 @@ func TestMemoryOfAnEmptyHome(t *testing.T) {
 	t.Parallel()
 	run := func(ws string, args ...string) (string, error) {
 		c := &command{Stdio: Stdio{Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, workspace: ws}
-		cmd := c.memoryCommand()
+		cmd := memoryCommand(c)
 		if args[0] == "undo" {
-			cmd, args = c.undoCommand(), args[1:]
+			cmd, args = undoCommand(c), args[1:]
 		}
 		var out bytes.Buffer
 		cmd.SetOut(&out)
@@ -257,7 +257,7 @@ func TestMemoryEditYieldsToOthers(t *testing.T) {
 	editor := filepath.Join(r.home, "editor.sh")
 	r.put("editor.sh", "#!/bin/sh\necho mine >> \"$1\"\necho theirs >> "+filepath.Join(r.ws, "USER.md")+"\n")
 	c := &command{Stdio: Stdio{Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, workspace: r.ws}
-	cmd := c.memoryCommand()
+	cmd := memoryCommand(c)
 	cmd.SetArgs([]string{"edit", "user"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())

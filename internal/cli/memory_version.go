@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) memoryLog() *cobra.Command {
+func memoryLog(c *command) *cobra.Command {
 	var n int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -26,7 +26,7 @@ func (c *command) memoryLog() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				log, err := m.Repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
@@ -55,17 +55,17 @@ func (c *command) memoryLog() *cobra.Command {
 	return cmd
 }
 
-func (c *command) memoryDiff() *cobra.Command {
+func memoryDiff(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "diff [CHANGE [CHANGE]]", Short: "Show a change of the memory files",
 		Long: `diff shows one change; nanobot memory log lists them. Without CHANGE it shows what
 is not recorded yet, with two it shows the difference between them.`,
 		Example:           "  nanobot memory diff\n  nanobot memory diff 3f2a91bc",
-		ValidArgsFunction: c.commitIDs,
+		ValidArgsFunction: c.complete(commitIDs),
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
@@ -134,7 +134,7 @@ func commitError(name string, err error) error {
 	return err
 }
 
-func (c *command) memoryRestore() *cobra.Command {
+func memoryRestore(c *command) *cobra.Command {
 	var only, asJSON bool
 	cmd := &cobra.Command{
 		Use: "restore CHANGE", Short: "Restore the memory files to before a change",
@@ -142,10 +142,10 @@ func (c *command) memoryRestore() *cobra.Command {
 change and keeps later ones; if the same lines changed again, it does nothing.
 The current version is kept: you can undo a restore by its own id.`,
 		Example:           "  nanobot memory restore 3f2a91bc\n  nanobot memory restore 3f2a91bc --only",
-		ValidArgsFunction: c.commitIDs,
+		ValidArgsFunction: c.complete(commitIDs),
 		Args:              exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				undo := m.Repo.Restore
 				if only {
 					undo = m.Repo.UndoOnly
@@ -194,7 +194,7 @@ func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitst
 	cmd.Printf("To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
 }
 
-func (c *command) memoryEdit() *cobra.Command {
+func memoryEdit(c *command) *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
 		Use: "edit [USER|SOUL|MEMORY]", Short: "Edit a memory file in your editor",
@@ -210,12 +210,12 @@ change.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				file, err := m.FileNamed(name, scope)
 				if err != nil {
 					return err
 				}
-				return c.editMemory(cmd, m, file)
+				return editMemory(c, cmd, m, file)
 			})
 		},
 	}
@@ -225,7 +225,7 @@ change.`,
 
 // editMemory lets a person change a copy and takes it over if nobody else
 // changed the file meanwhile.
-func (c *command) editMemory(cmd *cobra.Command, m *memory.Memory, file string) (err error) {
+func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (err error) {
 	ctx := cmd.Context()
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (c *command) editMemory(cmd *cobra.Command, m *memory.Memory, file string) 
 	if err := os.WriteFile(tmp, old, 0o600); err != nil {
 		return err
 	}
-	if err := c.runEditor(ctx, tmp); err != nil {
+	if err := runEditor(ctx, c, tmp); err != nil {
 		return fmt.Errorf("%w; %s is unchanged", err, file)
 	}
 	edited, err := os.ReadFile(tmp)

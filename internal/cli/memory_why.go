@@ -53,8 +53,8 @@ func printWaiting(w io.Writer, held []memory.Held) {
 	fmt.Fprintln(w)
 }
 
-func (c *command) memoryConfirm() *cobra.Command {
-	return c.decide("confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
+func memoryConfirm(c *command) *cobra.Command {
+	return decideHeld(c, "confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			file, err := m.Dream.Confirm(cmd.Context(), id)
 			if err == nil {
@@ -64,8 +64,8 @@ func (c *command) memoryConfirm() *cobra.Command {
 		})
 }
 
-func (c *command) memoryReject() *cobra.Command {
-	return c.decide("reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
+func memoryReject(c *command) *cobra.Command {
+	return decideHeld(c, "reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			err := m.Dream.Reject(cmd.Context(), id)
 			if err == nil {
@@ -75,8 +75,8 @@ func (c *command) memoryReject() *cobra.Command {
 		})
 }
 
-// decide makes a command about findings that wait.
-func (c *command) decide(name, short, long string, do func(*cobra.Command, *memory.Memory, string) error) *cobra.Command {
+// decideHeld makes a command about findings that wait.
+func decideHeld(c *command, name, short, long string, do func(*cobra.Command, *memory.Memory, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID...", Short: short, Long: long, Example: "  nanobot memory " + name + " 3f2a91bc",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -85,9 +85,9 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 			}
 			return nil
 		},
-		ValidArgsFunction: c.heldIDs,
+		ValidArgsFunction: c.complete(heldIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 				for _, id := range args {
 					err := do(cmd, m, id)
 					if errors.Is(err, memory.ErrNoFinding) {
@@ -104,8 +104,8 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 }
 
 // heldIDs completes findings.
-func (c *command) heldIDs(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+func heldIDs(c *command, cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+	err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
 		held, err := m.Dream.Quarantine(cmd.Context())
 		for _, h := range held {
 			out = append(out, h.ID+"\t"+text.Label(printable(h.Text), 40))

@@ -15,7 +15,7 @@ import (
 // migrateShown bounds the lines of each kind that are printed.
 const migrateShown = 50
 
-func (c *command) migrateCommand() *cobra.Command {
+func migrateCommand(c *command) *cobra.Command {
 	var yes, dry bool
 	var from string
 	cmd := &cobra.Command{
@@ -32,9 +32,9 @@ it after a move to another disk.`,
 		Example: "  nanobot migrate --dry-run\n  nanobot migrate\n  nanobot migrate --from /old/disk/workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from != "" {
-				return c.adopt(cmd, from, yes, dry)
+				return adopt(c, cmd, from, yes, dry)
 			}
-			return c.migrate(cmd, yes, dry)
+			return migrate(c, cmd, yes, dry)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "import without asking")
@@ -44,7 +44,7 @@ it after a move to another disk.`,
 	return cmd
 }
 
-func (c *command) migrate(cmd *cobra.Command, yes, dry bool) (err error) {
+func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
 }
 
 // adopt gives the workspace in use what belonged to another folder.
-func (c *command) adopt(cmd *cobra.Command, from string, yes, dry bool) error {
+func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return err

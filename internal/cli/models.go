@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) modelsCommand() *cobra.Command {
+func modelsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "models", Aliases: []string{"model"}, Short: "List and test models",
 		Long: `models lists the models of providers and tests what a model can do.`,
@@ -23,11 +23,11 @@ func (c *command) modelsCommand() *cobra.Command {
   nanobot models test ollama/qwen3:8b --vision`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.modelsList(), c.modelsTest())
+	cmd.AddCommand(modelsList(c), modelsTest(c))
 	return cmd
 }
 
-func (c *command) modelsList() *cobra.Command {
+func modelsList(c *command) *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ one that the provider reports; for a server on this machine, the one in use.`,
 		Example: `  nanobot models list
   nanobot models list ollama
   nanobot models list openrouter --filter gemini --json`,
-		ValidArgsFunction: c.readyNames,
+		ValidArgsFunction: c.complete(readyNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {
@@ -69,7 +69,7 @@ one that the provider reports; for a server on this machine, the one in use.`,
 }
 
 // readyNames completes names of providers that are set up.
-func (c *command) readyNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

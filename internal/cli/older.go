@@ -54,9 +54,9 @@ func isExpression(name string) bool {
 }
 
 // olderService are nanobot service install and uninstall under their old names.
-func (c *command) olderService() []*cobra.Command {
+func olderService(c *command) []*cobra.Command {
 	var f serviceFlags
-	install, uninstall := c.serviceInstall(&f), c.serviceUninstall(&f)
+	install, uninstall := serviceInstall(c, &f), serviceUninstall(c, &f)
 	install.Flags().BoolVar(&f.noStart, "no-start", false, "do not start it")
 	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not enable it for the next login")
 	install.Flags().Bool("start", true, "start it (default)")
@@ -77,7 +77,7 @@ func (c *command) olderService() []*cobra.Command {
 }
 
 // pluginsCommand is what older versions called their channels.
-func (c *command) pluginsCommand() *cobra.Command {
+func pluginsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plugins", Short: "Show the built-in channels", Hidden: true, Args: subcommand, RunE: showHelp,
 		Long:    "plugins exists for older scripts: every channel is built in. See nanobot channels.",
@@ -96,11 +96,11 @@ func (c *command) pluginsCommand() *cobra.Command {
 			}
 			return w.Flush()
 		},
-	}, c.pluginsSwitch("enable", true), c.pluginsSwitch("disable", false))
+	}, pluginsSwitch(c, "enable", true), pluginsSwitch(c, "disable", false))
 	return cmd
 }
 
-func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
+func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: "Switch a channel " + map[bool]string{true: "on", false: "off"}[on], Args: exactArgs(1),
 		Example: "  nanobot plugins " + verb + " telegram",

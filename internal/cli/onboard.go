@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-func (c *command) onboardCommand() *cobra.Command {
+func onboardCommand(c *command) *cobra.Command {
 	var wizard, refresh bool
 	cmd := &cobra.Command{
 		Use:   "onboard",
@@ -26,14 +26,14 @@ overwrites anything.`,
   nanobot onboard --wizard          answer three questions: provider, key, model
   nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.onboard(cmd, wizard) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return onboard(c, cmd, wizard) },
 	}
 	cmd.Flags().BoolVar(&wizard, "wizard", false, "ask for provider, key and model")
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "kept for compatibility; onboard always keeps your values")
 	return cmd
 }
 
-func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
+func onboard(c *command, cmd *cobra.Command, wizard bool) error {
 	o := c.configOptions()
 	o.Optional = true
 	loaded, err := config.Load(o)
@@ -73,11 +73,11 @@ func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
 		cmd.Printf("  wrote %s\n", name)
 	}
 	if wizard {
-		if err := c.wizard(cmd, loaded.File); err != nil {
+		if err := runWizard(c, cmd, loaded.File); err != nil {
 			return err
 		}
 	}
-	return c.nextSteps(cmd)
+	return nextSteps(c, cmd)
 }
 
 func writeConfig(file string) error {
@@ -88,7 +88,7 @@ func writeConfig(file string) error {
 }
 
 // nextSteps tells what is missing until the first real answer.
-func (c *command) nextSteps(cmd *cobra.Command) error {
+func nextSteps(c *command, cmd *cobra.Command) error {
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
 		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
-func (c *command) pairingCommand() *cobra.Command {
+func pairingCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pairing", Short: "Manage who may talk to the bot",
 		Long: `A stranger who writes to the bot receives a code that only they see: ask them for
@@ -25,13 +25,13 @@ next message.`,
   nanobot pairing revoke telegram 123456`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.pairingList(), c.pairingSettle("approve", "Admit the person with this code"),
-		c.pairingSettle("deny", "Deny a request"), c.pairingRevoke())
+	cmd.AddCommand(pairingList(c), pairingSettle(c, "approve", "Admit the person with this code"),
+		pairingSettle(c, "deny", "Deny a request"), pairingRevoke(c))
 	return cmd
 }
 
-// pairing opens the list of people that belongs to the configuration.
-func (c *command) pairing() (*channel.Pairing, error) {
+// openPairing opens the list of people that belongs to the configuration.
+func openPairing(c *command) (*channel.Pairing, error) {
 	loaded, err := c.load()
 	if err != nil {
 		return nil, err
@@ -39,13 +39,13 @@ func (c *command) pairing() (*channel.Pairing, error) {
 	return channel.OpenPairing(app.State(loaded, c.logger()), time.Now, c.logger()), nil
 }
 
-func (c *command) pairingList() *cobra.Command {
+func pairingList(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List waiting and paired people", Args: noArgs,
 		Example: "  nanobot pairing list\n  nanobot pairing list --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := c.pairing()
+			p, err := openPairing(c)
 			if err != nil {
 				return err
 			}
@@ -80,12 +80,12 @@ func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved
 	return w.Flush()
 }
 
-func (c *command) pairingSettle(verb, short string) *cobra.Command {
+func pairingSettle(c *command, verb, short string) *cobra.Command {
 	var owner bool
 	cmd := &cobra.Command{
 		Use: verb + " CODE", Short: short, Args: exactArgs(1), Example: "  nanobot pairing " + verb + " ABCD-EFGH",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := c.pairing()
+			p, err := openPairing(c)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (c *command) pairingSettle(verb, short string) *cobra.Command {
 	return cmd
 }
 
-func (c *command) pairingRevoke() *cobra.Command {
+func pairingRevoke(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke [CHANNEL] PERSON", Short: "Revoke a person's access",
 		Example: "  nanobot pairing revoke 123456\n  nanobot pairing revoke telegram 123456",
@@ -122,7 +122,7 @@ func (c *command) pairingRevoke() *cobra.Command {
 			return exactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := c.pairing()
+			p, err := openPairing(c)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
-func (c *command) providerCommand() *cobra.Command {
+func providerCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how one is selected",
 		Long: `provider shows the known providers, your own endpoints, where their keys come from,
@@ -23,17 +23,17 @@ and which provider is selected for a model.`,
   nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.providerList(), c.providerExplain())
-	cmd.AddCommand(c.loginCommands()...)
+	cmd.AddCommand(providerList(c), providerExplain(c))
+	cmd.AddCommand(loginCommands(c)...)
 	return cmd
 }
 
 // matchInput is what a provider is chosen from.
-func (c *command) matchInput(loaded *config.Loaded) catalog.MatchInput {
+func matchInput(c *command, loaded *config.Loaded) catalog.MatchInput {
 	return provider.MatchInput(loaded, c.getenv)
 }
 
-func (c *command) providerList() *cobra.Command {
+func providerList(c *command) *cobra.Command {
 	var asJSON, ready bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
@@ -145,7 +145,7 @@ type choiceJSON struct {
 	Warnings  []string       `json:"warnings,omitempty"`
 }
 
-func (c *command) providerExplain() *cobra.Command {
+func providerExplain(c *command) *cobra.Command {
 	var asJSON bool
 	var provider, effort string
 	cmd := &cobra.Command{
@@ -156,13 +156,13 @@ receives. It makes no requests.`,
 		Example: `  nanobot provider explain claude-sonnet-4-6
   nanobot provider explain qwen3:8b
   nanobot provider explain gpt-5 --provider openrouter --json`,
-		ValidArgsFunction: c.presetNames,
+		ValidArgsFunction: c.complete(presetNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {
 				return err
 			}
-			in := c.matchInput(loaded)
+			in := matchInput(c, loaded)
 			in.Model, in.Provider = args[0], provider
 			if p, ok := loaded.Config.ModelPresets[args[0]]; ok {
 				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
@@ -191,7 +191,7 @@ receives. It makes no requests.`,
 }
 
 // presetNames completes names of presets.
-func (c *command) presetNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func presetNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -44,7 +44,7 @@ const twoProviders = `{
 func TestProviderList(t *testing.T) {
 	t.Parallel()
 	env := []string{"GROQ_API_KEY=gsk_env_secret"}
-	out, errOut, err := runCommand(t, twoProviders, env, (*command).providerCommand, "list")
+	out, errOut, err := runCommand(t, twoProviders, env, providerCommand, "list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestProviderList(t *testing.T) {
 		t.Errorf("no warning about the key: %q", errOut)
 	}
 
-	out, _, err = runCommand(t, twoProviders, env, (*command).providerCommand, "list", "--json", "--ready")
+	out, _, err = runCommand(t, twoProviders, env, providerCommand, "list", "--json", "--ready")
 	var list []provider.State
 	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 4 {
 		t.Fatalf("%v, want 4 providers in JSON:\n%s", err, out)
@@ -76,7 +76,7 @@ func TestProviderList(t *testing.T) {
 			t.Errorf("incomplete: %+v", p)
 		}
 	}
-	out, _, err = runCommand(t, `{}`, nil, (*command).providerCommand, "list", "--ready")
+	out, _, err = runCommand(t, `{}`, nil, providerCommand, "list", "--ready")
 	if err != nil || !strings.Contains(out, "nanobot onboard") {
 		t.Errorf("with nothing set up: %q, %v", out, err)
 	}
@@ -107,7 +107,7 @@ func TestProviderExplain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, _, err := runCommand(t, twoProviders, nil, (*command).providerCommand, append([]string{"explain"}, c.args...)...)
+			out, _, err := runCommand(t, twoProviders, nil, providerCommand, append([]string{"explain"}, c.args...)...)
 			code := 0
 			if err != nil {
 				out += err.Error()
@@ -129,7 +129,7 @@ func TestProviderExplain(t *testing.T) {
 			}
 		})
 	}
-	out, _, err := runCommand(t, twoProviders, nil, (*command).providerCommand, "explain", "gpt-5", "--json")
+	out, _, err := runCommand(t, twoProviders, nil, providerCommand, "explain", "gpt-5", "--json")
 	var e choiceJSON
 	if err != nil || json.Unmarshal([]byte(out), &e) != nil || e.Provider != "openai" || e.Step != "keyword" || len(e.Wires) != 2 || e.Window != 400_000 {
 		t.Errorf("%v:\n%s", err, out)

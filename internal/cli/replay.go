@@ -8,7 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 )
 
-func (c *command) replayCommand() *cobra.Command {
+func replayCommand(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "replay FILE", Short: "Run a recorded conversation again, without a model", Args: exactArgs(1),
@@ -20,14 +20,14 @@ with 1. Create a recording with: nanobot agent --record FILE`,
 		Example: `  nanobot replay bug.jsonl
   nanobot replay bug.jsonl --json | jq .differences`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.replay(cmd, args[0], asJSON)
+			return replay(c, cmd, args[0], asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func (c *command) replay(cmd *cobra.Command, file string, asJSON bool) error {
+func replay(c *command, cmd *cobra.Command, file string, asJSON bool) error {
 	report, err := nanobot.Replay(cmd.Context(), file, nanobot.WithLogger(c.logger()), nanobot.WithEnv(c.Env))
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 )
 
-func (c *command) serveCommand() *cobra.Command {
+func serveCommand(c *command) *cobra.Command {
 	var host string
 	var port int
 	var timeout float64
@@ -31,7 +31,7 @@ Access from other machines requires a key: set api.apiKey.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return c.serve(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
+			return serve(ctx, c, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
@@ -41,12 +41,12 @@ Access from other machines requires a key: set api.apiKey.`,
 	return cmd
 }
 
-func (c *command) serve(ctx context.Context, where app.APIListen, verbose bool) error {
+func serve(ctx context.Context, c *command, where app.APIListen, verbose bool) error {
 	loaded, err := c.load()
 	if err != nil {
 		return err
 	}
-	log, done := c.gatewayLog(loaded, gatewayFlags{mode: "foreground", verbose: verbose})
+	log, done := gatewayLog(c, loaded, gatewayFlags{mode: "foreground", verbose: verbose})
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,

@@ -25,7 +25,7 @@ type serviceFlags struct {
 	noStart, noEnable bool // only for older scripts
 }
 
-func (c *command) serviceCommand() *cobra.Command {
+func serviceCommand(c *command) *cobra.Command {
 	var f serviceFlags
 	cmd := &cobra.Command{
 		Use: "service", Short: "Run the gateway as a service", Args: subcommand, RunE: showHelp,
@@ -40,11 +40,11 @@ that it starts automatically and restarts after a crash.`,
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
 	fl.BoolVar(&f.system, "system", false, "system service instead of a user service; requires root")
-	cmd.AddCommand(c.serviceInstall(&f), c.serviceUninstall(&f), c.serviceStatus(&f))
+	cmd.AddCommand(serviceInstall(c, &f), serviceUninstall(c, &f), serviceStatus(c, &f))
 	return cmd
 }
 
-func (c *command) serviceInstall(f *serviceFlags) *cobra.Command {
+func serviceInstall(c *command, f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install", Short: "Install the service and start it", Args: noArgs,
 		Long: `install writes the service file, enables the service and starts it. Run it again to
@@ -56,7 +56,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 			if err != nil {
 				return err
 			}
-			return c.installService(cmd, m, *f)
+			return installService(c, cmd, m, *f)
 		},
 	}
 	fl := cmd.Flags()
@@ -67,7 +67,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 	return cmd
 }
 
-func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
+func serviceUninstall(c *command, f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "Stop the service and remove it", Args: noArgs,
 		Long:    "uninstall stops the gateway and removes the service file. Your data stays.",
@@ -77,14 +77,14 @@ func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.uninstallService(cmd, m, *f)
+			return uninstallService(cmd, m, *f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
 	return cmd
 }
 
-func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
+func serviceStatus(c *command, f *serviceFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the service's status", Args: noArgs,
@@ -111,13 +111,13 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 	return cmd
 }
 
-func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
 	if !f.dryRun {
 		if err := m.Check(); err != nil {
 			return err
 		}
 	}
-	unit, l, err := c.serviceUnit(m, f)
+	unit, l, err := serviceUnit(c, m, f)
 	if err != nil {
 		return err
 	}
@@ -148,12 +148,12 @@ func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f service
 	if m.OS == "linux" && !m.System {
 		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
 	}
-	c.warnOfShellKeys(l)
+	warnOfShellKeys(c, l)
 	return nil
 }
 
 // warnOfShellKeys names keys that are in this shell and will be missing there.
-func (c *command) warnOfShellKeys(l *config.Loaded) {
+func warnOfShellKeys(c *command, l *config.Loaded) {
 	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
 			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
@@ -161,7 +161,7 @@ func (c *command) warnOfShellKeys(l *config.Loaded) {
 	}
 }
 
-func (c *command) uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+func uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
 	if _, err := os.Lstat(m.Path()); diskio.IsMissing(err) {
 		cmd.Printf("There is no service: %s does not exist.\n", m.Path())
 		return nil
@@ -182,7 +182,7 @@ func (c *command) uninstallService(cmd *cobra.Command, m daemon.Manager, f servi
 }
 
 // serviceUnit describes the gateway as a service.
-func (c *command) serviceUnit(m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
+func serviceUnit(c *command, m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
 	return gateway.ServiceUnit(m, gateway.UnitOptions{
 		Config: c.configOptions(), Workspace: c.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
 	})

@@ -77,7 +77,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 	path, calls := fakeManager(t, "systemctl", `case "$*" in *is-active*) echo active;; *is-enabled*) echo enabled;; esac`)
 	c, s, cmd, out := installed(t, "linux", path)
 	f := serviceFlags{name: "nanobot", port: 18800}
-	if err := c.installService(cmd, s, f); err != nil {
+	if err := installService(c, cmd, s, f); err != nil {
 		t.Fatal(err)
 	}
 	unit := read(t, filepath.Join(s.Home, ".config/systemd/user/nanobot.service"))
@@ -105,7 +105,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 	if st := s.State(t.Context()); !st.Installed || st.Active != "active" || st.Enabled != "enabled" {
 		t.Errorf("state %+v", st)
 	}
-	if err := c.uninstallService(cmd, s, f); err != nil {
+	if err := uninstallService(cmd, s, f); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Path()); err == nil {
@@ -123,7 +123,7 @@ func TestServiceInstallLaunchd(t *testing.T) {
 	t.Parallel()
 	path, calls := fakeManager(t, "launchctl", `[ "$1" != bootout ]`) // nothing is there to be put out
 	c, s, cmd, _ := installed(t, "darwin", path)
-	if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err != nil {
+	if err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1}); err != nil {
 		t.Fatal(err)
 	}
 	plist := read(t, filepath.Join(s.Home, "Library/LaunchAgents/ai.nanobot.nanobot.plist"))
@@ -158,7 +158,7 @@ func TestServiceElsewhere(t *testing.T) {
 			}
 			command.configPath, command.Env = "", append(command.Env, name+"="+value)
 			s.System = true
-			u, _, err := command.serviceUnit(s, serviceFlags{user: me.Username, port: -1})
+			u, _, err := serviceUnit(command, s, serviceFlags{user: me.Username, port: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestServiceByHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, s, cmd, _ := installed(t, "linux", path)
-			err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1})
+			err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1})
 			if err == nil || !strings.Contains(err.Error(), "by hand:\nsystemctl --user daemon-reload\n") {
 				t.Errorf("got %v", err)
 			}
@@ -202,7 +202,7 @@ func TestServiceDoesNotStart(t *testing.T) {
 	t.Parallel()
 	path, _ := fakeManager(t, "systemctl", `case "$*" in *restart*) echo 'Job failed'; exit 1;; esac`)
 	c, s, cmd, _ := installed(t, "linux", path)
-	err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1})
+	err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1})
 	if err == nil || !strings.Contains(err.Error(), "journalctl --user -n 20 -u nanobot") || strings.Contains(err.Error(), "by hand") {
 		t.Errorf("got %v", err)
 	}
@@ -215,7 +215,7 @@ func TestServiceRefuses(t *testing.T) {
 	root, other := s, s
 	root.UID, other.System = 0, true
 	for name, s := range map[string]daemon.Manager{"--system --user": root, "requires root": other} {
-		if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
+		if err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestServiceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := serviceFlags{name: "nanobot", port: -1}
-	for what, err := range map[string]error{"install": c.installService(cmd, s, f), "uninstall": c.uninstallService(cmd, s, f)} {
+	for what, err := range map[string]error{"install": installService(c, cmd, s, f), "uninstall": uninstallService(cmd, s, f)} {
 		if err == nil || !strings.Contains(err.Error(), "not a nanobot service") {
 			t.Errorf("%s over somebody's file: %v", what, err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) sessionsCommand() *cobra.Command {
+func sessionsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List, show, export and remove conversations", Aliases: []string{"session"},
 		Long: `sessions manages the conversations of the workspace. The name of a conversation
@@ -31,22 +31,22 @@ you can omit cli:.`,
   nanobot sessions rm old-project`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.sessionsList(), c.sessionsShow(), c.sessionsExport(), c.sessionsRemove(), c.sessionsCopyBack())
+	cmd.AddCommand(sessionsList(c), sessionsShow(c), sessionsExport(c), sessionsRemove(c), sessionsCopyBack(c))
 	return cmd
 }
 
-// store opens the sessions of the workspace in use.
-func (c *command) store(ctx context.Context) (*session.Store, error) {
+// sessionStore opens the sessions of the workspace in use.
+func sessionStore(ctx context.Context, c *command) (*session.Store, error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
 	}
-	return c.openSessions(ctx, loaded, ws)
+	return openSessions(ctx, c, loaded, ws)
 }
 
 // openSessions opens the sessions of a workspace and tells what the user should
 // know about it, such as what was taken over.
-func (c *command) openSessions(ctx context.Context, loaded *config.Loaded, ws string) (*session.Store, error) {
+func openSessions(ctx context.Context, c *command, loaded *config.Loaded, ws string) (*session.Store, error) {
 	store, err := app.OpenSessions(ctx, loaded, ws, c.logger())
 	if err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (c *command) openSessions(ctx context.Context, loaded *config.Loaded, ws st
 }
 
 // sessionNames completes names of conversations.
-func (c *command) sessionNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	store, err := c.store(cmd.Context())
+func sessionNames(c *command, cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	store, err := sessionStore(cmd.Context(), c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -104,13 +104,13 @@ type sessionJSON struct {
 	Updated  time.Time `json:"updated"`
 }
 
-func (c *command) sessionsList() *cobra.Command {
+func sessionsList(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List conversations, newest first", Args: noArgs,
 		Example: "  nanobot sessions list\n  nanobot sessions list --json | jq -r '.[].key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := c.store(cmd.Context())
+			store, err := sessionStore(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -144,14 +144,14 @@ func (c *command) sessionsList() *cobra.Command {
 	return cmd
 }
 
-func (c *command) sessionsShow() *cobra.Command {
+func sessionsShow(c *command) *cobra.Command {
 	var tools bool
 	cmd := &cobra.Command{
 		Use: "show SESSION", Short: "Print a conversation as Markdown", Args: exactArgs(1),
 		Example:           "  nanobot sessions show direct\n  nanobot sessions show telegram:12345 --tools",
-		ValidArgsFunction: c.sessionNames,
+		ValidArgsFunction: c.complete(sessionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := c.store(cmd.Context())
+			store, err := sessionStore(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -166,19 +166,19 @@ func (c *command) sessionsShow() *cobra.Command {
 	return cmd
 }
 
-func (c *command) sessionsExport() *cobra.Command {
+func sessionsExport(c *command) *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
 		Use: "export SESSION", Short: "Write a conversation as JSONL or Markdown", Args: exactArgs(1),
 		Long: `export writes a conversation to standard output or a file. The format jsonl
 contains everything, and older versions can read it; md is for people.`,
 		Example:           "  nanobot sessions export direct > chat.jsonl\n  nanobot sessions export direct --format md -o chat.md",
-		ValidArgsFunction: c.sessionNames,
+		ValidArgsFunction: c.complete(sessionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
 			}
-			store, err := c.store(cmd.Context())
+			store, err := sessionStore(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -215,12 +215,12 @@ func export(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 	return nil
 }
 
-func (c *command) sessionsRemove() *cobra.Command {
+func sessionsRemove(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm SESSION...", Aliases: []string{"remove"}, Short: "Move conversations to the archive",
 		Long:              "rm removes conversations from the list. It moves their files to the archive folder\nof the sessions and does not delete them.",
 		Example:           "  nanobot sessions rm old-project\n  nanobot sessions rm cli:a cli:b",
-		ValidArgsFunction: c.sessionNames,
+		ValidArgsFunction: c.complete(sessionNames),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("name at least one session; nanobot sessions list shows them")}
@@ -228,7 +228,7 @@ func (c *command) sessionsRemove() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := c.store(cmd.Context())
+			store, err := sessionStore(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -283,7 +283,7 @@ func printSession(ctx context.Context, w io.Writer, store *session.Store, key st
 	return nil
 }
 
-func (c *command) sessionsCopyBack() *cobra.Command {
+func sessionsCopyBack(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "restore-workspace", Short: "Copy conversations to where older versions look for them", Args: noArgs,
 		Long: `restore-workspace prepares a return to an older version, which keeps its
@@ -293,7 +293,7 @@ removes nothing and overwrites nothing. It lists conflicts and then exits with
 the workspace.`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := c.store(cmd.Context())
+			store, err := sessionStore(cmd.Context(), c)
 			if err != nil {
 				return err
 			}

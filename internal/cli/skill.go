@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) skillCommand() *cobra.Command {
+func skillCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "skill", Aliases: []string{"skills"}, Short: "List, create, validate, pack and install skills",
 		Long: `skill manages skills, which teach the agent kinds of tasks. A skill is a folder with
@@ -29,7 +29,7 @@ $NAME in a message loads a skill.`,
   nanobot skill install release-notes.skill`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.skillList(), c.skillShow(), c.skillInit(), c.skillValidate(), c.skillPack(), c.skillInstall(), c.skillRemove())
+	cmd.AddCommand(skillList(c), skillShow(c), skillInit(c), skillValidate(c), skillPack(), skillInstall(c), skillRemove(c))
 	return cmd
 }
 
@@ -40,7 +40,7 @@ type skills struct {
 	disabled []string
 }
 
-func (c *command) skills() (*skills, error) {
+func openSkills(c *command) (*skills, error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (s *skills) find(name string) (skill.Skill, error) {
 }
 
 // skillNames completes names of skills.
-func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	s, err := c.skills()
+func skillNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	s, err := openSkills(c)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -82,13 +82,13 @@ func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-func (c *command) skillList() *cobra.Command {
+func skillList(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List skills with their source and missing requirements", Args: noArgs,
 		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.skills()
+			s, err := openSkills(c)
 			if err != nil {
 				return err
 			}
@@ -114,13 +114,13 @@ func (c *command) skillList() *cobra.Command {
 	return cmd
 }
 
-func (c *command) skillShow() *cobra.Command {
+func skillShow(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
 		Example: "  nanobot skill show weather\n  nanobot skill show weather --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.skills()
+			s, err := openSkills(c)
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (c *command) skillShow() *cobra.Command {
 	return cmd
 }
 
-func (c *command) skillInit() *cobra.Command {
+func skillInit(c *command) *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use: "init NAME", Short: "Create a skill in the workspace", Args: exactArgs(1),
@@ -156,7 +156,7 @@ func (c *command) skillInit() *cobra.Command {
 lower-case letters and digits with single hyphens.`,
 		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.skills()
+			s, err := openSkills(c)
 			if err != nil {
 				return err
 			}
@@ -172,15 +172,15 @@ lower-case letters and digits with single hyphens.`,
 	return cmd
 }
 
-func (c *command) skillValidate() *cobra.Command {
+func skillValidate(c *command) *cobra.Command {
 	var asJSON, strict bool
 	cmd := &cobra.Command{
-		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
 		Long: `validate checks a folder, an archive, or a skill by its name. It exits with 1 on
 errors; a warning means that the skill works, but perhaps not as intended.`,
 		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			problems, err := c.validateSkill(args[0])
+			problems, err := validateSkill(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 }
 
 // validateSkill checks a path if there is something to check, else a name.
-func (c *command) validateSkill(arg string) ([]skill.Problem, error) {
+func validateSkill(c *command, arg string) ([]skill.Problem, error) {
 	info, err := os.Stat(arg)
 	isPath := strings.ContainsAny(arg, `/\`)
 	switch {
@@ -227,7 +227,7 @@ func (c *command) validateSkill(arg string) ([]skill.Problem, error) {
 	if _, err := os.Stat(filepath.Join(arg, "SKILL.md")); err == nil {
 		return skill.Validate(arg)
 	}
-	s, err := c.skills()
+	s, err := openSkills(c)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (c *command) validateSkill(arg string) ([]skill.Problem, error) {
 	return skill.Validate(filepath.Dir(k.Path))
 }
 
-func (c *command) skillPack() *cobra.Command {
+func skillPack() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "pack DIR", Short: "Pack a skill into one file", Args: exactArgs(1),
@@ -288,7 +288,7 @@ func tellInvalid(cmd *cobra.Command, err error) error {
 	return failure{exitFailure}
 }
 
-func (c *command) skillInstall() *cobra.Command {
+func skillInstall(c *command) *cobra.Command {
 	var force, always bool
 	cmd := &cobra.Command{
 		Use: "install FILE|DIR", Short: "Install a skill into the workspace", Args: exactArgs(1),
@@ -298,7 +298,7 @@ outside the archive, names that differ only in case, and more than 500 files or
 cannot change it. Read it before you install it: the agent will follow it.`,
 		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.skills()
+			s, err := openSkills(c)
 			if err != nil {
 				return err
 			}
@@ -325,16 +325,16 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 	return cmd
 }
 
-func (c *command) skillRemove() *cobra.Command {
+func skillRemove(c *command) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
 		Long: `remove deletes the folder of an installed skill. To remove a skill that was written
 in the workspace, use --force. To disable built-in skills, use the setting
 agents.defaults.disabledSkills.`,
 		Example: "  nanobot skill remove release-notes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.skills()
+			s, err := openSkills(c)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
-func (c *command) statusCommand() *cobra.Command {
+func statusCommand(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the configuration and the model in use", Args: noArgs,

@@ -26,7 +26,7 @@ type transcribeFlags struct {
 	asJSON                    bool
 }
 
-func (c *command) transcribeCommand() *cobra.Command {
+func transcribeCommand(c *command) *cobra.Command {
 	var f transcribeFlags
 	cmd := &cobra.Command{
 		Use: "transcribe FILE", Short: "Transcribe a recording", Args: exactArgs(1),
@@ -37,7 +37,7 @@ providers.openai.apiBase and use --provider openai.`,
 		Example: `  nanobot transcribe note.ogg
   nanobot transcribe --language de --provider openai interview.m4a
   nanobot transcribe memo.mp3 | nanobot agent -m -`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.transcribe(cmd, args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return transcribe(c, cmd, args[0], f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.provider, "provider", "", "`name`: "+strings.Join(speech.Providers(), ", "))
@@ -48,7 +48,7 @@ providers.openai.apiBase and use --provider openai.`,
 	return cmd
 }
 
-func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags) error {
+func transcribe(c *command, cmd *cobra.Command, file string, f transcribeFlags) error {
 	loaded, err := c.load()
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func transcribeOf(t *testing.T, settings string, args ...string) (stdout, stderr
 	}
 	defer func() { _ = told.Close() }()
 	c := &command{Stdio: Stdio{Err: told, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
-	cmd := c.transcribeCommand()
+	cmd := transcribeCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)

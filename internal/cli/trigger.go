@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func (c *command) triggerCommand() *cobra.Command {
+func triggerCommand(c *command) *cobra.Command {
 	var trusted, untrusted bool
 	cmd := &cobra.Command{
 		Use: "trigger ID [MESSAGE]", Short: "Start a turn in a chat from a program",
@@ -40,7 +40,7 @@ The message waits in the data folder until the gateway accepts it.`,
 					return err
 				}
 			}
-			j, err := c.openJobs(cmd.Context())
+			j, err := openJobs(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -60,11 +60,11 @@ The message waits in the data folder until the gateway accepts it.`,
 	}
 	cmd.Flags().BoolVar(&trusted, "trusted", false, "treat the message as your own words; by default it is data, not instructions")
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "treat the message as untrusted (default)")
-	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerSecret(), c.triggerEnable(true), c.triggerEnable(false))
+	cmd.AddCommand(triggerAdd(c), triggerList(c), triggerRemove(c), triggerSecret(c), triggerEnable(c, true), triggerEnable(c, false))
 	return cmd
 }
 
-func (c *command) triggerAdd() *cobra.Command {
+func triggerAdd(c *command) *cobra.Command {
 	var channel, to string
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Create a trigger for a chat", Args: exactArgs(1),
@@ -73,7 +73,7 @@ func (c *command) triggerAdd() *cobra.Command {
 			if channel == "" || to == "" {
 				return usageError{errors.New("missing chat: use --channel and --to")}
 			}
-			j, err := c.openJobs(cmd.Context())
+			j, err := openJobs(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -90,11 +90,11 @@ func (c *command) triggerAdd() *cobra.Command {
 	return cmd
 }
 
-func (c *command) triggerList() *cobra.Command {
+func triggerList(c *command) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
-		RunE: c.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, _ []string, j *jobs) error {
 			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
@@ -128,10 +128,10 @@ func (c *command) triggerList() *cobra.Command {
 	return cmd
 }
 
-func (c *command) triggerRemove() *cobra.Command {
+func triggerRemove(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
-		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Remove(cmd.Context(), args[0]); err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func (c *command) triggerRemove() *cobra.Command {
 	}
 }
 
-func (c *command) triggerSecret() *cobra.Command {
+func triggerSecret(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "secret ID", Short: "Print the signing key of a trigger", Args: exactArgs(1),
 		Long: `secret prints the signing key of one trigger. A program on another machine that
@@ -149,7 +149,7 @@ signs its requests to POST /v1/triggers/ID with this key needs no API key, and
 can do nothing else. Use it as the secret of a webhook at a code forge. Removing
 a trigger also removes its key.`,
 		Example: "  nanobot trigger secret trg_AB23CD45",
-		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
@@ -169,14 +169,14 @@ a trigger also removes its key.`,
 	}
 }
 
-func (c *command) triggerEnable(on bool) *cobra.Command {
+func triggerEnable(c *command, on bool) *cobra.Command {
 	verb, done := "disable", "off"
 	if on {
 		verb, done = "enable", "on"
 	}
 	return &cobra.Command{
 		Use: verb + " ID", Short: "Switch a trigger " + done, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
-		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Enable(cmd.Context(), args[0], on); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-func (c *command) trustCommand() *cobra.Command {
+func trustCommand(c *command) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use: "trust [PATH...]", Short: "Trust files that came from outside",
@@ -19,7 +20,8 @@ func (c *command) trustCommand() *cobra.Command {
 command with network access, files that were cloned or downloaded, and files
 written by a turn after it had read such content. Reading one of them taints a
 turn, and commands that can read one are contained. trust declares files, or
-folders with all their current content, as yours. Review them first.`,
+folders with all their current content, as yours. Review them first. Names are
+looked up in the folder you are in, then in the workspace.`,
 		Example: "  nanobot trust --list\n  nanobot trust notes/page.md\n  nanobot trust my-clone",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if list == (len(args) > 0) {
@@ -27,18 +29,22 @@ folders with all their current content, as yours. Review them first.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return c.trust(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return trust(c, cmd, args) },
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show the files that came from outside")
 	return cmd
 }
 
-func (c *command) trust(cmd *cobra.Command, args []string) error {
+func trust(c *command, cmd *cobra.Command, args []string) error {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return err
 	}
-	rec, err := app.OpenOrigins(cmd.Context(), loaded, ws, c.logger())
+	root, folder := ws, ""
+	if here, err := filepath.EvalSymlinks(c.Dir); err == nil && trustsHere(here, ws, args) {
+		root, folder = here, here
+	}
+	rec, err := app.OpenOrigins(cmd.Context(), loaded, ws, folder, c.logger())
 	if err != nil {
 		return err
 	}
@@ -59,7 +65,7 @@ func (c *command) trust(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 
-	tree, err := diskio.OpenTree(ws)
+	tree, err := diskio.OpenTree(root)
 	if err != nil {
 		return err
 	}
@@ -68,9 +74,9 @@ func (c *command) trust(cmd *cobra.Command, args []string) error {
 	for _, name := range args {
 		path := name
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(ws, name)
+			path = filepath.Join(root, name)
 		}
-		rel, err := filepath.Rel(ws, path)
+		rel, err := filepath.Rel(root, path)
 		if err != nil || !filepath.IsLocal(rel) {
 			return usageError{fmt.Errorf("%s is not in the workspace %s", name, ws)}
 		}
@@ -86,4 +92,22 @@ func (c *command) trust(cmd *cobra.Command, args []string) error {
 		cmd.Printf("Trusted: %s\n", path)
 	}
 	return nil
+}
+
+// trustsHere reports whether the names are those of files in the folder that the
+// call was made in, outside of the workspace, instead of in the workspace.
+func trustsHere(here, ws string, names []string) bool {
+	if here == "" || diskio.Within(here, ws) {
+		return false
+	}
+	for _, name := range names {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(here, name)
+		}
+		if _, err := os.Lstat(path); err != nil || !diskio.Within(path, here) || diskio.Within(path, ws) {
+			return false
+		}
+	}
+	return len(names) > 0
 }

@@ -21,7 +21,7 @@ type undoCall struct {
 	turn                    string
 }
 
-func (c *command) undoCommand() *cobra.Command {
+func undoCommand(c *command) *cobra.Command {
 	var u undoCall
 	cmd := &cobra.Command{
 		Use: "undo [TURN]", Short: "Undo the file changes of a turn",
@@ -36,7 +36,7 @@ own id.`,
   nanobot undo 3f2a91bc --force
   nanobot undo --session telegram:12345`,
 		Args:              atMost(1),
-		ValidArgsFunction: c.undoTurns,
+		ValidArgsFunction: c.complete(undoTurns),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				u.turn = args[0]
@@ -50,7 +50,7 @@ own id.`,
 			if u.session != "" && !strings.Contains(u.session, ":") {
 				u.session = "cli:" + u.session
 			}
-			return c.runUndo(cmd, u)
+			return runUndo(c, cmd, u)
 		},
 	}
 	f := cmd.Flags()
@@ -63,7 +63,7 @@ own id.`,
 }
 
 // openUndo opens the record of the workspace in use.
-func (c *command) openUndo(ctx context.Context) (*undo.Store, func() error, error) {
+func openUndo(ctx context.Context, c *command) (*undo.Store, func() error, error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
@@ -75,8 +75,8 @@ func (c *command) openUndo(ctx context.Context) (*undo.Store, func() error, erro
 	return app.OpenUndo(ctx, loaded, ws, c.logger())
 }
 
-func (c *command) runUndo(cmd *cobra.Command, u undoCall) (err error) {
-	store, done, err := c.openUndo(cmd.Context())
+func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
+	store, done, err := openUndo(cmd.Context(), c)
 	if err != nil && u.turn == "" {
 		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
 	}
@@ -213,11 +213,11 @@ func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool)
 }
 
 // undoTurns completes turn ids.
-func (c *command) undoTurns(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func undoTurns(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	store, done, err := c.openUndo(cmd.Context())
+	store, done, err := openUndo(cmd.Context(), c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -20,7 +20,7 @@ type usageJSON struct {
 	ThisMonth ledger.Spent `json:"thisMonth"`
 }
 
-func (c *command) usageCommand() *cobra.Command {
+func usageCommand(c *command) *cobra.Command {
 	var by, since, job string
 	var times float64
 	var asJSON bool
@@ -45,9 +45,9 @@ agents.defaults.budget.`,
 				return usageError{fmt.Errorf("--by %s: want %s%s", by, strings.Join(ledger.Groups(), ", "), hint)}
 			}
 			if job != "" {
-				return c.showPreview(cmd, job, since, times)
+				return showPreview(c, cmd, job, since, times)
 			}
-			return c.showUsage(cmd, by, since, asJSON)
+			return showUsage(c, cmd, by, since, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -61,7 +61,7 @@ agents.defaults.budget.`,
 }
 
 // showPreview projects what a recurring job will cost per month.
-func (c *command) showPreview(cmd *cobra.Command, job, since string, times float64) error {
+func showPreview(c *command, cmd *cobra.Command, job, since string, times float64) error {
 	if times <= 0 {
 		return usageError{fmt.Errorf("--times %v: want a number above 0", times)}
 	}
@@ -84,7 +84,7 @@ func (c *command) showPreview(cmd *cobra.Command, job, since string, times float
 	return nil
 }
 
-func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) error {
+func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) error {
 	loaded, err := c.load()
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func usageOf(t *testing.T, log string, args ...string) (string, error) {
 		}
 	}
 	c := &command{Stdio: Stdio{Err: os.Stderr, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
-	cmd := c.usageCommand()
+	cmd := usageCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
-func (c *command) modelsTest() *cobra.Command {
+func modelsTest(c *command) *cobra.Command {
 	var asJSON, vision bool
 	cmd := &cobra.Command{
 		Use: "test [MODEL]", Short: "Test what a model can do, with a few small calls", Args: atMost(1),
@@ -23,7 +23,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 		Example: `  nanobot models test
   nanobot models test claude-sonnet-4-6
   nanobot models test ollama/gemma3:4b --vision`,
-		ValidArgsFunction: c.presetNames,
+		ValidArgsFunction: c.complete(presetNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {

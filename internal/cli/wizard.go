@@ -24,11 +24,11 @@ type choices struct {
 	base, key, model string
 }
 
-// wizard asks for provider, key and model and writes the answers together, so
+// runWizard asks for provider, key and model and writes the answers together, so
 // that leaving half-way changes nothing. It works on a terminal and on a pipe.
-func (c *command) wizard(cmd *cobra.Command, file string) error {
+func runWizard(c *command, cmd *cobra.Command, file string) error {
 	ask := newPrompter(c.In, c.Out)
-	ch, err := c.interview(cmd, ask)
+	ch, err := interview(c, cmd, ask)
 	if errors.Is(err, errSkipped) {
 		cmd.Println("Nothing changed.")
 		return nil
@@ -41,9 +41,9 @@ func (c *command) wizard(cmd *cobra.Command, file string) error {
 		setting{"agents.defaults.model", ch.model}, setting{"agents.defaults.provider", ch.row.Name})
 }
 
-func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err error) {
+func interview(c *command, cmd *cobra.Command, ask *prompter) (ch choices, err error) {
 	cmd.Println()
-	if ch.row, err = c.askProvider(cmd, ask); err != nil {
+	if ch.row, err = askProvider(cmd, ask); err != nil {
 		return ch, err
 	}
 	if ch.row.Direct || ch.row.Local {
@@ -81,7 +81,7 @@ func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err 
 }
 
 // askProvider asks until there is a known name; on a pipe a wrong one is an error.
-func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (catalog.Row, error) {
+func askProvider(cmd *cobra.Command, ask *prompter) (catalog.Row, error) {
 	var names []string
 	for _, r := range catalog.Rows() {
 		if r.Auth == "" && !r.Speech { // sign-ins have "provider login"

@@ -27,7 +27,7 @@ func (x *expander) command(line string) string {
 		x.problems = append(x.problems, "${cmd:...} "+fmt.Sprintf(format, args...))
 		return ""
 	}
-	if on, _ := x.lookup(commandsVariable); on != "1" {
+	if on, _ := x.in.lookup(commandsVariable); on != "1" {
 		return fail("is not allowed here; to let this file start programs, set the environment variable %s=1", commandsVariable)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commandWait)
@@ -39,7 +39,7 @@ func (x *expander) command(line string) string {
 
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.env, filepath.Dir(x.doc.file), &limited{&out}, time.Second
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.in.env, filepath.Dir(x.in.doc.file), &limited{&out}, time.Second
 	err := cmd.Run()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {

@@ -36,7 +36,7 @@ func (r *reader) resolve(root *node) {
 		if n.kind != '"' || n.from.layer != LayerFile || !strings.Contains(n.text, "${") {
 			return
 		}
-		x := expander{reader: r}
+		x := expander{in: r}
 		n.raw, n.text = n.text, x.expand(n.text, 0)
 		for _, msg := range x.problems {
 			p := r.where(n, Problem{Path: showPath(path), Message: msg, at: joinPath(path)})
@@ -52,7 +52,7 @@ func (r *reader) resolve(root *node) {
 }
 
 type expander struct {
-	*reader
+	in       *reader
 	problems []string
 }
 
@@ -108,18 +108,18 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 	case !envName(name):
 		return "", false
 	case !special:
-		v, ok := x.lookup(name)
+		v, ok := x.in.lookup(name)
 		if !ok {
 			x.problems = append(x.problems, "environment variable "+name+" is not set")
 		}
 		return v, true
 	case strings.HasPrefix(arg, "-"):
-		if v, _ := x.lookup(name); v != "" {
+		if v, _ := x.in.lookup(name); v != "" {
 			return v, true
 		}
 		return x.expand(arg[1:], depth+1), true
 	case strings.HasPrefix(arg, "?"):
-		v, _ := x.lookup(name)
+		v, _ := x.in.lookup(name)
 		if v == "" {
 			msg := "environment variable " + name + " is not set"
 			if arg != "?" {
@@ -150,9 +150,9 @@ func envName(s string) bool {
 
 // secretFile reads a mounted secret. Line ends at the end are not part of it.
 func (x *expander) secretFile(path string) string {
-	path = expandHome(path, x.home)
+	path = expandHome(path, x.in.home)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(x.doc.file), path)
+		path = filepath.Join(filepath.Dir(x.in.doc.file), path)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -175,13 +175,13 @@ func (x *expander) secretFile(path string) string {
 // that a configuration without one costs nothing, and once, so that one that
 // does not answer is not waited for again.
 func (x *expander) key(name string) string {
-	if x.ring == nil {
-		x.ring = keyring.Open(keyring.Options{
-			DataDir: filepath.Dir(x.doc.file),
-			Getenv:  func(name string) string { v, _ := x.lookup(name); return v },
+	if x.in.ring == nil {
+		x.in.ring = keyring.Open(keyring.Options{
+			DataDir: filepath.Dir(x.in.doc.file),
+			Getenv:  func(name string) string { v, _ := x.in.lookup(name); return v },
 		})
 	}
-	value, err := x.ring.Get(context.Background(), name) // the ring bounds it
+	value, err := x.in.ring.Get(context.Background(), name) // the ring bounds it
 	if err != nil {
 		x.problems = append(x.problems, err.Error())
 	}

@@ -43,6 +43,7 @@ const (
 	Workspace   Name = "workspace"
 
 	Breakers     Name = Run + "/breakers.json"
+	Folders      Name = Run + "/folders.json"
 	GatewayFile  Name = Run + "/gateway.json"
 	GatewaySock  Name = Run + "/gateway.sock"
 	MCPTools     Name = Run + "/mcp-tools.json"
@@ -119,6 +120,7 @@ func Data() []Entry {
 		file(Pairing, "channel", "who may write to the agent, and hashed pairing codes", Entry{Backup: Always}),
 		folder(Channels, "channel", "what each chat platform remembers", Entry{Backup: Always}),
 		file(OwnerChat, "gateway", "the chat the owner used last", Entry{Backup: Always}),
+		file(Folders, "cli", "what the user said about working in the home folder", Entry{Backup: Always}),
 		file(MCPTools, "tool/mcp", "tool descriptions of MCP servers that were accepted", Entry{Backup: Always}),
 		file(Workspaces, "session", "which workspace has which id", Entry{Backup: Always, Stale: true}),
 		folder(Sessions, "session", "conversations", Entry{Backup: Always, Stale: true}),

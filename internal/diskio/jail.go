@@ -51,7 +51,9 @@ func refuse(path string, kind error, format string, args ...any) error {
 type JailOptions struct {
 	// Workspace is where relative paths start. It must exist.
 	Workspace string
-	// Restrict limits access to the workspace and the read-only roots.
+	// Also are further roots, beside the workspace, that may be read and written.
+	Also []string
+	// Restrict limits access to the workspace, Also and the read-only roots.
 	// Otherwise the whole file system is reachable except protected paths.
 	Restrict bool
 	// ReadOnly are further roots that may be read. They need not exist yet.
@@ -97,9 +99,9 @@ type Jail struct {
 	mounts    *mountWatch
 	locks     *pathLocks
 	rules     Narrow
-	straight  []string // as in JailOptions, absolute and without links above
-	begins    string   // the workspace without links, of a jail made by At; else ""
-	shared    bool     // with a jail that is closed instead
+	straight  straightTrees
+	begins    string // the workspace without links, of a jail made by At; else ""
+	shared    bool   // with a jail that is closed instead
 }
 
 // jailRoot is an allowed tree. It is opened on first use and retried while it
@@ -163,11 +165,10 @@ func (r *jailRoot) close() error {
 
 // OpenJail makes a jail. The caller closes it.
 func OpenJail(o JailOptions) (*Jail, error) {
+	fold := runtime.GOOS == "darwin" || runtime.GOOS == "windows"
 	j := &Jail{
-		home:     o.Home,
-		restrict: o.Restrict,
-		fold:     runtime.GOOS == "darwin" || runtime.GOOS == "windows",
-		volumes:  &volumeRoots{}, locks: &pathLocks{}, mounts: &mountWatch{},
+		home: o.Home, restrict: o.Restrict, fold: fold, straight: straightTrees{fold: fold},
+		volumes: &volumeRoots{}, locks: &pathLocks{fold: fold}, mounts: &mountWatch{},
 	}
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()
@@ -185,6 +186,11 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
 	j.roots = append(j.roots, main)
+	for _, p := range o.Also {
+		if p = j.expand(p); filepath.IsAbs(p) {
+			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p)})
+		}
+	}
 	for _, p := range o.ReadOnly {
 		if p = j.expand(p); filepath.IsAbs(p) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
@@ -195,7 +201,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			p = filepath.Join(ws, p)
 		}
 		if p != "" {
-			j.straight = append(j.straight, filepath.Clean(p), filepath.Join(resolveExisting(filepath.Dir(p)), filepath.Base(p)))
+			j.straight.dirs = append(j.straight.dirs, filepath.Clean(p), filepath.Join(ResolveExisting(filepath.Dir(p)), filepath.Base(p)))
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}

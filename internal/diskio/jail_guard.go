@@ -80,7 +80,7 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 			}
 			n = filepath.Clean(n)
 			to = append(to, n)
-			if target := resolveExisting(n); target != n {
+			if target := ResolveExisting(n); target != n {
 				to = append(to, target)
 			}
 		}
@@ -93,12 +93,12 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 	for _, r := range j.roots {
 		// A tree that the jail is for, inside of one that is protected.
 		g.except = append(g.except, r.path)
-		if target := resolveExisting(r.path); target != r.path {
+		if target := ResolveExisting(r.path); target != r.path {
 			g.except = append(g.except, target)
 		}
 	}
 	g.unlisted = all(n.Unlisted)
-	ws := resolveExisting(j.workspace)
+	ws := ResolveExisting(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}
@@ -106,8 +106,8 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 	return g
 }
 
-// resolveExisting resolves links in the part of a path that exists.
-func resolveExisting(path string) string {
+// ResolveExisting resolves links in the part of a path that exists.
+func ResolveExisting(path string) string {
 	rest := ""
 	for p := path; ; {
 		if target, err := filepath.EvalSymlinks(p); err == nil {

@@ -109,11 +109,11 @@ func ShownAt(paths []string, workspace string) []string {
 	var all []string
 	for _, p := range paths {
 		all = append(all, p)
-		if target := resolveExisting(p); target != p {
+		if target := ResolveExisting(p); target != p {
 			all = append(all, target)
 		}
 	}
-	return mountedNames(mountTable(), all, resolveExisting(workspace))
+	return mountedNames(mountTable(), all, ResolveExisting(workspace))
 }
 
 // mount is a folder, or a file, of a disk that is shown at a place.

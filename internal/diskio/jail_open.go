@@ -16,13 +16,14 @@ const linkHops = 8
 // touches a device.
 func (j *Jail) Open(name string) (*os.File, error) {
 	p, err := j.locate(name, false)
+	start := p.abs
 	for range linkHops {
 		if err != nil {
 			return nil, err
 		}
 		var f *os.File
 		if f, err = j.openPlace(p); err == nil {
-			if err = j.straightFile(name, f); err != nil {
+			if err = j.straight.checkFile(start, f); err != nil {
 				_ = f.Close()
 				return nil, err
 			}

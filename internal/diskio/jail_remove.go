@@ -16,7 +16,7 @@ func (j *Jail) Remove(ctx context.Context, name string, expect []byte) error {
 		return err
 	}
 	defer t.close()
-	unlock, err := j.locks.lock(ctx, j.lockKey(t.path))
+	unlock, err := j.locks.lock(ctx, t.path)
 	if err != nil {
 		return err
 	}

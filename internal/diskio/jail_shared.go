@@ -14,41 +14,37 @@ func (j *Jail) Share(from *Jail, dir string) {
 	j.roots = append(slices.Clip(j.roots), &jailRoot{path: dir, real: dir, shared: true, through: from})
 }
 
-// straightFile refuses an open file of a tree in which no link is followed, if
-// one was followed.
-func (j *Jail) straightFile(name string, f *os.File) error {
-	if len(j.straight) == 0 {
+// straightTrees are directory trees in which no link is followed: as in
+// JailOptions, absolute and without links above.
+type straightTrees struct {
+	dirs []string
+	fold bool // as in Jail
+}
+
+// checkFile refuses an open file that was asked for as abs, in one of the
+// trees, if a link was followed.
+func (s straightTrees) checkFile(abs string, f *os.File) error {
+	if !slices.ContainsFunc(s.dirs, func(tree string) bool { _, ok := under(tree, abs, s.fold); return ok }) {
 		return nil
-	}
-	abs, err := j.Path(name)
-	if err != nil || !j.isStraight(abs) {
-		return err
 	}
 	path, err := realPath(f, abs)
 	if err != nil {
 		return err
 	}
-	return j.straightPath(name, path)
+	return s.check(abs, path)
 }
 
-// straightPath is straightFile for a path that was found to be free of links.
-func (j *Jail) straightPath(name, path string) error {
-	if len(j.straight) == 0 {
-		return nil
-	}
-	abs, err := j.Path(name)
-	if err != nil {
-		return err
-	}
+// check is checkFile for a path that was found to be free of links.
+func (s straightTrees) check(abs, path string) error {
 	inside := false
-	for _, tree := range j.straight {
-		rel, ok := under(tree, abs, j.fold)
+	for _, tree := range s.dirs {
+		rel, ok := under(tree, abs, s.fold)
 		if !ok {
 			continue
 		}
 		inside = true
-		if slices.ContainsFunc(j.straight, func(t string) bool {
-			at, ok := under(t, path, j.fold)
+		if slices.ContainsFunc(s.dirs, func(t string) bool {
+			at, ok := under(t, path, s.fold)
 			return ok && filepath.Clean(at) == filepath.Clean(rel)
 		}) {
 			return nil
@@ -58,11 +54,4 @@ func (j *Jail) straightPath(name, path string) error {
 		return nil
 	}
 	return refuse(abs, ErrOutside, "goes through a link, and links are not followed in a folder that others write to")
-}
-
-func (j *Jail) isStraight(abs string) bool {
-	return slices.ContainsFunc(j.straight, func(tree string) bool {
-		_, ok := under(tree, abs, j.fold)
-		return ok
-	})
 }

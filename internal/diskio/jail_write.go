@@ -51,7 +51,7 @@ func (j *Jail) replace(ctx context.Context, name string, content func(*target) (
 		return Written{}, err
 	}
 	defer t.close()
-	unlock, err := j.locks.lock(ctx, j.lockKey(t.path))
+	unlock, err := j.locks.lock(ctx, t.path)
 	if err != nil {
 		return Written{}, err
 	}
@@ -129,6 +129,7 @@ type target struct {
 // follow a link because it is a rename.
 func (j *Jail) target(name string) (*target, error) {
 	p, err := j.locate(name, true)
+	start := p.abs
 	for range linkHops {
 		if err != nil {
 			return nil, err
@@ -141,7 +142,7 @@ func (j *Jail) target(name string) (*target, error) {
 		t, next, err = j.pin(p)
 		switch {
 		case err == nil && next == "":
-			if err = j.straightPath(name, t.path); err != nil {
+			if err = j.straight.check(start, t.path); err != nil {
 				t.close()
 				return nil, err
 			}
@@ -359,15 +360,9 @@ func (t *target) close() {
 	}
 }
 
-func (j *Jail) lockKey(path string) string {
-	if j.fold {
-		return strings.ToLower(path)
-	}
-	return path
-}
-
 // pathLocks serialises writers of one path. Entries vanish with their last user.
 type pathLocks struct {
+	fold bool // as in Jail
 	mu   sync.Mutex
 	held map[string]*pathLock
 }
@@ -378,6 +373,9 @@ type pathLock struct {
 }
 
 func (l *pathLocks) lock(ctx context.Context, path string) (unlock func(), err error) {
+	if l.fold {
+		path = strings.ToLower(path)
+	}
 	l.mu.Lock()
 	e := l.held[path]
 	if e == nil {

@@ -17,7 +17,7 @@ func (w *painter) place(s string, from, to matrix) {
 		dx, dy = unit(-at[2], -at[3])
 	}
 	if m := w.given(); m != nil && m.shown {
-		w.x, w.y = end[4], end[5]
+		w.pen.x, w.pen.y = end[4], end[5]
 		return
 	} else if m != nil {
 		m.shown, s = true, m.actual
@@ -25,15 +25,15 @@ func (w *painter) place(s string, from, to matrix) {
 	if s == "" {
 		return
 	}
-	if w.height > 0 && s == w.last && math.Hypot(x-w.start[0], y-w.start[1]) < 0.1*height && strings.TrimSpace(s) != "" {
+	if w.pen.height > 0 && s == w.pen.last && math.Hypot(x-w.pen.start[0], y-w.pen.start[1]) < 0.1*height && strings.TrimSpace(s) != "" {
 		return // drawn twice to look bold
 	}
 	w.separate(x, y, height, strings.HasPrefix(s, " "))
-	w.last, w.start = s, [2]float64{x, y}
+	w.pen.last, w.pen.start = s, [2]float64{x, y}
 	w.put(s)
-	w.x, w.y, w.height = end[4]+w.state.rise*at[2], end[5]+w.state.rise*at[3], height
-	w.dx, w.dy = dx, dy
-	w.spaced = strings.HasSuffix(s, " ")
+	w.pen.x, w.pen.y, w.pen.height = end[4]+w.state.rise*at[2], end[5]+w.state.rise*at[3], height
+	w.pen.dx, w.pen.dy = dx, dy
+	w.pen.spaced = strings.HasSuffix(s, " ")
 }
 
 func unit(x, y float64) (float64, float64) {
@@ -45,19 +45,19 @@ func unit(x, y float64) (float64, float64) {
 
 // separate writes what lies between the last text and a new place.
 func (w *painter) separate(x, y, height float64, spaced bool) {
-	if w.height == 0 {
+	if w.pen.height == 0 {
 		return
 	}
-	along := (x-w.x)*w.dx + (y-w.y)*w.dy
-	aside := math.Abs((y-w.y)*w.dx - (x-w.x)*w.dy)
-	size := min(w.height, height)
+	along := (x-w.pen.x)*w.pen.dx + (y-w.pen.y)*w.pen.dy
+	aside := math.Abs((y-w.pen.y)*w.pen.dx - (x-w.pen.x)*w.pen.dy)
+	size := min(w.pen.height, height)
 	if size <= 0 {
-		size = max(w.height, height)
+		size = max(w.pen.height, height)
 	}
 	switch {
-	case aside > 0.5*max(w.height, height), along < -4*size && aside > 0.2*size:
+	case aside > 0.5*max(w.pen.height, height), along < -4*size && aside > 0.2*size:
 		w.put("\n")
-	case w.spaced || spaced:
+	case w.pen.spaced || spaced:
 	case along > 0.17*size, along < -size:
 		w.put(" ")
 	}

@@ -52,16 +52,21 @@ type painter struct {
 	draws     int
 
 	out     strings.Builder
-	room    int     // characters that may still be written
-	x, y    float64 // where the last text ended
-	dx, dy  float64 // its direction
-	height  float64 // its size on the page; 0: there is none yet
-	start   [2]float64
-	last    string
-	spaced  bool // it ended in space
+	room    int // characters that may still be written
+	pen     pen
 	unknown int
 	known   int
 	marks   []mark
+}
+
+// pen is what the last text left behind.
+type pen struct {
+	x, y   float64 // where it ended
+	dx, dy float64 // its direction
+	height float64 // its size on the page; 0: there is none yet
+	start  [2]float64
+	last   string
+	spaced bool // it ended in space
 }
 
 // mark is a marked part of the content. Its text may be given beside what is drawn.

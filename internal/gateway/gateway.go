@@ -156,7 +156,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	g.messenger.channels = g.channels
 	g.front.base = api.Options{
 		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
-		Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil },
+		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
 	}
 	g.front.metrics.OnRead(g.gauges)
 	return g.front.renew(a)

@@ -62,7 +62,7 @@ func (f *front) renew(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	o.Health, o.Transcribe, o.Log, o.Now = f.base.Health, f.base.Transcribe, f.base.Log, f.base.Now
+	o.Health, o.Media.Transcribe, o.Log, o.Now = f.base.Health, f.base.Media.Transcribe, f.base.Log, f.base.Now
 	switch {
 	case !a.Config.Config.Gateway.API: // somebody does not want it
 	case f.serves(a.Config.Config):

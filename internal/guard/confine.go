@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -74,8 +75,9 @@ func lazyBox(mode sandbox.Mode, log *slog.Logger) opener {
 
 // confine puts a command into the sandbox. What the agent follows is read-only
 // for every command; a contained one cannot change hooks and settings of
-// repositories either. Commands of guests: confineGuest.
-func (f *confiner) confine(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+// repositories either. readable are folders it may read besides. Commands of
+// guests: confineGuest.
+func (f *confiner) confine(c tool.Call, cmd *exec.Cmd, readable ...string) (shell.Confined, error) {
 	if f.posture.Sandbox == sandbox.None {
 		return f.cover(c, cmd)
 	}
@@ -89,7 +91,7 @@ func (f *confiner) confine(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 	}
 	p := sandbox.Profile{
 		Workspace: f.places.workspace,
-		ReadOnly:  slices.Concat(f.exec.SandboxROBinds, f.fixed),
+		ReadOnly:  slices.Concat(f.exec.SandboxROBinds, f.fixed, readable),
 		ReadWrite: slices.Clone(f.exec.SandboxRWBinds),
 		Protected: f.closed(),
 		Network:   f.posture.Network,
@@ -116,6 +118,12 @@ func (f *confiner) cover(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 // confineTo puts the commands of a conversation that is kept inside a folder
 // into a sandbox, also where other commands run without one.
 func (f *confiner) confineTo(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+	if c.Project.Started && f.posture.Sandbox == sandbox.None {
+		return f.cover(c, cmd)
+	}
+	if home, err := os.UserHomeDir(); c.Project.Started && err == nil && diskio.Within(resolved(home), c.Project.Dir) {
+		return f.confineHome(c, cmd)
+	}
 	box, err := f.strict(context.Background()) // as in confine
 	if err != nil {
 		return shell.Confined{}, fmt.Errorf("this chat is kept inside the folder %s, and nothing here can keep commands there: %w", c.Project.Dir, err)
@@ -125,6 +133,20 @@ func (f *confiner) confineTo(c tool.Call, cmd *exec.Cmd) (shell.Confined, error)
 		return shell.Confined{}, err
 	}
 	return f.enclose(c, cmd, enclosure{box: box, profile: p, folder: c.Project.Dir})
+}
+
+// confineHome confines a command of a conversation that was started in the home
+// folder: it starts there and reads it, but writes only to the workspace. A new
+// file in a home folder may be one that other programs run.
+func (f *confiner) confineHome(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+	rec, err := f.tracker.record(c)
+	if err != nil {
+		return shell.Confined{}, err
+	}
+	c.Tainted = c.Tainted || rec.Example(c.Project.Dir) != "" // it can read that file
+	home := c.Project.Dir
+	c.Project = tool.Project{}
+	return f.confine(c, cmd, home)
 }
 
 // only is the profile of a command that is kept inside a folder. What the
@@ -141,6 +163,9 @@ func (f *confiner) only(box *sandbox.Box, c tool.Call) (sandbox.Profile, error) 
 		Protected: f.closed(),
 		Network:   f.posture.Network,
 		Limits:    f.posture.limits(f.exec),
+	}
+	if c.Project.Started && diskio.Within(spaces[1], dir) { // it has rules and records of its own
+		p.Protected = append(p.Protected, spaces[1])
 	}
 	for _, path := range slices.Concat(f.exec.SandboxROBinds, f.exec.SandboxRWBinds) {
 		target, err := filepath.EvalSymlinks(path)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -56,7 +57,11 @@ func (x *folderTools) of(c tool.Call) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder %s of this chat cannot be used now: %w", c.Project.Dir, err)
 	}
-	v := &view{jail: jail, files: x.g.viewTools(jail, x.g.places.media, x.g.tracker.origins.in(c.Project.Dir))}
+	records := []func() (*origin.Store, error){x.g.tracker.origins.in(c.Project.Dir)}
+	if c.Project.Started {
+		records = append(records, x.g.tracker.origins.in(""))
+	}
+	v := &view{jail: jail, files: x.g.viewTools(jail, x.g.places.media, records...)}
 	x.seen[key] = v
 	return v, nil
 }

@@ -54,6 +54,7 @@ import (
 type Options struct {
 	Config    *config.Loaded
 	Workspace string         // absolute
+	Folder    string         // the owner started the program there, outside of the workspace; "" is no such folder
 	Sessions  *session.Store // of the workspace
 	State     store.Store    // of the data folder
 	Secrets   *httpsafe.Registry
@@ -97,6 +98,7 @@ func New(o Options) (_ *Guard, err error) {
 
 	g.jail, err = diskio.OpenJail(diskio.JailOptions{
 		Workspace:      o.Workspace,
+		Also:           slices.DeleteFunc([]string{o.Folder}, func(p string) bool { return p == "" }),
 		Restrict:       g.posture.Restrict,
 		ReadOnly:       []string{g.places.media, g.places.results()},
 		Protected:      g.places.deny,
@@ -121,9 +123,11 @@ func New(o Options) (_ *Guard, err error) {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
 
+	records := originsOf(o.Config, o.Workspace, g.places.id, o.Log)
+	records.folder = o.Folder
 	g.tracker = &tracker{
 		posture: g.posture,
-		origins: originsOf(o.Config, o.Workspace, g.places.id, o.Log),
+		origins: records,
 		jail:    g.jail,
 		media:   g.places.media,
 		share:   g.places.share,
@@ -187,6 +191,10 @@ func (g *Guard) Place(r bus.Route, scope string) prompt.Place {
 // Folder is the link-free path of a folder that a conversation may work in.
 func (g *Guard) Folder(path string) (string, error) { return g.scopes.folder(path) }
 
+// Start is the scope of a conversation that the owner starts in a folder: in
+// Options.Folder, or wherever the settings let files be reached.
+func (g *Guard) Start(path string) (agent.WorkspaceScope, error) { return g.scopes.start(path) }
+
 // SetScope chooses the folder that a conversation works in from its next turn
 // on, and whether it is kept inside, and returns what is in force then. The
 // path is absolute or relative to the workspace; an empty path or mode keeps
@@ -219,6 +227,9 @@ func (g *Guard) Notes() []string {
 		if g.Foreign(filepath.Join(g.o.Workspace, name)) {
 			names = append(names, name)
 		}
+	}
+	if own := filepath.Join(g.o.Folder, prompt.FolderFile); g.o.Folder != "" && g.Foreign(own) {
+		names = append(names, own)
 	}
 	if len(names) == 0 {
 		return nil

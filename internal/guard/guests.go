@@ -134,7 +134,7 @@ func (x *guestTools) open(room string) (*view, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the workspace of this chat: %w", err), jail.Close())
 	}
-	v.files = x.g.viewTools(jail, home.media, nil)
+	v.files = x.g.viewTools(jail, home.media)
 	return v, nil
 }
 

@@ -12,7 +12,7 @@ import (
 // others know about it.
 func newWorkspace(t *testing.T, g *Guard, dir string) *origin.Store {
 	t.Helper()
-	to, err := OpenOrigins(g.o.Config, dir, filepath.Base(dir), slog.New(slog.DiscardHandler))
+	to, err := OpenOrigins(g.o.Config, dir, filepath.Base(dir), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

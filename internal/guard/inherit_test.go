@@ -58,7 +58,7 @@ func TestAClonedWorkspaceIsNotTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := app.OpenOrigins(t.Context(), l, ws, log)
+	rec, err := app.OpenOrigins(t.Context(), l, ws, "", log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAClonedWorkspaceIsNotTakenOver(t *testing.T) {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
-		here, err := app.OpenOrigins(t.Context(), l, c.dir, log)
+		here, err := app.OpenOrigins(t.Context(), l, c.dir, "", log)
 		if err != nil {
 			t.Fatal(err)
 		}

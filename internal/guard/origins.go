@@ -12,9 +12,10 @@ import (
 
 // OpenOrigins opens the record of the files of a workspace that came from
 // outside, for the owner to look at and to change.
-// id is that of the workspace.
-func OpenOrigins(l *config.Loaded, workspace, id string, log *slog.Logger) (*origin.Store, error) {
-	return originsOf(l, workspace, id, log).of("")
+// id is that of the workspace. With a folder outside of it, it is the record of
+// that folder.
+func OpenOrigins(l *config.Loaded, workspace, id, folder string, log *slog.Logger) (*origin.Store, error) {
+	return originsOf(l, workspace, id, log).of(folder)
 }
 
 // origins are the records of files from outside: one for the workspace, and one
@@ -22,6 +23,7 @@ func OpenOrigins(l *config.Loaded, workspace, id string, log *slog.Logger) (*ori
 type origins struct {
 	dir       string // in the data folder
 	workspace string
+	folder    string // that the program was started in; "" is the workspace
 	name      string // of the record of the workspace
 	cache     string // of clean commands
 	log       *slog.Logger
@@ -75,9 +77,14 @@ func (o *origins) in(dir string) func() (*origin.Store, error) {
 	return func() (*origin.Store, error) { return o.of(dir) }
 }
 
-// foreign reports whether a file of the workspace came from outside.
+// foreign reports whether a file of the workspace, or of the folder that the
+// program was started in, came from outside.
 func (o *origins) foreign(path string) bool {
-	s, err := o.of("")
+	dir := ""
+	if o.folder != "" && diskio.Within(path, o.folder) && !diskio.Within(path, o.workspace) {
+		dir = o.folder
+	}
+	s, err := o.of(dir)
 	return err != nil || s.Foreign(path)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -20,11 +21,22 @@ const maxOutside = 16
 // outside names the files from outside that a command is going to run or build.
 // Commands of guests need no question: all their files are from outside.
 func (t *tracker) outside(c tool.Call, command, dir string) []approve.Outside {
-	rec, err := t.record(c)
+	found := t.outsideOf(c, c.Project.Dir, command, dir)
+	if c.Project.Started && t.posture.Sandbox == sandbox.None { // else it does not reach the workspace
+		found = append(found, t.outsideOf(c, "", command, dir)...)
+	}
+	return found[:min(len(found), maxOutside)]
+}
+
+// outsideOf is outside for the files of one folder; "" is the workspace.
+func (t *tracker) outsideOf(c tool.Call, root, command, dir string) []approve.Outside {
+	if c.Scope != "" {
+		return nil
+	}
+	rec, err := t.origins.of(root)
 	if err != nil || rec == nil {
 		return nil // without a record nothing runs
 	}
-	root := c.Project.Dir
 	if root == "" {
 		root = t.jail.Workspace()
 	}

@@ -79,6 +79,23 @@ func (s *scopes) of(ctx context.Context, key string) (agent.WorkspaceScope, erro
 	return home, nil
 }
 
+// start is the scope of a conversation that the owner starts in a folder; none
+// for the workspace.
+func (s *scopes) start(path string) (agent.WorkspaceScope, error) {
+	home := s.house()
+	if target, err := filepath.EvalSymlinks(path); err == nil && target == home.Path {
+		return agent.WorkspaceScope{}, nil
+	}
+	dir, err := s.folder(path)
+	if err != nil {
+		return agent.WorkspaceScope{}, err
+	}
+	if s.jail.Restricted() && !diskio.Within(dir, home.Path) {
+		return agent.WorkspaceScope{Path: dir, Mode: agent.AccessStarted}, nil
+	}
+	return agent.WorkspaceScope{Path: dir, Mode: agent.AccessFull}, nil
+}
+
 // choose is the scope that a person wants, if they may have it.
 func (s *scopes) choose(was, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
 	switch want.Mode {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 		Environ:     g.o.Env,
 		MaxMemory:   g.posture.maxMemory(cfg),
 		MaxDisk:     g.posture.maxDisk(cfg),
-		Wrap:        g.confiner.confine,
+		Wrap:        func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) { return g.confiner.confine(c, cmd) },
 		Confine:     g.confiner.confineTo,
 		Remark:      g.confiner.proxy.remark,
 		Sandboxed:   g.posture.Sandbox != sandbox.None,
@@ -170,8 +171,8 @@ func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 }
 
 // viewTools are the file tools and the extra tools behind a jail, by name.
-func (g *Guard) viewTools(jail *diskio.Jail, media string, record func() (*origin.Store, error)) map[string]tool.Tool {
-	list := g.fileTools(jail, record)
+func (g *Guard) viewTools(jail *diskio.Jail, media string, records ...func() (*origin.Store, error)) map[string]tool.Tool {
+	list := g.fileTools(jail, records...)
 	if g.o.Extra != nil {
 		extra, _ := g.o.Extra(jail, media) // the owner was told at the start
 		list = append(list, extra...)
@@ -179,15 +180,21 @@ func (g *Guard) viewTools(jail *diskio.Jail, media string, record func() (*origi
 	return byName(list)
 }
 
-// fileTools are the file tools behind a jail. The record says which files came
-// from outside; nil: only what is shared with guests did.
-func (g *Guard) fileTools(jail *diskio.Jail, record func() (*origin.Store, error)) []tool.Tool {
+// fileTools are the file tools behind a jail. The records say which files came
+// from outside; without one only what is shared with guests did.
+func (g *Guard) fileTools(jail *diskio.Jail, records ...func() (*origin.Store, error)) []tool.Tool {
 	outside := []string{g.places.results(), filepath.Join(g.o.Workspace, filepath.FromSlash(oldResults))}
 	if share := g.places.share; share != "" {
 		outside = append(outside, share)
 	}
 	for _, dir := range slices.Clone(outside) {
 		outside = append(outside, resolved(dir))
+	}
+	marked := func(says func(*origin.Store) bool) bool {
+		return slices.ContainsFunc(records, func(open func() (*origin.Store, error)) bool {
+			rec, err := open()
+			return err != nil || says(rec)
+		})
 	}
 	return files.Tools(files.Options{
 		Jail:       jail,
@@ -197,18 +204,10 @@ func (g *Guard) fileTools(jail *diskio.Jail, record func() (*origin.Store, error
 			if slices.ContainsFunc(outside, func(dir string) bool { return diskio.Within(path, dir) }) {
 				return true
 			}
-			if record == nil {
-				return false
-			}
-			rec, err := record()
-			return err != nil || rec.Foreign(path)
+			return marked(func(rec *origin.Store) bool { return rec.Foreign(path) })
 		},
 		ForeignSum: func(sum [sha256.Size]byte) bool {
-			if record == nil {
-				return false
-			}
-			rec, err := record()
-			return err != nil || rec.ForeignSum(sum)
+			return marked(func(rec *origin.Store) bool { return rec.ForeignSum(sum) })
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
@@ -44,6 +45,24 @@ func (t *tracker) record(c tool.Call) (*origin.Store, error) {
 	return t.origins.of(c.Project.Dir)
 }
 
+// recordAt is the record that a file belongs to which a tool names: of a
+// conversation that was started elsewhere, those of the workspace have theirs.
+func (t *tracker) recordAt(c tool.Call, path string) (*origin.Store, error) {
+	if c.Project.Started && c.Scope == "" && diskio.Within(path, t.jail.Workspace()) {
+		return t.origins.of("")
+	}
+	return t.record(c)
+}
+
+// follows are the files of the folder a command works in that the agent takes
+// for instructions.
+func follows(c tool.Call) []string {
+	if c.Project.Started {
+		return []string{prompt.FolderFile}
+	}
+	return datadir.FollowedFiles()
+}
+
 // contained says why a command must not do more than a stranger's: it has the
 // rights of the least trusted thing it can read. "" means that it is clean.
 func (t *tracker) contained(c tool.Call) string {
@@ -61,7 +80,7 @@ func (t *tracker) contained(c tool.Call) string {
 		return "it is a guest's"
 	}
 	dir := c.Project.Dir
-	if dir == "" || !c.Project.Only {
+	if dir == "" || !c.Project.Only && !c.Project.Started {
 		dir = t.jail.Workspace()
 	}
 	if example := rec.Example(dir); example != "" {
@@ -81,7 +100,8 @@ type watch struct {
 	tainted atomic.Bool                 // content from outside was typed into it
 	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
 	absent  []string                    // files that the agent would follow, which were not there
-	folder  string                      // the workspace
+	folder  string                      // the workspace; "" if the command cannot reach it
+	follows []string                    // files of its folder that the agent takes for instructions
 	rec     *origin.Store
 	counts  func() // from now on what it sends counts; may be nil
 	ended   sync.Once
@@ -98,8 +118,16 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	if rec == nil {
 		return w, nil
 	}
-	w.rec, w.folder = rec, t.jail.Workspace()
-	for _, name := range datadir.FollowedFiles() {
+	w.rec, w.follows = rec, follows(c)
+	if c.Project.Started { // its folder is the user's own, in which nothing is moved
+		seals = true // it has no sealed folders
+	} else {
+		w.folder = t.jail.Workspace()
+	}
+	for _, name := range w.follows {
+		if w.folder == "" {
+			break
+		}
 		if _, err := os.Lstat(filepath.Join(w.folder, name)); errors.Is(err, fs.ErrNotExist) {
 			w.absent = append(w.absent, name)
 		}
@@ -136,7 +164,7 @@ func (w *watch) settle() {
 		defer cancel()
 		err = w.window.Foreign(ctx)
 	} else {
-		err = w.window.Clean(datadir.FollowedFiles()...)
+		err = w.window.Clean(w.follows...)
 	}
 	if err != nil {
 		w.log.Error("record what a command wrote; its window stays open", "err", err)
@@ -195,23 +223,38 @@ type writing struct {
 // that the mark is there whatever happens. A part of a file from outside, or
 // several files of which one is, stays from outside.
 func (t *tracker) writes(c tool.Call, names []string) error {
-	rec, err := t.record(c)
-	if err != nil || rec == nil {
+	if rec, err := t.record(c); err != nil || rec == nil {
 		return err
 	}
 	var p writing
+	part := false
 	for _, name := range names {
-		if path, err := t.jail.Path(c.Project.Path(name)); err == nil { // the tool refuses others
-			p.paths = append(p.paths, path)
+		path, err := t.jail.Path(c.Project.Path(name))
+		if err != nil {
+			continue // the tool refuses it
 		}
+		rec, err := t.recordAt(c, path)
+		if err != nil {
+			return err
+		}
+		p.paths = append(p.paths, path)
+		part = part || c.Name != "write_file" && rec.Foreign(path)
 	}
-	part := c.Name != "write_file" && slices.ContainsFunc(p.paths, rec.Foreign)
 	p.foreign, p.approved = c.Tainted || part, c.Tainted && !part || t.posture.Approval == approve.Off
 	t.writing.Store(callKey(c), p)
 	if !p.foreign {
 		return nil
 	}
-	return rec.Mark(p.paths...)
+	for _, path := range p.paths {
+		rec, err := t.recordAt(c, path)
+		if err != nil {
+			return err
+		}
+		if err := rec.Mark(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wrote records what a call has written, with its content.
@@ -221,15 +264,15 @@ func (t *tracker) wrote(c tool.Call) error {
 	if !ok {
 		return nil
 	}
-	rec, err := t.record(c)
-	if err != nil || rec == nil {
-		return err
-	}
+	var err error
 	for _, path := range p.paths {
 		if _, serr := os.Lstat(path); serr != nil {
 			continue // it was refused, or deleted
 		}
+		rec, rerr := t.recordAt(c, path)
 		switch {
+		case rerr != nil:
+			err = errors.Join(err, rerr)
 		case p.approved && t.followed(path):
 			err = errors.Join(err, rec.Trust(path))
 		case p.foreign:

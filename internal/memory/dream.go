@@ -300,7 +300,7 @@ func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
 	if err != nil {
 		return fmt.Errorf("model for the dream: %w", err)
 	}
-	r := &dreamRun{Dream: d, model: m, rep: rep, draft: newDraft(root), now: d.o.Now()}
+	r := &dreamRun{o: &d.o, model: m, rep: rep, draft: newDraft(root), now: d.o.Now()}
 	r.meter = &meter{model: m.Model, id: "dream-" + rep.ID, limit: d.o.Tokens}
 	defer func() { rep.Usage = r.meter.used() }()
 	var groups []group

@@ -31,7 +31,7 @@ var (
 
 // dreamRun is the state of one Run.
 type dreamRun struct {
-	*Dream
+	o     *DreamOptions
 	model DreamModel
 	meter *meter
 	rep   *Report

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,6 +69,7 @@ type History struct {
 	o    HistoryOptions
 	turn chan struct{} // capacity 1: holds the right to everything below
 
+	copies  mirror
 	opened  bool
 	log     store.Log
 	read    store.Cursor // how far log is in entries
@@ -95,7 +97,7 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &History{o: o, turn: make(chan struct{}, 1), log: log, ranges: map[string]int64{}}, nil
+	return &History{o: o, turn: make(chan struct{}, 1), log: log, copies: mirror{o.Workspace}, ranges: map[string]int64{}}, nil
 }
 
 // Dir is the directory of the authoritative files, for those who keep more
@@ -154,7 +156,7 @@ func tidy(s string, most int) string {
 func (h *History) since(ctx context.Context, cursor int64) ([]Entry, error) {
 	var out []Entry
 	err := h.view(ctx, func() error {
-		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return compare(e.Cursor, c) })
+		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return cmp.Compare(e.Cursor, c) })
 		out = slices.Clone(h.entries[i:])
 		return nil
 	})
@@ -330,14 +332,4 @@ func (h *History) take(e Entry) {
 	if e.Range != "" {
 		h.ranges[e.Range] = e.Cursor
 	}
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

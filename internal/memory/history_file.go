@@ -88,7 +88,7 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 				return err
 			}
 		}
-		if _, err := h.mirror(); err != nil {
+		if _, err := h.copies.write(h.entries, h.high(), h.dreamCursor()); err != nil {
 			// The entry is safe; the copy is made right on the next occasion.
 			h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
 		}
@@ -144,7 +144,7 @@ func (h *History) prepare(ctx context.Context) error {
 	if err := h.noteForeign(ctx); err != nil {
 		return err
 	}
-	if _, err := h.mirror(); err != nil {
+	if _, err := h.copies.write(h.entries, h.high(), h.dreamCursor()); err != nil {
 		h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
 	}
 	return nil
@@ -193,7 +193,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry) error {
 		}
 	}
 	if len(bad) > 0 {
-		if err := h.keep(ctx, fileRejected, bad); err != nil {
+		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return fmt.Errorf("keep unreadable lines aside: %w", err)
 		}
 	}
@@ -216,19 +216,6 @@ func render(entries []Entry) []byte {
 		b = append(append(b, e.line()...), '\n')
 	}
 	return b
-}
-
-// keep adds lines to a log that only people read.
-func (h *History) keep(ctx context.Context, name string, lines []byte) error {
-	l, err := h.o.Store.Log(ctx, name)
-	if err != nil {
-		return err
-	}
-	info, err := l.Info(ctx)
-	if err == nil {
-		err = l.Append(ctx, info.Size, lines, true)
-	}
-	return errors.Join(err, l.Close())
 }
 
 // readState reads the state file when it changed. One that cannot be read is
@@ -276,10 +263,10 @@ func (h *History) stateWithoutFile(ctx context.Context) state {
 	if !h.o.Import {
 		return st
 	}
-	if cursor, ok := h.mirroredCursor(fileCursor); ok {
+	if cursor, ok := h.copies.cursor(fileCursor); ok {
 		st.Cursor = max(st.Cursor, cursor)
 	}
-	if dream, ok := h.mirroredCursor(fileDreamCursor); ok {
+	if dream, ok := h.copies.cursor(fileDreamCursor); ok {
 		st.DreamCursor = max(st.DreamCursor, dream)
 	}
 	return st

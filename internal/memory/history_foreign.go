@@ -82,7 +82,7 @@ func (h *History) noteForeign(ctx context.Context) error {
 	if h.o.Import {
 		return nil
 	}
-	found := h.foreign(h.readMirror(fileHistory))
+	found := h.foreign(h.copies.read(fileHistory))
 	if len(found) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (h *History) noteForeign(ctx context.Context) error {
 		return nil
 	}
 	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, see: nanobot migrate", "file", h.o.Store.Where(fileForeign))
-	return h.keep(ctx, fileForeign, more)
+	return store.AppendLines(ctx, h.o.Store, fileForeign, more)
 }
 
 // foreign are the entries in data that are not in the history: those behind its
@@ -132,7 +132,7 @@ func (h *History) Untaken(ctx context.Context) ([]Entry, error) {
 		for _, e := range h.entries {
 			known[what{e.Time, e.Content}] = true
 		}
-		for _, e := range append(readEntries(kept), h.foreign(h.readMirror(fileHistory))...) {
+		for _, e := range append(readEntries(kept), h.foreign(h.copies.read(fileHistory))...) {
 			if w := (what{e.Time, e.Content}); !known[w] {
 				known[w] = true
 				out = append(out, e)

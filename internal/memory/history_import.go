@@ -30,9 +30,9 @@ func (h *History) importOld(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
-	raw := h.readMirror(fileHistory)
+	raw := h.copies.read(fileHistory)
 	dream := int64(0)
-	if n, ok := h.mirroredCursor(fileDreamCursor); ok {
+	if n, ok := h.copies.cursor(fileDreamCursor); ok {
 		dream = n
 	}
 	entries, bad, read := importLines(raw, dream)
@@ -41,20 +41,20 @@ func (h *History) importOld(ctx context.Context) error {
 	}
 	fromText := len(entries) == 0 && len(bytes.TrimSpace(raw)) == 0
 	if fromText {
-		entries = importText(h.readMirror(fileOldHist), h.oldHistTime())
+		entries = importText(h.copies.read(fileOldHist), h.copies.oldTime(h.o.Now()))
 		if n := len(entries); n > 0 {
 			read = entries[n-1].Cursor // Dream has seen none of it and need not
 		}
 	}
 	if len(bad) > 0 {
-		if err := h.keep(ctx, fileRejected, bad); err != nil {
+		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return err
 		}
 	}
 	for _, e := range entries {
 		h.st.Cursor = max(h.st.Cursor, e.Cursor)
 	}
-	if n, ok := h.mirroredCursor(fileCursor); ok {
+	if n, ok := h.copies.cursor(fileCursor); ok {
 		h.st.Cursor = max(h.st.Cursor, n)
 	}
 	h.st.DreamCursor = max(h.st.DreamCursor, read)
@@ -66,7 +66,9 @@ func (h *History) importOld(ctx context.Context) error {
 	}
 	h.read = store.Cursor{}
 	if fromText && len(entries) > 0 {
-		h.setOldHistAside(ctx)
+		if err := h.copies.setOldAside(); err != nil {
+			h.o.Log.WarnContext(ctx, "rename the old history", "err", err)
+		}
 	}
 	if len(entries) > 0 {
 		h.o.Log.InfoContext(ctx, "took in the history of the workspace", "entries", len(entries), "unreadable_bytes", len(bad))
@@ -77,8 +79,8 @@ func (h *History) importOld(ctx context.Context) error {
 // keepOriginals saves the files that the import reads and the copy replaces.
 func (h *History) keepOriginals(ctx context.Context) error {
 	for _, name := range []string{fileHistory, fileCursor, fileDreamCursor, fileOldHist} {
-		if data := h.readMirror(name); len(data) > 0 {
-			if err := h.keepAside(ctx, strings.TrimPrefix(name, "."), data); err != nil {
+		if data := h.copies.read(name); len(data) > 0 {
+			if err := keepAside(ctx, h.o.Store, strings.TrimPrefix(name, "."), data); err != nil {
 				return err
 			}
 		}
@@ -170,25 +172,26 @@ func startsEntry(chunk []string, line string, afterBlank bool) bool {
 	return !stampedRaw().MatchString(chunk[0]) || !rawMessage().MatchString(line)
 }
 
-func (h *History) oldHistTime() time.Time {
-	root, err := diskio.OpenTree(h.o.Workspace)
+// oldTime is when a HISTORY.md was written, else the fallback.
+func (m mirror) oldTime(fallback time.Time) time.Time {
+	root, err := diskio.OpenTree(m.workspace)
 	if err != nil {
-		return h.o.Now()
+		return fallback
 	}
 	defer root.Close() //nolint:errcheck // only read from
 	fi, err := root.Lstat(dirMirror + "/" + fileOldHist)
 	if err != nil {
-		return h.o.Now()
+		return fallback
 	}
 	return fi.ModTime()
 }
 
-// setOldHistAside renames a HISTORY.md that was taken in, as the Python
-// version does. When that fails it only stays where it is.
-func (h *History) setOldHistAside(ctx context.Context) {
-	root, err := diskio.OpenTree(h.o.Workspace)
+// setOldAside renames a HISTORY.md that was taken in, as the Python version
+// does. When that fails it only stays where it is.
+func (m mirror) setOldAside() error {
+	root, err := diskio.OpenTree(m.workspace)
 	if err != nil {
-		return
+		return err
 	}
 	defer root.Close() //nolint:errcheck // nothing is pending
 	name := dirMirror + "/" + oldHistBackup
@@ -198,7 +201,5 @@ func (h *History) setOldHistAside(ctx context.Context) {
 		}
 		name = dirMirror + "/" + oldHistBackup + "." + strconv.Itoa(n)
 	}
-	if err := root.Rename(dirMirror+"/"+fileOldHist, name); err != nil {
-		h.o.Log.WarnContext(ctx, "rename the old history", "err", err)
-	}
+	return root.Rename(dirMirror+"/"+fileOldHist, name)
 }

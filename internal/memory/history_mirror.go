@@ -22,12 +22,15 @@ const (
 // maxMirror bounds what is read of a file in the workspace, in bytes.
 const maxMirror = 256 << 20
 
-// mirror makes the copies in the workspace agree with the truth. They hold the
-// owner's own entries only: whoever can read the workspace is not thereby
-// entitled to what was said in other people's chats. It reports whether
-// something had to be changed.
-func (h *History) mirror() (changed bool, err error) {
-	root, err := diskio.OpenTree(h.o.Workspace)
+// mirror is the copies of the history in a workspace.
+type mirror struct{ workspace string }
+
+// write makes the copies agree with the truth. They hold the owner's own
+// entries only: whoever can read the workspace is not thereby entitled to what
+// was said in other people's chats. It reports whether something had to be
+// changed.
+func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool, err error) {
+	root, err := diskio.OpenTree(m.workspace)
 	if diskio.IsMissing(err) {
 		return false, nil // without a workspace there is nothing to copy to
 	}
@@ -38,16 +41,16 @@ func (h *History) mirror() (changed bool, err error) {
 	if err := root.MkdirAll(dirMirror, 0o700); err != nil {
 		return false, err
 	}
-	home := make([]Entry, 0, len(h.entries))
-	for _, e := range h.entries {
+	home := make([]Entry, 0, len(entries))
+	for _, e := range entries {
 		if e.Scope == "" {
 			home = append(home, e)
 		}
 	}
 	for name, data := range map[string][]byte{
 		fileHistory:     render(home),
-		fileCursor:      strconv.AppendInt(nil, h.high(), 10),
-		fileDreamCursor: strconv.AppendInt(nil, h.dreamCursor(), 10),
+		fileCursor:      strconv.AppendInt(nil, cursor, 10),
+		fileDreamCursor: strconv.AppendInt(nil, dreamCursor, 10),
 	} {
 		wrote, err := replaceIn(root, dirMirror+"/"+name, data)
 		if err != nil {
@@ -72,9 +75,9 @@ func replaceIn(root *diskio.Tree, name string, data []byte) (changed bool, err e
 	return true, root.WriteFile(name, data, 0o600)
 }
 
-// readMirror reads one of the copies; nil when it is not there or no file.
-func (h *History) readMirror(name string) []byte {
-	root, err := diskio.OpenTree(h.o.Workspace)
+// read reads one of the copies; nil when it is not there or no file.
+func (m mirror) read(name string) []byte {
+	root, err := diskio.OpenTree(m.workspace)
 	if err != nil {
 		return nil
 	}
@@ -86,28 +89,28 @@ func (h *History) readMirror(name string) []byte {
 	return data
 }
 
-// mirroredCursor is the number in a copy, if it is one.
-func (h *History) mirroredCursor(name string) (int64, bool) {
-	n, err := strconv.ParseInt(strings.TrimSpace(string(h.readMirror(name))), 10, 64)
+// cursor is the number in a copy, if it is one.
+func (m mirror) cursor(name string) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(string(m.read(name))), 10, 64)
 	return usable(n), err == nil && usable(n) == n
 }
 
 // keepAside saves the original of a file that is about to be replaced, byte
 // for byte, under a name that is still free. An equal copy is not made twice.
-func (h *History) keepAside(ctx context.Context, name string, data []byte) error {
+func keepAside(ctx context.Context, st store.Store, name string, data []byte) error {
 	for n := 1; ; n++ {
 		aside := dirImported + "/" + name
 		if n > 1 {
 			aside += "." + strconv.Itoa(n)
 		}
-		_, err := h.o.Store.Put(ctx, aside, data, store.Missing, true)
+		_, err := st.Put(ctx, aside, data, store.Missing, true)
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, store.ErrChanged) {
 			return err
 		}
-		if old, _, err := h.o.Store.Doc(ctx, aside); err != nil || bytes.Equal(old, data) {
+		if old, _, err := st.Doc(ctx, aside); err != nil || bytes.Equal(old, data) {
 			return err
 		}
 	}

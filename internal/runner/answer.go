@@ -189,7 +189,7 @@ func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
 	switch {
 	case r.Limits.Tokens > 0 && used >= r.Limits.Tokens:
 		return true, r.stopBudget(ctx, it, "token", fmt.Sprintf("%d tokens", r.Limits.Tokens))
-	case r.Limits.ToolCalls > 0 && r.toolCalls >= r.Limits.ToolCalls:
+	case r.Limits.ToolCalls > 0 && r.calls.n >= r.Limits.ToolCalls:
 		return true, r.stopBudget(ctx, it, "tool call", fmt.Sprintf("%d calls", r.Limits.ToolCalls))
 	case errors.Is(context.Cause(ctx), errTurnTime):
 		return true, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.String())

@@ -63,20 +63,35 @@ func (r *run) govern(tools *tool.Set) ([]llm.Message, int) {
 	if head == 0 || tools != r.Tools {
 		head = EstimateHead(r.System, tools.Defs())
 	}
-	total := r.scaled(head + size + estimateAll(msgs[known:]))
-	if r.budget <= 0 || (total <= r.budget && len(r.compacted) == 0) {
+	return r.window.fit(msgs, head, size+estimateAll(msgs[known:]), r.added)
+}
+
+// window is the room for prompts of a run.
+type window struct {
+	budget    int     // input tokens; 0 = unlimited
+	scale     float64 // corrects estimates
+	overflows int
+	compacted map[string]bool // tool results replaced by a note for the rest of the run
+	state     *tool.State     // reset when tools can no longer rely on what the model has seen
+}
+
+// fit shortens msgs, which have size tokens beside those of the head, if they
+// exceed the budget, and estimates the prompt. added are those of this turn.
+func (w *window) fit(msgs []llm.Message, head, size int, added []llm.Message) ([]llm.Message, int) {
+	total := w.scaled(head + size)
+	if w.budget <= 0 || (total <= w.budget && len(w.compacted) == 0) {
 		return msgs, total
 	}
-	msgs, total = r.compact(msgs, total)
-	if total > r.budget {
-		r.Call.State.Reset()
-		msgs = Legal(r.snip(msgs, head))
-		total = r.scaled(head + estimateAll(msgs))
+	msgs, total = w.compact(msgs, total, added)
+	if total > w.budget {
+		w.state.Reset()
+		msgs = Legal(w.snip(msgs, head))
+		total = w.scaled(head + estimateAll(msgs))
 	}
 	return msgs, total
 }
 
-func (r *run) scaled(n int) int { return int(float64(n) * r.Scale) }
+func (w *window) scaled(n int) int { return int(float64(n) * w.scale) }
 
 func estimateAll(msgs []llm.Message) int {
 	n := 0
@@ -95,50 +110,45 @@ const (
 // compact replaces long tool results of the current turn by a note, oldest
 // first, until the prompt is at 85 % of the budget. What was compacted once
 // stays compacted for the rest of the run, so the prefix stays stable.
-func (r *run) compact(msgs []llm.Message, total int) ([]llm.Message, int) {
+func (w *window) compact(msgs []llm.Message, total int, added []llm.Message) ([]llm.Message, int) {
 	out := slices.Clone(msgs)
 	saved := 0
+	now := func() int { return total - w.scaled(saved) }
+	ofThisTurn := func(callID string) bool {
+		return slices.ContainsFunc(added, func(m llm.Message) bool { return m.ToolCallID == callID })
+	}
 	for pass := range 2 {
 		for i := range out {
 			m := &out[i]
 			if m.Role != llm.ToolRole || len(m.Content.String()) < compactMinChars {
 				continue
 			}
-			known := r.compacted[m.ToolCallID]
-			if pass == 0 != known || (!known && (r.scaledTotal(total, saved) <= int(compactTarget*float64(r.budget)) || !r.ofThisTurn(m.ToolCallID))) {
+			known := w.compacted[m.ToolCallID]
+			if pass == 0 != known || (!known && (now() <= int(compactTarget*float64(w.budget)) || !ofThisTurn(m.ToolCallID))) {
 				continue
 			}
-			if r.compacted == nil {
-				r.compacted = map[string]bool{}
-			}
 			if !known {
-				r.Call.State.Reset()
+				w.state.Reset()
 			}
-			r.compacted[m.ToolCallID] = true
+			w.compacted[m.ToolCallID] = true
 			before := Estimate(*m)
 			m.Content = llm.Text("[" + m.Name + " result omitted to save space; if you need it, repeat the call with a narrower range]")
 			saved += before - Estimate(*m)
 		}
-		if r.scaledTotal(total, saved) <= r.budget && pass == 0 {
+		if now() <= w.budget && pass == 0 {
 			break
 		}
 	}
-	return out, r.scaledTotal(total, saved)
-}
-
-func (r *run) scaledTotal(total, saved int) int { return total - r.scaled(saved) }
-
-func (r *run) ofThisTurn(callID string) bool {
-	return slices.ContainsFunc(r.added, func(m llm.Message) bool { return m.ToolCallID == callID })
+	return out, now()
 }
 
 // snip keeps the newest messages that fit beside the fixed head, starting at a
 // user message; at least everything from the last user message stays.
-func (r *run) snip(msgs []llm.Message, head int) []llm.Message {
-	room := max(r.budget-r.scaled(head), 128)
+func (w *window) snip(msgs []llm.Message, head int) []llm.Message {
+	room := max(w.budget-w.scaled(head), 128)
 	start, used := len(msgs), 0
 	for start > 0 {
-		n := r.scaled(Estimate(msgs[start-1]))
+		n := w.scaled(Estimate(msgs[start-1]))
 		if used+n > room {
 			break
 		}
@@ -155,14 +165,14 @@ func (r *run) snip(msgs []llm.Message, head int) []llm.Message {
 	for start > 0 && msgs[start].Role != llm.User {
 		start--
 	}
-	return r.squeeze(msgs[start:], room)
+	return w.squeeze(msgs[start:], room)
 }
 
 // squeeze makes a single oversized exchange fit: tool results of the current
 // exchange are cut, oldest first, then the longest user text in the middle.
-func (r *run) squeeze(msgs []llm.Message, room int) []llm.Message {
+func (w *window) squeeze(msgs []llm.Message, room int) []llm.Message {
 	out := slices.Clone(msgs)
-	over := func() int { return r.scaled(estimateAll(out)) - room }
+	over := func() int { return w.scaled(estimateAll(out)) - room }
 	for i := range out {
 		if over() <= 0 {
 			return out

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,33 +34,38 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 			it.Usage = resp.Usage
 			return resp, nil
 		}
-		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.ContextLength || !r.shrink(e, estimate) {
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok || e.Kind != llm.ContextLength {
 			return llm.Response{}, err
 		}
-		r.log.WarnContext(ctx, "prompt too long for the model, shortening", "budget", r.budget, "session", r.Call.SessionKey)
+		limit, again := r.window.shrink(e, estimate, r.MaxTokens)
+		r.res.ContextLimit = cmp.Or(limit, r.res.ContextLimit)
+		if !again {
+			return llm.Response{}, err
+		}
+		r.log.WarnContext(ctx, "prompt too long for the model, shortening", "budget", r.window.budget, "session", r.Call.SessionKey)
 	}
 }
 
-// shrink lowers the input budget after an overflow: to what the provider said,
-// or to half of what was refused. It reports whether another try makes sense.
-func (r *run) shrink(e *llm.Error, estimate int) bool {
-	if r.overflows++; r.overflows > overflowRetries {
-		return false
+// shrink lowers the budget after an overflow: to what the provider said, or to
+// half of what was refused. It returns the context window as far as it is known
+// then, and whether another try makes sense.
+func (w *window) shrink(e *llm.Error, estimate, maxTokens int) (limit int, again bool) {
+	if w.overflows++; w.overflows > overflowRetries {
+		return 0, false
 	}
-	was := r.budget
+	was := w.budget
 	if was <= 0 || was > estimate {
 		was = estimate
 	}
-	r.budget = was / 2
-	if e.ContextLimit > 0 {
-		r.res.ContextLimit = e.ContextLimit
-		if fit := InputBudget(Limits{ContextWindow: e.ContextLimit}, r.MaxTokens); fit < was {
-			r.budget = max(fit*7/10, 128)
-		}
-	} else {
-		r.res.ContextLimit = r.budget + r.MaxTokens + safetyTokens
+	w.budget = was / 2
+	if e.ContextLimit <= 0 {
+		return w.budget + maxTokens + safetyTokens, w.budget >= 128
 	}
-	return r.budget >= 128
+	if fit := InputBudget(Limits{ContextWindow: e.ContextLimit}, maxTokens); fit < was {
+		w.budget = max(fit*7/10, 128)
+	}
+	return e.ContextLimit, w.budget >= 128
 }
 
 // stream runs one model call, forwarding deltas through the think filter.

@@ -167,24 +167,27 @@ type run struct {
 	whole   []llm.Message // Spec.Messages and added in one piece, made when first needed
 	res     Result
 
-	budget    int             // input tokens; 0 = unlimited
-	compacted map[string]bool // tool results replaced by a note for the rest of the run
-	transient []llm.Message   // prompts that are sent but never kept
+	window    window
+	transient []llm.Message // prompts that are sent but never kept
+	calls     callHistory
 
 	iteration   int
 	empty       int
 	lengths     int
-	overflows   int
 	drains      int
 	malformed   int
 	fragments   string // text of an answer cut by the output limit
 	trail       string // white space that ended fragments
-	guard       loopGuard
-	lookups     map[string]int
-	boundary    map[string]int
-	callIDs     map[string]bool
-	toolCalls   int
 	segmentOpen bool
+}
+
+// callHistory is what a run remembers of its tool calls.
+type callHistory struct {
+	n        int
+	loop     loopGuard
+	lookups  map[string]int
+	boundary map[string]int
+	ids      map[string]bool
 }
 
 // Run executes one turn. The error is non-nil only when a message could not be
@@ -229,7 +232,8 @@ func newRun(spec *Spec) *run {
 	}
 	return &run{
 		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log),
-		budget: InputBudget(spec.Limits, spec.MaxTokens),
+		window: window{budget: InputBudget(spec.Limits, spec.MaxTokens), scale: spec.Scale, state: spec.Call.State, compacted: map[string]bool{}},
+		calls:  callHistory{lookups: map[string]int{}, boundary: map[string]int{}},
 	}
 }
 

@@ -52,8 +52,8 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		calls[i] = r.prepare(c)
 		polling = polling && calls[i].tool.Polling
 	}
-	r.toolCalls += len(calls)
-	streak := r.guard.next(signature(it.Calls))
+	r.calls.n += len(calls)
+	streak := r.calls.loop.next(signature(it.Calls))
 	if !polling && streak >= loopRefuse {
 		for i := range calls {
 			calls[i].ready = &tool.Result{Content: llm.Text(refusedLoop), IsError: true, Code: tool.DeniedPolicy}
@@ -67,7 +67,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		return r.failed(ctx, it, context.Cause(ctx))
 	}
 	if streak < loopRefuse {
-		r.guard.ran(resultSignature(results))
+		r.calls.loop.ran(resultSignature(results))
 	}
 	switch {
 	case fatal != nil:
@@ -83,8 +83,8 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 			return done, nil
 		}
 	}
-	if !polling && r.guard.streak >= loopWarn && r.guard.streak < loopRefuse {
-		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.guard.streak)))}}
+	if !polling && r.calls.loop.streak >= loopWarn && r.calls.loop.streak < loopRefuse {
+		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.calls.loop.streak)))}}
 	}
 	r.drain(ctx)
 	return again, nil
@@ -93,20 +93,20 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 // freshIDs gives calls without an id, or with one used before in this
 // conversation, an id of their own: results are matched and stored by it.
 func (r *run) freshIDs(m *llm.Message) {
-	if r.callIDs == nil {
-		r.callIDs = map[string]bool{}
+	if r.calls.ids == nil {
+		r.calls.ids = map[string]bool{}
 		for _, old := range r.conversation() {
 			for _, c := range old.ToolCalls {
-				r.callIDs[c.ID] = true
+				r.calls.ids[c.ID] = true
 			}
 		}
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		for n := len(r.Messages) + len(r.added); c.ID == "" || r.callIDs[c.ID]; n++ {
+		for n := len(r.Messages) + len(r.added); c.ID == "" || r.calls.ids[c.ID]; n++ {
 			c.ID = uniqueID(c.ID, n+i)
 		}
-		r.callIDs[c.ID] = true
+		r.calls.ids[c.ID] = true
 	}
 }
 
@@ -121,10 +121,7 @@ func (r *run) prepare(c llm.ToolCall) prepared {
 	}
 	p.tool, p.req.Name = t, t.Name // of which the model may know an older one
 	if key := lookupKey(c.Name, input); key != "" {
-		if r.lookups == nil {
-			r.lookups = map[string]int{}
-		}
-		if r.lookups[key]++; r.lookups[key] > 2 {
+		if r.calls.lookups[key]++; r.calls.lookups[key] > 2 {
 			res := tool.Fail(tool.DeniedPolicy, "this was looked up twice already in this turn; use what you have")
 			p.ready = &res
 		}
@@ -355,10 +352,7 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 			suffix = sideEffectOdd
 		}
 		if key := targetKey(p.req.Input); res.Code == tool.DeniedPolicy && key != "" {
-			if r.boundary == nil {
-				r.boundary = map[string]int{}
-			}
-			if r.boundary[key]++; r.boundary[key] >= 3 {
+			if r.calls.boundary[key]++; r.calls.boundary[key] >= 3 {
 				suffix = "\n\n[This was refused three times. It is a hard boundary: stop trying and ask the user.]"
 			}
 		}

@@ -69,10 +69,8 @@ func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
 
 // jitter lets about so much time pass, so that those who wait do not meet again.
 func jitter(ctx context.Context, d time.Duration) error {
-	if err := wait.For(ctx, d/2+rand.N(d)); err != nil { //nolint:gosec // it only spreads those who wait
-		return context.Cause(ctx)
-	}
-	return nil
+	_ = wait.For(ctx, d/2+rand.N(d)) //nolint:gosec // it only spreads those who wait; Cause says whether it was cut short
+	return context.Cause(ctx)
 }
 
 // Indented is the form of documents that people read.
@@ -89,4 +87,17 @@ func KeepDamaged(ctx context.Context, s Store, name string, data []byte, now tim
 		return "", fmt.Errorf("%s is damaged and cannot be kept aside: %w", s.Where(name), err)
 	}
 	return aside, nil
+}
+
+// AppendLines adds whole lines to the end of a log that only people read.
+func AppendLines(ctx context.Context, s Store, name string, lines []byte) error {
+	l, err := s.Log(ctx, name)
+	if err != nil {
+		return err
+	}
+	info, err := l.Info(ctx)
+	if err == nil {
+		err = l.Append(ctx, info.Size, lines, true)
+	}
+	return errors.Join(err, l.Close())
 }

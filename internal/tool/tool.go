@@ -111,6 +111,10 @@ type Call struct {
 type Project struct {
 	Dir  string // absolute, without links; "" is the workspace
 	Only bool   // files and commands of the conversation stay inside
+	// Started says that the owner started the conversation there, outside of the
+	// workspace: commands stay inside, and tools that work on files reach the
+	// workspace as well.
+	Started bool
 }
 
 // Path is what a name in a call means: a relative one is below the folder. In

@@ -39,15 +39,19 @@ type chat struct {
 	owner    int                        // the Ask whose text is being streamed
 	held     []event                    // from other Asks, until that text ends
 	asked    int
-	stopped  time.Time // last Ctrl-C during a turn
-	warned   bool      // the way out was just named
+	exit     exit
 	painted  time.Time
-	leaving  bool
-	stopping bool // a stop was asked for and the turn has not ended yet
-
 	question *asking     // that a turn waits on
 	kept     bool        // something that was pasted went to the draft
 	unread   func() bool // whether the terminal has more to read
+}
+
+// exit is how far the user is on the way out.
+type exit struct {
+	stopped  time.Time // last Ctrl-C during a turn
+	warned   bool      // the way out was just named
+	leaving  bool
+	stopping bool // a stop was asked for and the turn has not ended yet
 }
 
 // event is something an Ask yielded, or its end.
@@ -122,7 +126,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 	defer pulse.Stop()
 	defer escape.Stop()
 	c.paint()
-	for !c.leaving {
+	for !c.exit.leaving {
 		now := false // paint at once
 		select {
 		case <-ctx.Done():
@@ -185,7 +189,7 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 		c.kept = false
 		act := c.editorFor(k).key(k)
 		if act != actInterrupt {
-			c.warned = false
+			c.exit.warned = false
 		}
 		switch act {
 		case actSubmit:
@@ -197,14 +201,14 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 		case actInterrupt:
 			c.interrupt(ctx, work)
 		case actLeave:
-			c.leaving = true
+			c.exit.leaving = true
 		case actClearScreen:
 			c.scr.wipe()
 			c.view.blank = true
 		case actSuspend:
 			c.suspend()
 		}
-		if c.leaving {
+		if c.exit.leaving {
 			return
 		}
 	}
@@ -227,7 +231,7 @@ func (c *chat) say(ctx context.Context, text string, work *sync.WaitGroup) {
 	c.ed.recall = len(c.hist.entries)
 	c.echo(text)
 	if isFarewell(text) {
-		c.leaving = true
+		c.exit.leaving = true
 		return
 	}
 	in := c.o.inbound(text, true)
@@ -239,7 +243,7 @@ func (c *chat) say(ctx context.Context, text string, work *sync.WaitGroup) {
 func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 	if len(c.active) == 0 {
 		c.view.begin(time.Now())
-		c.stopping = false
+		c.exit.stopping = false
 	}
 	id := c.asked
 	c.asked++
@@ -281,12 +285,12 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 	switch {
 	case len(c.active) > 0:
 		now := time.Now()
-		if c.stopping && now.Sub(c.stopped) < leaveWindow {
-			c.leaving = true
+		if c.exit.stopping && now.Sub(c.exit.stopped) < leaveWindow {
+			c.exit.leaving = true
 			return
 		}
-		again := c.stopping
-		c.stopping, c.stopped = true, now
+		again := c.exit.stopping
+		c.exit.stopping, c.exit.stopped = true, now
 		if c.o.Stop != nil && !again {
 			session := c.o.route().SessionKey()
 			work.Go(func() { c.o.Stop(ctx, session) })
@@ -297,10 +301,10 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 		}
 	case len(c.ed.text) > 0:
 		c.ed.take()
-	case c.warned:
-		c.leaving = true
+	case c.exit.warned:
+		c.exit.leaving = true
 	default:
-		c.warned = true
+		c.exit.warned = true
 	}
 }
 
@@ -342,7 +346,7 @@ func (c *chat) apply(e event) {
 		if len(c.active) == 0 || e.ask == c.owner {
 			c.scr.print(c.view.close()...)
 		}
-		c.stopping = c.stopping && len(c.active) > 0
+		c.exit.stopping = c.exit.stopping && len(c.active) > 0
 	case e.ask != c.owner && c.view.open():
 		c.scr.print(c.view.aside(func() []line {
 			if e.err != nil {
@@ -393,7 +397,7 @@ func (c *chat) paint() {
 	rows, row = window(rows, row, max(room-2, 1))
 	below := ed.menu()
 	switch {
-	case c.warned:
+	case c.exit.warned:
 		below = []line{styled(leaveMessage, dim)}
 	case c.kept:
 		below = []line{styled(keptMessage, dim)}
@@ -410,7 +414,7 @@ func (c *chat) paint() {
 	}
 	if len(c.active) > 0 {
 		status := c.view.status(c.painted)
-		if c.stopping {
+		if c.exit.stopping {
 			status = styled("stopping; Ctrl-C again leaves", dim)
 		}
 		above = append(above, status)

@@ -53,7 +53,12 @@ type Place struct {
 	Workspace string // relative names start there
 	Results   string // long results of tools are kept there
 	Share     string // what a guest and the owner exchange; "" is nothing
+	Folder    string // that the owner started the conversation in, outside of the workspace; "" is no such folder
 }
+
+// FolderFile is the file of the folder a conversation was started in that the
+// model follows.
+const FolderFile = "AGENTS.md"
 
 // Builder makes prompts. Nothing in a system prompt depends on the time or the
 // turn, and files are read again only when they changed, so the prompt is the
@@ -115,7 +120,7 @@ func (p *Builder) Skills(scope string) *skill.Library {
 func (p *Builder) System(channel, scope string, place Place, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := scope + "\x00" + place.Workspace
+	at := scope + "\x00" + place.Workspace + "\x00" + place.Folder
 	v := p.views[at]
 	if v == nil {
 		if len(p.views) >= maxViews {
@@ -126,7 +131,7 @@ func (p *Builder) System(channel, scope string, place Place, tier Tier) string {
 	}
 	// Many turns at once need not each ask the disk about the same files.
 	if now := p.opts.Now(); v.last == nil || now.Sub(v.looked) > lookEvery || now.Before(v.looked) {
-		v.last, v.looked = p.parts(scope), now
+		v.last, v.looked = p.parts(scope, place.Folder), now
 	}
 	parts := v.last
 	stamp := strings.Join(parts, "\x00")
@@ -174,19 +179,24 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 // parts are the pieces of the prompt that can change while we run. What is
 // known about the owner is for the owner's own chats; others get the owner's
 // words about how to behave, and cannot read the files they are in.
-func (p *Builder) parts(scope string) []string {
+func (p *Builder) parts(scope, folder string) []string {
 	var boot []string
 	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
 		if scope != "" && (name == "USER.md" || name == "TOOLS.md" && p.opts.Guests) {
 			continue
 		}
-		body := p.file(name)
+		body := p.file(p.opts.Workspace, name)
 		if body == "" || (name != "SOUL.md" && body == p.template(name)) {
 			continue
 		}
 		boot = append(boot, "## "+name+"\n\n"+body)
 	}
-	facts := p.file(memory.ScopeFile(scope))
+	if folder != "" {
+		if body := p.file(folder, FolderFile); body != "" {
+			boot = append(boot, "## "+FolderFile+" of the working folder\n\n"+body)
+		}
+	}
+	facts := p.file(p.opts.Workspace, memory.ScopeFile(scope))
 	if facts == p.template("memory/MEMORY.md") {
 		facts = ""
 	}
@@ -245,14 +255,16 @@ func (p *Builder) template(name string) string {
 	return s
 }
 
-// file returns a bootstrap file of the workspace. What is not a regular file,
+// file returns a file of the workspace, or of the folder of a conversation, that
+// is part of the prompt. What is not a regular file,
 // or is reached through a link, counts as absent, and so do files with words
 // from outside: the model follows them as its user's.
-func (p *Builder) file(name string) string {
-	if p.opts.Foreign != nil && p.opts.Foreign(filepath.Join(p.opts.Workspace, filepath.FromSlash(name))) {
+func (p *Builder) file(dir, name string) string {
+	at := filepath.Join(dir, filepath.FromSlash(name))
+	if p.opts.Foreign != nil && p.opts.Foreign(at) {
 		return ""
 	}
-	tree, err := diskio.OpenTree(p.opts.Workspace)
+	tree, err := diskio.OpenTree(dir)
 	if err != nil {
 		return ""
 	}
@@ -260,10 +272,10 @@ func (p *Builder) file(name string) string {
 
 	info, err := tree.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
-		delete(p.files, name)
+		delete(p.files, at)
 		return ""
 	}
-	if c, ok := p.files[name]; ok && c.mod.Equal(info.ModTime()) && c.size == info.Size() {
+	if c, ok := p.files[at]; ok && c.mod.Equal(info.ModTime()) && c.size == info.Size() {
 		return c.text
 	}
 
@@ -271,7 +283,7 @@ func (p *Builder) file(name string) string {
 	if b, err := tree.ReadHead(name, maxPromptFile); err == nil {
 		c.text = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\uFFFD"))
 	}
-	p.files[name] = c
+	p.files[at] = c
 
 	return c.text
 }
@@ -295,7 +307,7 @@ func formatHint(channel string) string {
 func (p *Builder) Describe(channel string, tier Tier, each func(name, part string)) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parts := p.parts("")
+	parts := p.parts("", "")
 	pieces := p.pieces(formatHint(channel), tier, Place{Workspace: p.opts.Workspace}, parts)
 	for i, part := range pieces {
 		each(p.pieceName(i, part), part)

@@ -87,9 +87,12 @@ func (j *Journal) finish(c *commit) error {
 func (j *Journal) perform(c *commit) error {
 	err := j.mend()
 	if err == nil && c.buf.Len() > 0 {
-		err = j.append(c.buf.Bytes())
+		err = j.file.Append(context.Background(), j.file.size, c.buf.Bytes(), false)
 	}
 	j.mu.Lock()
+	if err == nil {
+		j.file.size += int64(c.buf.Len())
+	}
 	for _, s := range c.steps {
 		if s.written != nil {
 			s.written()
@@ -147,16 +150,6 @@ func (j *Journal) syncNow() {
 	c.sync = true
 	j.mu.Unlock()
 	_ = j.finish(c) // was noted by perform
-}
-
-func (j *Journal) append(b []byte) error {
-	if err := j.file.Append(context.Background(), j.file.size, b, false); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	j.file.size += int64(len(b))
-	j.mu.Unlock()
-	return nil
 }
 
 // mend writes the file anew after a failure, because what is in it is not

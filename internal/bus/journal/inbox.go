@@ -55,7 +55,7 @@ func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, 
 		if j.seen.has(inKey(e.in.ID)) {
 			return nil, nil
 		}
-		l := j.lane(e.in.Route.Channel)
+		l := j.lanes.of(e.in.Route.Channel)
 		if l.takes(e, &j.opts) {
 			break
 		}
@@ -67,7 +67,7 @@ func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, 
 	e.commit = j.join(raw, step{settled: func(err error) { j.accepted(e, err) }})
 	e.commit.sync = true
 	j.inbound[e.in.ID] = e
-	l := j.lane(e.in.Route.Channel)
+	l := j.lanes.of(e.in.Route.Channel)
 	l.in++
 	l.inBytes += e.bytes
 	return e.commit, nil
@@ -102,7 +102,7 @@ func (j *Journal) accepted(e *inEntry, err error) {
 // leave takes a message out of the books. The caller holds the lock.
 func (j *Journal) leave(e *inEntry) {
 	delete(j.inbound, e.in.ID)
-	l := j.lane(e.in.Route.Channel)
+	l := j.lanes.of(e.in.Route.Channel)
 	l.in--
 	l.inBytes -= e.bytes
 	l.roomMade()
@@ -113,7 +113,7 @@ func (j *Journal) restoreIn(in bus.Inbound, f *found) {
 	e := &inEntry{seq: j.stamp(), at: f.at, in: in, bytes: len(f.raw), accepted: true}
 	j.inbound[in.ID] = e
 	j.queue = append(j.queue, e)
-	l := j.lane(in.Route.Channel)
+	l := j.lanes.of(in.Route.Channel)
 	l.in++
 	l.inBytes += e.bytes
 	signal(j.ready)
@@ -191,7 +191,7 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
-	j.forgetUnanswered(&b, e.in.Route, kept)
+	j.shown.forgetUnanswered(&b, e.in.Route, kept)
 	c := j.join(b.Bytes(), step{written: func() {
 		j.leave(e)
 		for _, o := range kept {

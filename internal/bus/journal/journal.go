@@ -106,10 +106,10 @@ type Journal struct {
 	inbound  map[string]*inEntry  // not completed
 	queue    []*inEntry           // accepted and not received, in order
 	outs     map[string]*outEntry // durable and not delivered
-	lanes    map[string]*lane     // by channel
+	lanes    lanes                // by channel
 	seen     seen
-	shown    map[bus.Route]shown // messages that show a growing answer
-	dropped  uint64              // volatile messages nobody got
+	shown    shownAnswers
+	dropped  uint64 // volatile messages nobody got
 }
 
 var (
@@ -131,12 +131,13 @@ type inEntry struct {
 // Open opens the journal of a store and reads what is left to do. A second
 // process gets a *store.LockedError.
 func Open(st store.Store, opts Options) (*Journal, error) {
+	opts = opts.filled()
 	j := &Journal{
-		opts: opts.filled(), store: st,
+		opts: opts, store: st,
 		later:   func(f func()) { time.AfterFunc(syncDelay, f) },
 		closing: make(chan struct{}), ready: make(chan struct{}, 1),
-		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: map[string]*lane{},
-		shown: map[bus.Route]shown{},
+		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: lanes{},
+		shown: shownAnswers{most: opts.MaxShown, now: opts.Now, by: map[bus.Route]shown{}},
 	}
 	ctx := context.Background()
 	var err error
@@ -183,7 +184,7 @@ func (j *Journal) load(ctx context.Context) error {
 		return j.rewrite()
 	}
 	j.file.size = info.Size
-	return j.replay(data)
+	return j.replay(ctx, data)
 }
 
 // readAll reads a whole log.

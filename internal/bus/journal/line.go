@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // version is what the first line of a file says.
@@ -136,7 +137,7 @@ func (j *Journal) snapshot() ([]byte, error) {
 			}
 		}
 	}
-	if err := j.snapshotShown(&b); err != nil {
+	if err := j.shown.snapshot(&b); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
@@ -189,7 +190,7 @@ func (o *open) take(n int, l line, s *seen) {
 
 // replay finds what is left to do. Messages that are done with, nearly all of
 // them, are passed over without being decoded.
-func (j *Journal) replay(data []byte) error {
+func (j *Journal) replay(ctx context.Context, data []byte) error {
 	o := open{map[string]*found{}, map[string]*found{}, map[string]line{}}
 	var bad [][]byte
 	n := 0
@@ -228,8 +229,15 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreOut(out, f)
 	}
-	j.restoreShown(o.shown)
-	return j.keepBad(bad)
+	j.shown.restore(o.shown)
+	if len(bad) == 0 {
+		return nil
+	}
+	j.opts.Log.ErrorContext(ctx, "the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
+	if err := store.AppendLines(ctx, j.store, nameBad, append(bytes.Join(bad, []byte{'\n'}), '\n')); err != nil {
+		return err
+	}
+	return j.rewrite()
 }
 
 func (f *found) outbound() (out bus.Outbound, err error) {
@@ -245,27 +253,6 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 		err = errors.New("no id")
 	}
 	return out, err
-}
-
-// keepBad puts lines nobody understands aside, for a person to look at.
-func (j *Journal) keepBad(bad [][]byte) error {
-	if len(bad) == 0 {
-		return nil
-	}
-	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
-	ctx := context.Background()
-	l, err := j.store.Log(ctx, nameBad)
-	if err != nil {
-		return err
-	}
-	info, err := l.Info(ctx)
-	if err == nil {
-		err = l.Append(ctx, info.Size, append(bytes.Join(bad, []byte{'\n'}), '\n'), true)
-	}
-	if err = errors.Join(err, l.Close()); err != nil {
-		return err
-	}
-	return j.rewrite()
 }
 
 // scan reads a line as this program writes it; false means that it looks

@@ -43,11 +43,14 @@ type chat struct{ id, thread string }
 
 func chatOf(r bus.Route) chat { return chat{r.ChatID, r.ThreadID} }
 
-func (j *Journal) lane(channel string) *lane {
-	l := j.lanes[channel]
+// lanes are those of all channels.
+type lanes map[string]*lane
+
+func (s lanes) of(channel string) *lane {
+	l := s[channel]
 	if l == nil {
 		l = &lane{room: make(chan struct{}), wake: make(chan struct{}, 1), last: map[chat]*outEntry{}, lossy: map[chat]bool{}}
-		j.lanes[channel] = l
+		s[channel] = l
 	}
 	return l
 }
@@ -105,7 +108,7 @@ func (j *Journal) place(ctx context.Context, e *outEntry, raw []byte) (*commit, 
 		if j.outs[e.out.ID] != nil || j.seen.has(outKey(e.out.ID)) {
 			return nil, nil
 		}
-		l := j.lane(e.out.Route.Channel)
+		l := j.lanes.of(e.out.Route.Channel)
 		if l.out < j.opts.MaxOutbound {
 			break
 		}
@@ -127,7 +130,7 @@ func (j *Journal) enqueue(e *outEntry) {
 	if j.outs[e.out.ID] != nil {
 		return // two of one id came at the same time
 	}
-	l := j.lane(e.out.Route.Channel)
+	l := j.lanes.of(e.out.Route.Channel)
 	e.seq, e.accepted = j.stamp(), true
 	if at := chatOf(e.out.Route); e.out.Kind == bus.Final && l.lossy[at] {
 		e.out.Streamed = false
@@ -141,14 +144,14 @@ func (j *Journal) enqueue(e *outEntry) {
 
 // restoreOut takes up a message of an earlier opening.
 func (j *Journal) restoreOut(out bus.Outbound, f *found) {
-	l := j.lane(out.Route.Channel)
+	l := j.lanes.of(out.Route.Channel)
 	j.outs[out.ID] = &outEntry{seq: j.stamp(), at: f.at, out: out, parts: f.parts, accepted: true, again: true}
 	l.out++
 }
 
 // show passes on a message that is only of interest now. The caller holds the lock.
 func (j *Journal) show(out bus.Outbound) {
-	l := j.lane(out.Route.Channel)
+	l := j.lanes.of(out.Route.Channel)
 	at := chatOf(out.Route)
 	text := out.Kind == bus.Delta || out.Kind == bus.Reasoning
 	if prev := l.last[at]; text && prev != nil && prev.out.Kind == out.Kind && prev.out.StreamID == out.StreamID && !l.lossy[at] {
@@ -211,7 +214,7 @@ func (j *Journal) Outgoing(ctx context.Context, channel string) iter.Seq2[bus.De
 func (j *Journal) beginReading(channel string) (*lane, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.lane(channel)
+	l := j.lanes.of(channel)
 	if l.reading {
 		return nil, errors.New("messages of channel " + channel + " are being read already")
 	}
@@ -278,7 +281,7 @@ func (j *Journal) Sent(_ context.Context, id string, part int) error {
 func (j *Journal) Delivered(_ context.Context, id string) error {
 	return j.note("delivered", id, 0, func(e *outEntry) {
 		delete(j.outs, id)
-		l := j.lane(e.out.Route.Channel)
+		l := j.lanes.of(e.out.Route.Channel)
 		l.out--
 		l.roomMade()
 	})
@@ -302,7 +305,7 @@ func (j *Journal) note(kind, id string, part int, apply func(*outEntry)) error {
 		return nil
 	}
 	if kind == "delivered" && e.out.Kind == bus.Final {
-		j.forgetShown(&b, e.out.Route)
+		j.shown.forget(&b, e.out.Route)
 	}
 	c := j.join(b.Bytes(), step{written: func() {
 		if e := j.outs[id]; e != nil {

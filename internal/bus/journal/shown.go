@@ -19,6 +19,14 @@ type shown struct {
 	at  time.Time
 }
 
+// shownAnswers are the messages that show growing answers, by route. Callers
+// hold Journal.mu.
+type shownAnswers struct {
+	most int
+	now  func() time.Time
+	by   map[bus.Route]shown
+}
+
 // Shown keeps which messages show an answer; see bus.Outbox.
 func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 	if to.MessageID == "" {
@@ -35,15 +43,15 @@ func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
-	if _, known := j.shown[to]; !known && len(ids) == 0 {
+	if _, known := j.shown.by[to]; !known && len(ids) == 0 {
 		j.mu.Unlock()
 		return nil
 	}
 	// It is known at once: lines come into the file in the same order, and
 	// what is not in the file yet may be in a rewritten one twice.
-	if delete(j.shown, to); len(ids) > 0 {
-		j.shown[to] = shown{ids, now}
-		j.boundShown()
+	if delete(j.shown.by, to); len(ids) > 0 {
+		j.shown.by[to] = shown{ids, now}
+		j.shown.bound()
 	}
 	c := j.join(b.Bytes())
 	j.mu.Unlock()
@@ -57,48 +65,47 @@ func (j *Journal) Showing(_ context.Context, to bus.Route) ([]string, error) {
 	if j.closed {
 		return nil, bus.ErrClosed
 	}
-	s, ok := j.shown[to]
+	s, ok := j.shown.by[to]
 	if !ok || j.opts.Now().Sub(s.at) > bus.ShownFor {
 		return nil, nil
 	}
 	return slices.Clone(s.ids), nil
 }
 
-// boundShown forgets the oldest if there are too many. The caller holds the lock.
-func (j *Journal) boundShown() {
-	if len(j.shown) <= j.opts.MaxShown {
+// bound forgets the oldest if there are too many.
+func (s *shownAnswers) bound() {
+	if len(s.by) <= s.most {
 		return
 	}
 	// An eighth at once, so that it costs little per answer.
-	routes := j.shownRoutes()
-	for _, to := range routes[:len(routes)-j.opts.MaxShown+j.opts.MaxShown/8] {
-		delete(j.shown, to)
+	routes := s.routes()
+	for _, to := range routes[:len(routes)-s.most+s.most/8] {
+		delete(s.by, to)
 	}
 }
 
-// shownRoutes are the routes with something shown, the oldest first. The caller
-// holds the lock.
-func (j *Journal) shownRoutes() []bus.Route {
-	routes := slices.Collect(maps.Keys(j.shown))
+// routes are the routes with something shown, the oldest first.
+func (s *shownAnswers) routes() []bus.Route {
+	routes := slices.Collect(maps.Keys(s.by))
 	slices.SortFunc(routes, func(a, b bus.Route) int {
-		return cmp.Or(j.shown[a].at.Compare(j.shown[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID))
+		return cmp.Or(s.by[a].at.Compare(s.by[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID))
 	})
 	return routes
 }
 
-// forgetShown forgets what shows the answer for a route and adds the line that
-// says so, if there is something. The caller holds the lock.
-func (j *Journal) forgetShown(b *bytes.Buffer, to bus.Route) {
-	if _, ok := j.shown[to]; ok {
-		delete(j.shown, to)
-		_ = shownLine(b, to, nil, j.opts.Now()) // strings can always be encoded
+// forget forgets what shows the answer for a route and adds the line that
+// says so, if there is something.
+func (s *shownAnswers) forget(b *bytes.Buffer, to bus.Route) {
+	if _, ok := s.by[to]; ok {
+		delete(s.by, to)
+		_ = shownLine(b, to, nil, s.now()) // strings can always be encoded
 	}
 }
 
 // forgetUnanswered does the same if none of the answers takes its place.
-func (j *Journal) forgetUnanswered(b *bytes.Buffer, to bus.Route, answers []*outEntry) {
+func (s *shownAnswers) forgetUnanswered(b *bytes.Buffer, to bus.Route, answers []*outEntry) {
 	if !slices.ContainsFunc(answers, func(e *outEntry) bool { return e.out.Kind == bus.Final && e.out.Route == to }) {
-		j.forgetShown(b, to)
+		s.forget(b, to)
 	}
 }
 
@@ -120,26 +127,26 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 	return nil
 }
 
-// snapshotShown writes what is not too old. The caller holds the lock.
-func (j *Journal) snapshotShown(b *bytes.Buffer) error {
-	limit := j.opts.Now().Add(-bus.ShownFor)
-	maps.DeleteFunc(j.shown, func(_ bus.Route, s shown) bool { return s.at.Before(limit) })
-	for _, to := range j.shownRoutes() {
-		if err := shownLine(b, to, j.shown[to].ids, j.shown[to].at); err != nil {
+// snapshot writes what is not too old.
+func (s *shownAnswers) snapshot(b *bytes.Buffer) error {
+	limit := s.now().Add(-bus.ShownFor)
+	maps.DeleteFunc(s.by, func(_ bus.Route, e shown) bool { return e.at.Before(limit) })
+	for _, to := range s.routes() {
+		if err := shownLine(b, to, s.by[to].ids, s.by[to].at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restoreShown takes up what an earlier opening knew. What cannot be read is
+// restore takes up what an earlier opening knew. What cannot be read is
 // no loss: an answer is sent once more.
-func (j *Journal) restoreShown(lines map[string]line) {
+func (s *shownAnswers) restore(lines map[string]line) {
 	for _, l := range lines {
 		var to bus.Route
 		if json.Unmarshal(l.Route, &to) == nil {
-			j.shown[to] = shown{l.Shown, time.UnixMilli(l.At)}
+			s.by[to] = shown{l.Shown, time.UnixMilli(l.At)}
 		}
 	}
-	j.boundShown()
+	s.bound()
 }

@@ -83,15 +83,15 @@ func TestShownBounded(t *testing.T) {
 	for i := range 100 {
 		r.now = r.now.Add(time.Second)
 		must(t, r.Shown(t.Context(), toMessage(fmt.Sprint(i)), []string{"x"}))
-		if len(r.shown) > 16 {
-			t.Fatalf("%d answers are remembered, want at most 16", len(r.shown))
+		if len(r.shown.by) > 16 {
+			t.Fatalf("%d answers are remembered, want at most 16", len(r.shown.by))
 		}
 	}
 	r.shows(map[string]string{"0": "", "80": "", "90": "x", "99": "x"})
 	r.crash()
 	r.open(Options{MaxShown: 16})
-	if len(r.shown) > 16 {
-		t.Errorf("%d answers are remembered after a restart, want at most 16", len(r.shown))
+	if len(r.shown.by) > 16 {
+		t.Errorf("%d answers are remembered after a restart, want at most 16", len(r.shown.by))
 	}
 	r.shows(map[string]string{"0": "", "99": "x"})
 }

@@ -1,9 +1,8 @@
 // Package files is the family of tools that work on the user's files:
 // read_file, write_file, edit_file, apply_patch, list_dir, glob, grep and
 // notebook_edit. It hides how text is paged, matched, searched and patched;
-// every name the model
-// gives goes through one diskio.Jail. Tools share nothing between calls but the
-// jail and the per-session state of what was read.
+// every name the model gives goes through one diskio.Jail. Tools share nothing
+// between calls but the jail and the per-session state of what was read.
 package files
 
 import (

@@ -48,19 +48,24 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 	}
 	defer func() { _ = d.Close() }()
 	var rows []string
-	var foreign atomic.Bool
-	note := ""
+	l, note := &lister{f: f}, ""
 	if in.Recursive {
-		rows, note, err = f.listTree(ctx, d, &foreign)
+		rows, note, err = l.tree(ctx, d)
 	} else {
-		rows, err = f.listFlat(d, &foreign)
+		rows, err = l.flat(d)
 	}
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
 	res := listing(f.show(d.Path()), rows, in.Max, note)
-	res.Untrusted = foreign.Load()
+	res.Untrusted = l.foreign.Load()
 	return res, nil
+}
+
+// lister lists a directory of the jail.
+type lister struct {
+	f       *family
+	foreign atomic.Bool // a name from outside was shown
 }
 
 func listing(dir string, rows []string, limit int, note string) tool.Result {
@@ -74,7 +79,7 @@ func listing(dir string, rows []string, limit int, note string) tool.Result {
 	return tool.Text(out + note)
 }
 
-func (f *family) listFlat(d *diskio.Dir, foreign *atomic.Bool) ([]string, error) {
+func (l *lister) flat(d *diskio.Dir) ([]string, error) {
 	entries, err := d.Entries()
 	if err != nil {
 		return nil, err
@@ -85,17 +90,17 @@ func (f *family) listFlat(d *diskio.Dir, foreign *atomic.Bool) ([]string, error)
 		if noiseName(e.Name()) {
 			continue
 		}
-		rows = append(rows, icon(e)+f.entryName(d, "", e))
-		f.named(d, e, foreign)
+		rows = append(rows, icon(e)+l.entryName(d, "", e))
+		l.named(d, e)
 	}
 	return rows, nil
 }
 
 // named notes that the name of an entry is shown: names from outside may be
 // words, too.
-func (f *family) named(d *diskio.Dir, e fs.DirEntry, foreign *atomic.Bool) {
-	if !foreign.Load() && f.foreign(filepath.Join(d.Path(), e.Name())) {
-		foreign.Store(true)
+func (l *lister) named(d *diskio.Dir, e fs.DirEntry) {
+	if !l.foreign.Load() && l.f.foreign(filepath.Join(d.Path(), e.Name())) {
+		l.foreign.Store(true)
 	}
 }
 
@@ -110,18 +115,18 @@ func icon(e fs.DirEntry) string {
 }
 
 // entryName is the relative path of an entry, with the target of a link.
-func (f *family) entryName(d *diskio.Dir, rel string, e fs.DirEntry) string {
+func (l *lister) entryName(d *diskio.Dir, rel string, e fs.DirEntry) string {
 	name := printable(path.Join(rel, e.Name()))
 	if e.Type()&fs.ModeSymlink != 0 {
-		if target, err := f.jail.Readlink(filepath.Join(d.Path(), e.Name())); err == nil {
+		if target, err := l.f.jail.Readlink(filepath.Join(d.Path(), e.Name())); err == nil {
 			return name + " -> " + printable(target)
 		}
 	}
 	return name
 }
 
-// listTree lists everything below a directory, each once, links not followed.
-func (f *family) listTree(ctx context.Context, d *diskio.Dir, foreign *atomic.Bool) (rows []string, note string, err error) {
+// tree lists everything below a directory, each once, links not followed.
+func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note string, err error) {
 	limited, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
 	var mu sync.Mutex
@@ -141,14 +146,14 @@ func (f *family) listTree(ctx context.Context, d *diskio.Dir, foreign *atomic.Bo
 		Enter: func(d *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
 			entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return noiseName(e.Name()) })
 			for _, e := range entries {
-				f.named(d, e, foreign)
+				l.named(d, e)
 				if e.IsDir() {
 					add(printable(path.Join(rel, e.Name())) + "/")
 				}
 			}
 			return struct{}{}, entries
 		},
-		File:   func(d *diskio.Dir, rel string, e fs.DirEntry, _ int) { add(f.entryName(d, rel, e)) },
+		File:   func(d *diskio.Dir, rel string, e fs.DirEntry, _ int) { add(l.entryName(d, rel, e)) },
 		Failed: func(string, error) { mu.Lock(); failed++; mu.Unlock() },
 	}
 	err = w.Run(limited, d, struct{}{})
@@ -172,19 +177,13 @@ func (f *family) listTree(ctx context.Context, d *diskio.Dir, foreign *atomic.Bo
 // content follows it directly.
 func comparePaths(a, b string) int {
 	for i := range min(len(a), len(b)) {
-		if a[i] == b[i] {
-			continue
-		}
-		if a[i] == '/' {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/', b[i] != '/' && a[i] < b[i]:
 			return -1
-		}
-		if b[i] == '/' {
+		default:
 			return 1
 		}
-		if a[i] < b[i] {
-			return -1
-		}
-		return 1
 	}
 	return len(a) - len(b)
 }

@@ -52,44 +52,52 @@ type patched struct {
 	written diskio.Written
 }
 
+// patchSet is the work of one call of apply_patch.
+type patchSet struct {
+	f     *family
+	call  tool.Call
+	files []*patched
+}
+
 // applyPatch makes all edits or none. Everything is worked out before the first
 // write; each file is then replaced by a rename, so that a process that dies
 // in between leaves every file either old or new, and an error puts back what
 // was written before it.
 func (f *family) applyPatch(ctx context.Context, c tool.Call, in patchInput) (tool.Result, error) {
-	all, summary, err := f.planPatch(ctx, c, in)
+	s := patchSet{f: f, call: c}
+	summary, err := s.plan(ctx, in.Edits)
 	if err != nil {
-		return f.patchRefused(ctx, err)
+		return s.refused(ctx, err)
 	}
 	if in.DryRun {
 		return tool.Text("Would apply (dry_run, nothing was written):\n" + strings.Join(summary, "\n")), nil
 	}
-	if res, err := f.commitPatch(ctx, all); err != nil || res.IsError {
+	if res, err := s.commit(ctx); err != nil || res.IsError {
 		return res, err
 	}
-	for _, p := range all {
+	for _, p := range s.files {
 		f.wrote(c, p.name, p.written, p.content)
 	}
 	return tool.Text("Applied:\n" + strings.Join(summary, "\n")), nil
 }
 
-// commitPatch writes all files. If one fails the others are put back.
-func (f *family) commitPatch(ctx context.Context, all []*patched) (tool.Result, error) {
-	for _, p := range all {
-		err := f.writePatched(ctx, p)
+// commit writes all files. If one fails the others are put back.
+func (s *patchSet) commit(ctx context.Context) (tool.Result, error) {
+	for _, p := range s.files {
+		err := s.write(ctx, p)
 		if err == nil {
 			continue
 		}
-		cleanup := context.WithoutCancel(ctx) // half a patch is worse than a late answer
-		if stuck := f.restorePatched(cleanup, all); stuck != nil {
-			res := tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", f.show(p.key), err, stuck)
+		// Half a patch is worse than a late answer.
+		if stuck := s.restore(context.WithoutCancel(ctx)); stuck != nil {
+			res := tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", s.f.show(p.key), err, stuck)
 			res.MayHaveRun = true
 			return res, nil
 		}
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
-		return f.patchRefused(ctx, err)
+		return s.refused(ctx, err)
 	}
 	return tool.Result{}, nil
 }
@@ -104,14 +112,14 @@ type editError struct {
 func (e editError) Error() string { return e.err.Error() }
 func (e editError) Unwrap() error { return e.err }
 
-// patchRefused words an error and says that nothing was changed.
-func (f *family) patchRefused(ctx context.Context, err error) (tool.Result, error) {
+// refused words an error and says that nothing was changed.
+func (s *patchSet) refused(ctx context.Context, err error) (tool.Result, error) {
 	name, where := "", ""
 	if e, ok := errors.AsType[editError](err); ok {
 		name, where = e.name, fmt.Sprintf("edit %d: ", e.n)
 		err = e.err
 	}
-	res, err := f.refused(ctx, name, err)
+	res, err := s.f.refused(ctx, name, err)
 	if err == nil {
 		text := strings.TrimPrefix(res.Content.Text, "Error: ")
 		res = tool.Fail(res.Code, "%s%s Nothing was changed.", where, strings.TrimSuffix(text, ".")+".")
@@ -119,26 +127,24 @@ func (f *family) patchRefused(ctx context.Context, err error) (tool.Result, erro
 	return res, err
 }
 
-// planPatch works out the new content of every file.
-func (f *family) planPatch(ctx context.Context, c tool.Call, in patchInput) (all []*patched, summary []string, err error) {
+// plan works out the new content of every file.
+func (s *patchSet) plan(ctx context.Context, edits []patchEdit) (summary []string, err error) {
 	byKey := map[string]*patched{}
-	for i, e := range in.Edits {
-		fail := func(err error) ([]*patched, []string, error) {
-			return nil, nil, editError{i + 1, e.Path, err}
-		}
+	for i, e := range edits {
+		fail := func(err error) ([]string, error) { return nil, editError{i + 1, e.Path, err} }
 		if err := e.check(); err != nil {
 			return fail(err)
 		}
-		key := f.fileKey(e.Path)
+		key := s.f.fileKey(e.Path)
 		p := byKey[key]
 		if p == nil {
-			if p, err = f.lookAt(ctx, c, e.Path, key); err != nil {
+			if p, err = s.lookAt(ctx, e.Path, key); err != nil {
 				return fail(err)
 			}
 			byKey[key] = p
-			all = append(all, p)
+			s.files = append(s.files, p)
 		}
-		added, removed, err := p.edit(e, f.show(p.key))
+		added, removed, err := p.edit(e, s.f.show(p.key))
 		if err != nil {
 			return fail(err)
 		}
@@ -146,9 +152,9 @@ func (f *family) planPatch(ctx context.Context, c tool.Call, in patchInput) (all
 		if p.info == nil {
 			verb = "create"
 		}
-		summary = append(summary, fmt.Sprintf("%s %s +%d/-%d", verb, f.show(p.key), added, removed))
+		summary = append(summary, fmt.Sprintf("%s %s +%d/-%d", verb, s.f.show(p.key), added, removed))
 	}
-	return all, summary, nil
+	return summary, nil
 }
 
 // fileKey is the same for two names of a file, so that edits through both chain.
@@ -187,12 +193,12 @@ var errLooked = errors.New("looked")
 
 // lookAt reads a file under the rules of writing, so that what may not be
 // written is refused before anything is.
-func (f *family) lookAt(ctx context.Context, c tool.Call, name, key string) (*patched, error) {
+func (s *patchSet) lookAt(ctx context.Context, name, key string) (*patched, error) {
 	p := &patched{name: name, key: key}
-	_, err := f.jail.Update(ctx, name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
+	_, err := s.f.jail.Update(ctx, name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
 		p.old, p.content, p.info = old, old, info
-		if f.strict && info != nil {
-			if _, err := f.staleness(c, name, old, info); err != nil {
+		if s.f.strict && info != nil {
+			if _, err := s.f.staleness(s.call, name, old, info); err != nil {
 				return nil, err
 			}
 		}
@@ -294,11 +300,11 @@ func lineChange(old, repl string) (added, removed int) {
 	return len(b), len(a)
 }
 
-// writePatched replaces a file that is still as it was planned from.
-func (f *family) writePatched(ctx context.Context, p *patched) error {
-	w, err := f.jail.Update(ctx, p.name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
+// write replaces a file that is still as it was planned from.
+func (s *patchSet) write(ctx context.Context, p *patched) error {
+	w, err := s.f.jail.Update(ctx, p.name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
 		if (info == nil) != (p.info == nil) || !bytes.Equal(old, p.old) {
-			return nil, &diskio.JailError{Path: f.show(p.key), Kind: diskio.ErrChanged, Detail: "was changed by something else just now; read it again"}
+			return nil, &diskio.JailError{Path: s.f.show(p.key), Kind: diskio.ErrChanged, Detail: "was changed by something else just now; read it again"}
 		}
 		return p.content, nil
 	})
@@ -306,21 +312,21 @@ func (f *family) writePatched(ctx context.Context, p *patched) error {
 	return err
 }
 
-// restorePatched puts back the files that were written, unless somebody has
+// restore puts back the files that were written, unless somebody has
 // changed them since.
-func (f *family) restorePatched(ctx context.Context, all []*patched) error {
+func (s *patchSet) restore(ctx context.Context) error {
 	var errs []error
-	for _, p := range all {
+	for _, p := range s.files {
 		if !p.done {
 			continue
 		}
 		if p.info == nil {
-			errs = append(errs, f.jail.Remove(ctx, p.name, p.content))
+			errs = append(errs, s.f.jail.Remove(ctx, p.name, p.content))
 			continue
 		}
-		_, err := f.jail.Update(ctx, p.name, maxEditBytes, func(now []byte, _ fs.FileInfo) ([]byte, error) {
+		_, err := s.f.jail.Update(ctx, p.name, maxEditBytes, func(now []byte, _ fs.FileInfo) ([]byte, error) {
 			if !bytes.Equal(now, p.content) {
-				return nil, fmt.Errorf("%s was changed meanwhile", f.show(p.key))
+				return nil, fmt.Errorf("%s was changed meanwhile", s.f.show(p.key))
 			}
 			return p.old, nil
 		})

@@ -58,12 +58,12 @@ func TestPatchRestores(t *testing.T) {
 		_ = os.Remove(filepath.Join(dir, "made"))
 		put("a", "old")
 		put("z", "z")
-		all, _, err := f.planPatch(t.Context(), tool.Call{}, patchInput{Edits: edits})
-		if err != nil {
+		set := patchSet{f: f}
+		if _, err := set.plan(t.Context(), edits); err != nil {
 			t.Fatal(err)
 		}
 		c.between()
-		res, err := f.commitPatch(t.Context(), all)
+		res, err := set.commit(t.Context())
 		if err != nil || res.Code != c.code || !strings.Contains(res.Content.Text, c.error) {
 			t.Errorf("%s: %q, %v", c.name, res.Content.Text, err)
 		}

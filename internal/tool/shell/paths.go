@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // The checks of this file keep an honest command inside the workspace and away
@@ -291,7 +293,7 @@ func (s *scan) path(p string) {
 		s.protect(p)
 		return
 	}
-	target := resolve(staticPrefix(full))
+	target := diskio.ResolveExisting(staticPrefix(full))
 	if s.g.isProtected(target) {
 		s.protect(p)
 		return
@@ -386,22 +388,6 @@ func staticPrefix(p string) string {
 		return p
 	}
 	return filepath.Dir(p[:i] + "x")
-}
-
-// resolve follows the links of the part of a path that exists.
-func resolve(p string) string {
-	rest := ""
-	for dir := p; ; {
-		if target, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(target, rest)
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return p
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-		dir = parent
-	}
 }
 
 func harmlessDevice(p string) bool {

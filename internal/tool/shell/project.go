@@ -16,7 +16,16 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 	}
 	r := *s.r
 	r.origin = c.Project.Dir
-	if !c.Project.Only {
+	switch {
+	case c.Project.Only:
+	case c.Project.Started && s.confine != nil:
+		if !r.guard.sandboxed { // confine does what wrap does, too
+			g := *r.guard
+			g.workspace, g.roots = c.Project.Dir, append(slices.Clip(g.roots), g.workspace)
+			r.guard, r.wrap = &g, s.confine
+			return &r, nil
+		}
+	default:
 		return &r, nil
 	}
 	if s.confine == nil {

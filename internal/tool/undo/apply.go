@@ -54,21 +54,21 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 		return Report{}, fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	t, err := s.find(turn)
+	t, err := s.log.model.find(turn)
 	if err != nil {
 		return Report{}, err
 	}
-	if s.isRunning(t) {
+	if s.log.model.isRunning(t) {
 		return Report{}, errRunning
 	}
 	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	items, err := s.plan(t, force, b, &r)
 	if err != nil || len(items) == 0 {
 		return r, b.abandon(err)
 	}
 	r.Undo = newID()
-	b.turn(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
+	b.head(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
 	kept := make([]change, len(items))
 	for i, it := range items {
 		kept[i] = change{Path: it.path, Before: &it.now}
@@ -91,11 +91,11 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 	}
 	for _, p := range t.changed() {
 		f := t.files[p]
-		if err := s.allowed(p); err != nil {
+		if err := s.area.allowed(p); err != nil {
 			skip(p, err.Error(), false)
 			continue
 		}
-		now, err := s.observe(p, b)
+		now, err := s.area.observe(p, b)
 		if err != nil {
 			skip(p, reason(err), false)
 			continue
@@ -126,7 +126,7 @@ func (s *Store) withParents(items []item) []item {
 		if it.want.Kind == kindGone {
 			continue
 		}
-		for _, dir := range s.missingParents(it.path) {
+		for _, dir := range s.area.missingParents(it.path) {
 			if !have[dir] {
 				have[dir] = true
 				items = append(items, item{dir, state{Kind: kindDir, Mode: 0o755}, state{Kind: kindGone}})
@@ -189,27 +189,27 @@ func (s *Store) bringBack(it item) error {
 	var data []byte
 	if it.want.Kind == kindFile {
 		var err error
-		if data, err = s.content(it.want.Hash); err != nil {
+		if data, err = s.log.content(it.want.Hash); err != nil {
 			return err
 		}
 	}
-	sp, err := s.spot(it.path)
+	sp, err := s.area.spot(it.path)
 	if err != nil {
 		return err
 	}
 	defer sp.close()
-	now, _, info, err := s.look(sp)
+	now, _, info, err := s.area.look(sp)
 	if err != nil {
 		return err
 	}
 	if now != it.now {
 		return diskio.ErrChanged
 	}
-	return s.put(sp, it.want, data, info)
+	return put(sp, it.want, data, info)
 }
 
 func (s *Store) permit(it item, r *Report) {
-	sp, err := s.spot(it.path)
+	sp, err := s.area.spot(it.path)
 	if err == nil {
 		err = chmodDir(sp, it.want.Mode)
 		sp.close()
@@ -221,10 +221,10 @@ func (s *Store) permit(it item, r *Report) {
 
 // note writes down what an undo left behind.
 func (s *Store) note(ctx context.Context, id string, items []item) error {
-	b := s.batch(context.WithoutCancel(ctx))
+	b := s.log.batch(context.WithoutCancel(ctx))
 	list := make([]change, 0, len(items))
 	for _, it := range items {
-		st, err := s.observe(it.path, b)
+		st, err := s.area.observe(it.path, b)
 		if err != nil {
 			return b.abandon(err)
 		}

@@ -18,7 +18,7 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 		return "", fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	t, err := s.find(turn)
+	t, err := s.log.model.find(turn)
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +31,7 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 		after, data := s.afterOf(p, f)
 		var old []byte
 		if f.before.Kind == kindFile {
-			if old, err = s.content(f.before.Hash); err != nil {
+			if old, err = s.log.content(f.before.Hash); err != nil {
 				fmt.Fprintf(&out, "%s: %v\n", shown(p), err)
 				continue
 			}
@@ -48,16 +48,16 @@ func (s *Store) afterOf(p string, f *fileState) (state, []byte) {
 		if f.after.Kind != kindFile {
 			return *f.after, nil
 		}
-		if data, err := s.content(f.after.Hash); err == nil {
+		if data, err := s.log.content(f.after.Hash); err == nil {
 			return *f.after, data
 		}
 	}
-	sp, err := s.spot(p)
-	if err != nil || s.allowed(p) != nil {
+	sp, err := s.area.spot(p)
+	if err != nil || s.area.allowed(p) != nil {
 		return state{Kind: kindGone}, nil
 	}
 	defer sp.close()
-	st, data, _, err := s.look(sp)
+	st, data, _, err := s.area.look(sp)
 	if err != nil {
 		return state{Kind: kindShut}, nil
 	}

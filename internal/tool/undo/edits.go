@@ -14,7 +14,7 @@ const (
 )
 
 // edits describes what a call changed, for who watches. Folders are left out.
-func (s *Store) edits(call string, changes []change) []bus.Edit {
+func (l *logFile) edits(call string, changes []change) []bus.Edit {
 	var out []bus.Edit
 	budget := maxEditBytes
 	for _, c := range changes {
@@ -34,7 +34,7 @@ func (s *Store) edits(call string, changes []change) []bus.Edit {
 		size := int(min(c.Before.Size+c.After.Size, maxEditBytes+1))
 		if size <= budget {
 			budget -= size
-			s.compareInto(&e, c)
+			l.compareInto(&e, c)
 		}
 		out = append(out, e)
 	}
@@ -43,9 +43,9 @@ func (s *Store) edits(call string, changes []change) []bus.Edit {
 
 // compareInto counts the lines of an edit and shows them, if both sides are
 // text that is kept.
-func (s *Store) compareInto(e *bus.Edit, c change) {
-	a, okA := s.sideOf(*c.Before)
-	b, okB := s.sideOf(*c.After)
+func (l *logFile) compareInto(e *bus.Edit, c change) {
+	a, okA := l.sideOf(*c.Before)
+	b, okB := l.sideOf(*c.After)
 	if !okA || !okB || !a.text() || !b.text() {
 		return
 	}
@@ -57,10 +57,10 @@ func (s *Store) compareInto(e *bus.Edit, c change) {
 	}
 }
 
-func (s *Store) sideOf(st state) (side, bool) {
+func (l *logFile) sideOf(st state) (side, bool) {
 	if st.Kind != kindFile {
 		return side{state: st}, true
 	}
-	data, err := s.content(st.Hash)
+	data, err := l.content(st.Hash)
 	return side{st, data}, err == nil
 }

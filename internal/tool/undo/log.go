@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,13 +49,25 @@ const (
 // span is the place of a body in the log.
 type span struct{ off, size int64 }
 
-// logFile is the log of a store.
+// logFile is the log of a store and what it says.
 type logFile struct {
-	f    *os.File
-	size int64
+	dir string
+	log *slog.Logger
+	now func() time.Time
+
+	f     *os.File // nil: not open
+	size  int64    // up to where it was read
+	model *model
 }
 
-func (l *logFile) close() error { return l.f.Close() }
+func (l *logFile) close() error {
+	if l.f == nil {
+		return nil
+	}
+	err := l.f.Close()
+	l.f, l.size, l.model = nil, 0, newModel()
+	return err
+}
 
 const (
 	lockWait = 10 * time.Second
@@ -83,11 +96,11 @@ func (s *Store) enter(ctx context.Context, create bool) (leave func(), err error
 	} else if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return func() { <-s.slot }, nil
 	}
-	lock, err := s.lock(ctx)
+	lock, err := lockDir(ctx, s.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.refresh(ctx); err != nil {
+	if err = s.log.refresh(ctx); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	if err = s.recover(ctx); err != nil {
@@ -101,9 +114,9 @@ func (s *Store) enter(ctx context.Context, create bool) (leave func(), err error
 	}, nil
 }
 
-func (s *Store) lock(ctx context.Context) (*diskio.Lock, error) {
+func lockDir(ctx context.Context, dir string) (*diskio.Lock, error) {
 	for {
-		lock, err := diskio.TryLock(filepath.Join(s.Dir, "lock"))
+		lock, err := diskio.TryLock(filepath.Join(dir, "lock"))
 		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
 			return lock, err
 		}
@@ -117,66 +130,66 @@ func (s *Store) lock(ctx context.Context) (*diskio.Lock, error) {
 	}
 }
 
-func (s *Store) logPath() string { return filepath.Join(s.Dir, "log") }
+func (l *logFile) path() string { return filepath.Join(l.dir, "log") }
 
 // refresh reads what others wrote since this process looked last.
-func (s *Store) refresh(ctx context.Context) error {
-	named, err := os.Stat(s.logPath())
+func (l *logFile) refresh(ctx context.Context) error {
+	named, err := os.Stat(l.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.log != nil {
-		held, herr := s.log.f.Stat()
-		if err == nil && herr == nil && os.SameFile(named, held) && named.Size() >= s.log.size {
-			return s.replay(ctx)
+	if l.f != nil {
+		held, herr := l.f.Stat()
+		if err == nil && herr == nil && os.SameFile(named, held) && named.Size() >= l.size {
+			return l.replay(ctx)
 		}
-		if cerr := s.Close(); cerr != nil {
+		if cerr := l.close(); cerr != nil {
 			return cerr
 		}
 	}
-	f, err := os.OpenFile(s.logPath(), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(l.path(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	s.log = &logFile{f: f}
+	l.f = f
 	if named == nil { // it was just made
-		if err := diskio.SyncDir(s.Dir); err != nil {
+		if err := diskio.SyncDir(l.dir); err != nil {
 			return err
 		}
 	}
-	return s.replay(ctx)
+	return l.replay(ctx)
 }
 
 // replay reads the log from where it was read last and cuts off an entry that
 // was not finished: the call it was made for never ran.
-func (s *Store) replay(ctx context.Context) error {
-	info, err := s.log.f.Stat()
-	if err != nil || info.Size() == s.log.size {
+func (l *logFile) replay(ctx context.Context) error {
+	info, err := l.f.Stat()
+	if err != nil || info.Size() == l.size {
 		return err
 	}
-	r := &scanner{r: s.log.f, pos: s.log.size, size: info.Size()}
+	r := &scanner{r: l.f, pos: l.size, size: info.Size()}
 	for {
 		rec, body, ok, err := r.next()
 		if err != nil {
 			return fmt.Errorf("read the undo log: %w", err)
 		}
 		if ok {
-			ok = s.replayed(rec, body)
+			ok = l.replayed(rec, body)
 		}
 		if !ok {
 			break
 		}
-		s.log.size = r.pos
+		l.size = r.pos
 	}
-	if rest := info.Size() - s.log.size; rest > 0 {
-		s.Log.WarnContext(ctx, "an unfinished entry of the undo log is dropped", "bytes", rest)
-		return s.log.f.Truncate(s.log.size)
+	if rest := info.Size() - l.size; rest > 0 {
+		l.log.WarnContext(ctx, "an unfinished entry of the undo log is dropped", "bytes", rest)
+		return l.f.Truncate(l.size)
 	}
 	return nil
 }
 
 // replayed brings a record to the model; false means that it cannot be understood.
-func (s *Store) replayed(rec record, body span) bool {
+func (l *logFile) replayed(rec record, body span) bool {
 	var decoded any
 	switch rec.Op {
 	case opTree:
@@ -186,17 +199,17 @@ func (s *Store) replayed(rec record, body span) bool {
 	}
 	if decoded != nil {
 		raw := make([]byte, body.size)
-		if _, err := s.log.f.ReadAt(raw, body.off); err != nil || json.Unmarshal(raw, decoded) != nil {
+		if _, err := l.f.ReadAt(raw, body.off); err != nil || json.Unmarshal(raw, decoded) != nil {
 			return false
 		}
 	}
 	switch d := decoded.(type) {
 	case *[]delta:
-		s.model.applyTree(*d)
+		l.model.applyTree(*d)
 	case *[]change:
-		s.model.applyChanges(rec.Turn, *d)
+		l.model.applyChanges(rec.Turn, *d)
 	default:
-		s.model.apply(rec, body)
+		l.model.apply(rec, body)
 	}
 	return true
 }
@@ -271,7 +284,7 @@ func (s *scanner) bytes(off, n int64) ([]byte, error) {
 
 // batch is what one call adds to the log: all of it or nothing.
 type batch struct {
-	s     *Store
+	l     *logFile
 	ctx   context.Context //nolint:containedctx // a batch lives inside one call
 	w     *bufio.Writer
 	at    int64 // where the next byte goes
@@ -280,9 +293,9 @@ type batch struct {
 	err   error
 }
 
-func (s *Store) batch(ctx context.Context) *batch {
-	b := &batch{s: s, ctx: ctx, at: s.log.size, blobs: map[string]span{}}
-	b.w = bufio.NewWriterSize(&appendAt{f: s.log.f, off: s.log.size}, 16<<10)
+func (l *logFile) batch(ctx context.Context) *batch {
+	b := &batch{l: l, ctx: ctx, at: l.size, blobs: map[string]span{}}
+	b.w = bufio.NewWriterSize(&appendAt{f: l.f, off: l.size}, 16<<10)
 	return b
 }
 
@@ -344,19 +357,20 @@ func (b *batch) then(f func(m *model)) { b.apply = append(b.apply, f) }
 
 // begin makes sure that the turn of a call is known.
 func (b *batch) begin(c tool.Call) {
-	if b.s.model.turns[c.TurnID] == nil {
-		b.turn(record{Op: opTurn, Turn: c.TurnID, Session: c.SessionKey, At: b.s.Now().UnixMilli()})
+	if b.l.model.turns[c.TurnID] == nil {
+		b.head(record{Op: opTurn, Turn: c.TurnID, Session: c.SessionKey, At: b.l.now().UnixMilli()})
 	}
 }
 
-func (b *batch) turn(rec record) {
+// head adds a record without a body.
+func (b *batch) head(rec record) {
 	b.add(rec, nil)
 	b.then(func(m *model) { m.apply(rec, span{}) })
 }
 
 // blob keeps a content unless it is kept already.
 func (b *batch) blob(hash string, data []byte) {
-	if _, ok := b.s.model.blobs[hash]; ok {
+	if _, ok := b.l.model.blobs[hash]; ok {
 		return
 	}
 	if _, ok := b.blobs[hash]; ok {
@@ -376,15 +390,11 @@ func (b *batch) tree(d []delta) {
 }
 
 func (b *batch) command(turn, call string, skipped []string) {
-	rec := record{Op: opCommand, Turn: turn, Call: call, At: time.Now().UnixMilli(), Skipped: skipped}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opCommand, Turn: turn, Call: call, At: time.Now().UnixMilli(), Skipped: skipped})
 }
 
 func (b *batch) done(turn, call string, late bool) {
-	rec := record{Op: opDone, Turn: turn, Call: call, Late: late}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opDone, Turn: turn, Call: call, Late: late})
 }
 
 func (b *batch) changes(turn string, c []change) {
@@ -393,9 +403,7 @@ func (b *batch) changes(turn string, c []change) {
 }
 
 func (b *batch) gap(turn, why string) {
-	rec := record{Op: opGap, Turn: turn, Why: why}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opGap, Turn: turn, Why: why})
 }
 
 // commit finishes the batch. With sync it also survives a power loss.
@@ -404,35 +412,35 @@ func (b *batch) commit(sync bool) error {
 		b.err = b.w.Flush()
 	}
 	if b.err == nil && sync {
-		b.err = b.s.log.f.Sync()
+		b.err = b.l.f.Sync()
 	}
 	if b.err != nil {
 		return b.abandon(b.err)
 	}
-	b.s.log.size = b.at
-	maps.Copy(b.s.model.blobs, b.blobs)
+	b.l.size = b.at
+	maps.Copy(b.l.model.blobs, b.blobs)
 	for _, f := range b.apply {
-		f(b.s.model)
+		f(b.l.model)
 	}
 	return nil
 }
 
 // abandon takes back what the batch wrote and returns err.
 func (b *batch) abandon(err error) error {
-	if b.at == b.s.log.size {
+	if b.at == b.l.size {
 		return err
 	}
-	return errors.Join(err, b.s.log.f.Truncate(b.s.log.size))
+	return errors.Join(err, b.l.f.Truncate(b.l.size))
 }
 
 // content reads a kept content and checks that it is what it should be.
-func (s *Store) content(hash string) ([]byte, error) {
-	at, ok := s.model.blobs[hash]
+func (l *logFile) content(hash string) ([]byte, error) {
+	at, ok := l.model.blobs[hash]
 	if !ok {
 		return nil, errLost
 	}
 	data := make([]byte, at.size)
-	if _, err := s.log.f.ReadAt(data, at.off); err != nil {
+	if _, err := l.f.ReadAt(data, at.off); err != nil {
 		return nil, err
 	}
 	if hashOf(data) != hash {

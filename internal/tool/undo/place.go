@@ -26,27 +26,34 @@ const linkHops = 8
 // errDetour means that a folder on the way is not the folder it was.
 var errDetour = errors.New("a folder on the way is now a link or a file")
 
+// area is where a store looks for files and puts them back.
+type area struct {
+	jail      *diskio.Jail
+	workspace string // absolute, as the jail names it
+	maxFile   int64  // larger files are not kept
+}
+
 // resolve finds what a tool may change when it is told name: the links on the
 // way, which it may remove, and last the file. Nothing for names the jail
 // refuses.
-func (s *Store) resolve(name string) (paths []string) {
+func (a *area) resolve(name string) (paths []string) {
 	for range linkHops {
-		abs, err := s.Jail.Path(name)
+		abs, err := a.jail.Path(name)
 		if err != nil {
 			return paths
 		}
-		info, err := s.Jail.Lstat(name)
+		info, err := a.jail.Lstat(name)
 		if _, refused := errors.AsType[*diskio.JailError](err); refused {
 			return paths
 		}
-		dir := followDirs(filepath.Dir(abs))
-		key, ok := s.key(filepath.Join(dir, filepath.Base(abs)))
+		dir := diskio.ResolveExisting(filepath.Dir(abs))
+		key, ok := a.key(filepath.Join(dir, filepath.Base(abs)))
 		if !ok {
 			return paths
 		}
 		paths = append(paths, key)
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			link, err := s.Jail.Readlink(name)
+			link, err := a.jail.Readlink(name)
 			if err != nil {
 				return paths
 			}
@@ -62,35 +69,19 @@ func (s *Store) resolve(name string) (paths []string) {
 }
 
 // key is how a path without links is called in the log.
-func (s *Store) key(abs string) (string, bool) {
-	for _, base := range []string{s.workspace, followDirs(s.workspace)} {
+func (a *area) key(abs string) (string, bool) {
+	for _, base := range []string{a.workspace, diskio.ResolveExisting(a.workspace)} {
 		if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel), rel != "."
 		}
 	}
-	return abs, !s.Jail.Restricted()
-}
-
-// followDirs resolves the links in the part of a path that exists.
-func followDirs(dir string) string {
-	rest := ""
-	for p := dir; ; {
-		if target, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.Join(target, rest)
-		}
-		parent := filepath.Dir(p)
-		if parent == p {
-			return dir
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
-	}
+	return abs, !a.jail.Restricted()
 }
 
 // missingParents lists the folders of a path that a tool would have to make.
-func (s *Store) missingParents(p string) (missing []string) {
+func (a *area) missingParents(p string) (missing []string) {
 	for dir := path.Dir(filepath.ToSlash(p)); dir != "." && dir != "/" && dir != path.Dir(dir); dir = path.Dir(dir) {
-		sp, err := s.spot(dir)
+		sp, err := a.spot(dir)
 		if err == nil {
 			_, err = sp.dir.Lstat(sp.name)
 			sp.close()
@@ -104,8 +95,8 @@ func (s *Store) missingParents(p string) (missing []string) {
 }
 
 // allowed asks the jail whether a path of the log may still be touched.
-func (s *Store) allowed(p string) error {
-	_, err := s.Jail.Lstat(s.abs(p))
+func (a *area) allowed(p string) error {
+	_, err := a.jail.Lstat(a.abs(p))
 	if refused, ok := errors.AsType[*diskio.JailError](err); ok {
 		return refused
 	}
@@ -113,11 +104,11 @@ func (s *Store) allowed(p string) error {
 }
 
 // abs is the absolute form of a path of the log.
-func (s *Store) abs(p string) string {
+func (a *area) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(s.workspace, filepath.FromSlash(p))
+	return filepath.Join(a.workspace, filepath.FromSlash(p))
 }
 
 // spot is a name in a folder that is held open, so that whatever is done to
@@ -130,8 +121,8 @@ type spot struct {
 func (p spot) close() { _ = p.dir.Close() }
 
 // spot opens the folder of a path without following a link.
-func (s *Store) spot(p string) (spot, error) {
-	base, rel := s.workspace, p
+func (a *area) spot(p string) (spot, error) {
+	base, rel := a.workspace, p
 	if filepath.IsAbs(p) {
 		base = filepath.VolumeName(p) + string(filepath.Separator)
 		rel = filepath.ToSlash(strings.TrimPrefix(p, base))
@@ -182,8 +173,8 @@ func enterFolder(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) 
 }
 
 // observe looks at a path and keeps the content of a file in b.
-func (s *Store) observe(p string, b *batch) (state, error) {
-	sp, err := s.spot(p)
+func (a *area) observe(p string, b *batch) (state, error) {
+	sp, err := a.spot(p)
 	if diskio.IsMissing(err) || errors.Is(err, errDetour) {
 		return state{Kind: kindGone}, nil
 	}
@@ -191,7 +182,7 @@ func (s *Store) observe(p string, b *batch) (state, error) {
 		return state{}, err
 	}
 	defer sp.close()
-	st, data, _, err := s.look(sp)
+	st, data, _, err := a.look(sp)
 	if err == nil && st.Kind == kindFile {
 		b.blob(st.Hash, data)
 	}
@@ -199,7 +190,7 @@ func (s *Store) observe(p string, b *batch) (state, error) {
 }
 
 // look finds out what a name stands for; data is the content of a file.
-func (s *Store) look(sp spot) (state, []byte, fs.FileInfo, error) {
+func (a *area) look(sp spot) (state, []byte, fs.FileInfo, error) {
 	info, err := sp.dir.Lstat(sp.name)
 	if diskio.IsMissing(err) {
 		return state{Kind: kindGone}, nil, nil, nil
@@ -207,13 +198,13 @@ func (s *Store) look(sp spot) (state, []byte, fs.FileInfo, error) {
 	if err != nil {
 		return state{}, nil, nil, err
 	}
-	st := s.plain(info)
+	st := a.plain(info)
 	switch st.Kind {
 	case kindLink:
 		st.Link, err = sp.dir.Readlink(sp.name)
 		return st, nil, info, err
 	case kindFile:
-		data, err := readFile(sp, info, s.MaxFileBytes)
+		data, err := readFile(sp, info, a.maxFile)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			return state{Kind: kindShut, Mode: st.Mode, Size: st.Size}, nil, info, nil
@@ -229,10 +220,10 @@ func (s *Store) look(sp spot) (state, []byte, fs.FileInfo, error) {
 }
 
 // plain is the state of a name as far as it shows without opening it.
-func (s *Store) plain(info fs.FileInfo) state {
+func (a *area) plain(info fs.FileInfo) state {
 	mode := info.Mode()
 	switch {
-	case mode.IsRegular() && info.Size() > s.MaxFileBytes:
+	case mode.IsRegular() && info.Size() > a.maxFile:
 		return heavy(info)
 	case mode.IsRegular():
 		return state{Kind: kindFile, Mode: mode.Perm(), Size: info.Size()}
@@ -289,7 +280,7 @@ func hashOf(data []byte) string {
 
 // put brings a name to a state. now is what look said about it just before;
 // if the name has changed since then, nothing is done.
-func (s *Store) put(sp spot, want state, data []byte, now fs.FileInfo) error {
+func put(sp spot, want state, data []byte, now fs.FileInfo) error {
 	temp := ".nanobot-" + strings.ToLower(rand.Text()) + ".tmp"
 	switch want.Kind {
 	case kindGone:

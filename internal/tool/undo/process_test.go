@@ -142,8 +142,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if len(turns) == 0 {
 			t.Fatal("no turn survived")
 		}
-		for hash := range b.model.blobs {
-			if _, err := b.content(hash); err != nil {
+		for hash := range b.log.model.blobs {
+			if _, err := b.log.content(hash); err != nil {
 				t.Fatalf("content %s: %v", hash, err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 }
 
 func (b *bench) logSize() int64 {
-	if b.log == nil {
+	if b.log.f == nil {
 		return 0
 	}
 	return b.log.size

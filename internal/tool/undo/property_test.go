@@ -154,7 +154,7 @@ func TestLinkSwaps(t *testing.T) {
 	if diff := cmp.Diff(want, listing(t, outside)); diff != "" {
 		t.Errorf("outside changed:\n%s", diff)
 	}
-	if data, err := os.ReadFile(b.logPath()); err != nil || strings.Contains(string(data), "CANARY") {
+	if data, err := os.ReadFile(b.log.path()); err != nil || strings.Contains(string(data), "CANARY") {
 		t.Errorf("content from outside is in the log (%v)", err)
 	}
 }
@@ -178,14 +178,14 @@ func TestPutHoldsItsFolder(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(outside, "f"), []byte("CANARY"), 0o600))
 			before := listing(t, outside)
 			b.write("d/f", "now")
-			sp, err := b.spot("d/f")
+			sp, err := b.area.spot("d/f")
 			must(t, err)
 			defer sp.close()
-			_, _, info, err := b.look(sp)
+			_, _, info, err := b.area.look(sp)
 			must(t, err)
 			must(t, os.Rename(filepath.Join(b.ws, "d"), filepath.Join(b.ws, "away")))
 			must(t, os.Symlink(outside, filepath.Join(b.ws, "d")))
-			must(t, b.put(sp, want, []byte("restored"), info))
+			must(t, put(sp, want, []byte("restored"), info))
 			if diff := cmp.Diff(before, listing(t, outside)); diff != "" {
 				t.Errorf("outside changed:\n%s", diff)
 			}
@@ -193,7 +193,7 @@ func TestPutHoldsItsFolder(t *testing.T) {
 			if ok := map[kind]bool{kindFile: got == "644 restored", kindLink: got == "-> x", kindDir: got == "dir 700", kindGone: got == ""}[want.Kind]; !ok {
 				t.Errorf("f = %q", got)
 			}
-			if _, data, _, err := b.look(sp); err != nil || strings.Contains(string(data), "CANARY") {
+			if _, data, _, err := b.area.look(sp); err != nil || strings.Contains(string(data), "CANARY") {
 				t.Errorf("look = %q, %v", data, err)
 			}
 		})
@@ -260,7 +260,7 @@ func TestUnrestricted(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
-	if data, err := os.ReadFile(b.logPath()); err != nil || strings.Contains(string(data), "TOPSECRET") {
+	if data, err := os.ReadFile(b.log.path()); err != nil || strings.Contains(string(data), "TOPSECRET") {
 		t.Errorf("a protected file was kept (%v)", err)
 	}
 }

@@ -27,7 +27,7 @@ func (s *Store) Prune(ctx context.Context) error {
 		return fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	if s.log == nil {
+	if s.log.f == nil {
 		return nil
 	}
 	return s.prune(ctx)
@@ -35,11 +35,11 @@ func (s *Store) Prune(ctx context.Context) error {
 
 // overfull reports whether it is time to prune.
 func (s *Store) overfull() bool {
-	if s.log.size > s.MaxBytes || len(s.model.turns) > 4*(s.Keep+slack) {
+	if s.log.size > s.MaxBytes || len(s.log.model.turns) > 4*(s.Keep+slack) {
 		return true
 	}
 	n, oldest := 0, s.Now()
-	for _, t := range s.model.turns {
+	for _, t := range s.log.model.turns {
 		if len(t.files) > 0 {
 			n++
 		}
@@ -53,10 +53,10 @@ func (s *Store) overfull() bool {
 func (s *Store) prune(ctx context.Context) error {
 	keep := s.keepers()
 	target := s.MaxBytes / 5 * 4
-	for len(keep) > 0 && s.liveBytes(keep) > target {
+	for len(keep) > 0 && s.log.model.liveBytes(keep) > target {
 		keep = keep[1:]
 	}
-	if err := s.rewrite(ctx, keep); err != nil {
+	if err := s.log.rewrite(ctx, keep); err != nil {
 		return fmt.Errorf("shorten the undo log: %w", err)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (s *Store) prune(ctx context.Context) error {
 // at work is always among them.
 func (s *Store) keepers() []*turnState {
 	busy := map[string]bool{}
-	for _, o := range s.model.open {
+	for _, o := range s.log.model.open {
 		busy[o.turn] = true
 	}
 	for _, r := range s.calls {
@@ -74,7 +74,7 @@ func (s *Store) keepers() []*turnState {
 	}
 	var keep []*turnState
 	n := 0
-	for _, t := range slices.Backward(s.model.ordered()) {
+	for _, t := range slices.Backward(s.log.model.ordered()) {
 		worth := len(t.changed()) > 0 || len(t.gaps) > 0
 		if worth && n < s.Keep && s.Now().Sub(t.at) <= s.MaxAge || busy[t.id] {
 			keep = append(keep, t)
@@ -86,7 +86,7 @@ func (s *Store) keepers() []*turnState {
 }
 
 // live is every content that turns, the watched workspace or a running command need.
-func (s *Store) live(keep []*turnState) map[string]bool {
+func (m *model) live(keep []*turnState) map[string]bool {
 	need := map[string]bool{}
 	add := func(st state) {
 		if st.Kind == kindFile {
@@ -101,10 +101,10 @@ func (s *Store) live(keep []*turnState) map[string]bool {
 			}
 		}
 	}
-	for _, e := range s.model.tree {
+	for _, e := range m.tree {
 		add(e.state)
 	}
-	for _, o := range s.model.open {
+	for _, o := range m.open {
 		for _, e := range o.was {
 			add(e.state)
 		}
@@ -112,28 +112,28 @@ func (s *Store) live(keep []*turnState) map[string]bool {
 	return need
 }
 
-func (s *Store) liveBytes(keep []*turnState) (n int64) {
-	for hash := range s.live(keep) {
-		n += s.model.blobs[hash].size
+func (m *model) liveBytes(keep []*turnState) (n int64) {
+	for hash := range m.live(keep) {
+		n += m.blobs[hash].size
 	}
 	return n
 }
 
 // rewrite makes a new log of the turns to keep and puts it in place of the old.
-func (s *Store) rewrite(ctx context.Context, keep []*turnState) (err error) {
-	temp := filepath.Join(s.Dir, "log.tmp")
+func (l *logFile) rewrite(ctx context.Context, keep []*turnState) (err error) {
+	temp := filepath.Join(l.dir, "log.tmp")
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	c := &copier{w: bufio.NewWriterSize(f, 256<<10)}
-	for hash := range s.live(keep) {
+	for hash := range l.model.live(keep) {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		if at, ok := s.model.blobs[hash]; ok {
+		if at, ok := l.model.blobs[hash]; ok {
 			data := make([]byte, at.size)
-			if _, err = s.log.f.ReadAt(data, at.off); err != nil {
+			if _, err = l.f.ReadAt(data, at.off); err != nil {
 				break
 			}
 			c.add(record{Op: opBlob, Hash: hash}, data)
@@ -142,7 +142,7 @@ func (s *Store) rewrite(ctx context.Context, keep []*turnState) (err error) {
 	for _, t := range keep {
 		c.turn(t)
 	}
-	s.copyHistory(c, keep)
+	l.model.copyHistory(c, keep)
 	err = cmp.Or(err, c.err, c.w.Flush())
 	if err == nil {
 		err = f.Sync()
@@ -150,20 +150,20 @@ func (s *Store) rewrite(ctx context.Context, keep []*turnState) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	if err := s.Close(); err != nil { // Windows replaces no open file
+	if err := l.close(); err != nil { // Windows replaces no open file
 		return err
 	}
-	if err := diskio.Replace(temp, s.logPath()); err != nil {
+	if err := diskio.Replace(temp, l.path()); err != nil {
 		return err
 	}
-	return s.refresh(ctx)
+	return l.refresh(ctx)
 }
 
 // copyHistory writes what turns changed and how the watched workspace was when
 // each command that still runs began, in the order it happened.
-func (s *Store) copyHistory(c *copier, keep []*turnState) {
-	open := slices.SortedFunc(maps.Keys(s.model.open), func(a, b string) int {
-		return cmp.Compare(s.model.open[a].seq, s.model.open[b].seq)
+func (m *model) copyHistory(c *copier, keep []*turnState) {
+	open := slices.SortedFunc(maps.Keys(m.open), func(a, b string) int {
+		return cmp.Compare(m.open[a].seq, m.open[b].seq)
 	})
 	last, since := map[string]entry{}, 0
 	step := func(tree map[string]entry, until int) {
@@ -176,8 +176,8 @@ func (s *Store) copyHistory(c *copier, keep []*turnState) {
 		last, since = tree, until
 	}
 	for _, key := range open {
-		o := s.model.open[key]
-		tree := maps.Clone(s.model.tree)
+		o := m.open[key]
+		tree := maps.Clone(m.tree)
 		for p, e := range o.was {
 			if e.Kind == kindGone {
 				delete(tree, p)
@@ -188,7 +188,7 @@ func (s *Store) copyHistory(c *copier, keep []*turnState) {
 		step(tree, o.seq)
 		c.add(record{Op: opCommand, Turn: o.turn, Call: key, At: o.at.UnixMilli()}, nil)
 	}
-	step(s.model.tree, math.MaxInt)
+	step(m.tree, math.MaxInt)
 }
 
 // copier writes a log from memory.

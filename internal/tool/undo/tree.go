@@ -54,7 +54,7 @@ type walker struct {
 
 func (s *Store) walker(ctx context.Context, b *batch) *walker {
 	return &walker{
-		s: s, ctx: ctx, b: b, tree: make(map[string]entry, len(s.model.tree)+16),
+		s: s, ctx: ctx, b: b, tree: make(map[string]entry, len(s.log.model.tree)+16),
 		young: time.Now().Add(-settled).UnixNano(), // compared with the disk's clock
 	}
 }
@@ -63,7 +63,7 @@ func (s *Store) walker(ctx context.Context, b *batch) *walker {
 // Files that look as they did the last time are not read.
 func (s *Store) walk(ctx context.Context, b *batch) (*walker, error) {
 	w := s.walker(ctx, b)
-	root, err := diskio.OpenFolder(s.workspace)
+	root, err := diskio.OpenFolder(s.area.workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (w *walker) subfolder(sp spot, rel string, info fs.FileInfo, depth int) err
 		return err
 	}
 	defer sub.Close() //nolint:errcheck // nothing was written through it
-	w.tree[rel] = entry{state: w.s.plain(info)}
+	w.tree[rel] = entry{state: w.s.area.plain(info)}
 	err = w.folder(sub, rel, depth+1)
 	if errors.Is(err, fs.ErrPermission) {
 		w.skip(rel)
@@ -169,23 +169,23 @@ func (w *walker) skip(rel string) {
 
 // name looks at something that is not a folder; info is what it seems to be.
 func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
-	now := w.s.plain(info)
+	now := w.s.area.plain(info)
 	switch now.Kind {
 	case kindOther, kindDir: // a folder by now: it is changing
 		return nil
 	case kindFile:
-		if old, ok := w.s.model.tree[rel]; ok && sameFile(old, now, info) {
+		if old, ok := w.s.log.model.tree[rel]; ok && sameFile(old, now, info) {
 			w.tree[rel] = old
 			w.bytes += old.Size
 			return nil
 		}
 	}
-	st, data, info, err := w.s.look(sp)
+	st, data, info, err := w.s.area.look(sp)
 	for range 3 { // it is being replaced right now
 		if !errors.Is(err, diskio.ErrChanged) {
 			break
 		}
-		st, data, info, err = w.s.look(sp)
+		st, data, info, err = w.s.area.look(sp)
 	}
 	switch {
 	case errors.Is(err, diskio.ErrChanged):
@@ -241,11 +241,11 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 // become too large to be walked.
 func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 	w := s.walker(ctx, b)
-	for p := range s.model.tree {
+	for p := range s.log.model.tree {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		sp, err := s.spot(p)
+		sp, err := s.area.spot(p)
 		if diskio.IsMissing(err) || errors.Is(err, errDetour) {
 			continue
 		}
@@ -256,7 +256,7 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 		switch {
 		case err != nil:
 		case info.IsDir():
-			w.tree[p] = entry{state: s.plain(info)}
+			w.tree[p] = entry{state: s.area.plain(info)}
 		default:
 			err = w.name(sp, p, info)
 		}

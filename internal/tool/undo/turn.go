@@ -39,11 +39,11 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 	}
 	defer leave()
 	var out []Turn
-	for _, t := range slices.Backward(s.model.ordered()) {
+	for _, t := range slices.Backward(s.log.model.ordered()) {
 		if session != "" && t.session != session {
 			continue
 		}
-		if d := s.describe(t); len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
+		if d := s.log.model.describe(t); len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
 			out = append(out, d)
 		}
 	}
@@ -73,19 +73,19 @@ func (s *Store) Find(ctx context.Context, id string) (Turn, error) {
 		return Turn{}, fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	t, err := s.find(id)
+	t, err := s.log.model.find(id)
 	if err != nil {
 		return Turn{}, err
 	}
-	return s.describe(t), nil
+	return s.log.model.describe(t), nil
 }
 
-func (s *Store) find(id string) (*turnState, error) {
-	if t := s.model.turns[id]; t != nil {
+func (m *model) find(id string) (*turnState, error) {
+	if t := m.turns[id]; t != nil {
 		return t, nil
 	}
 	var found *turnState
-	for _, t := range s.model.turns {
+	for _, t := range m.turns {
 		if len(id) >= 2 && strings.HasPrefix(t.id, id) {
 			if found != nil {
 				return nil, fmt.Errorf("%q: %w", id, ErrAmbiguous)
@@ -99,10 +99,10 @@ func (s *Store) find(id string) (*turnState, error) {
 	return found, nil
 }
 
-func (s *Store) describe(t *turnState) Turn {
+func (m *model) describe(t *turnState) Turn {
 	d := Turn{
 		ID: t.id, Session: t.session, At: t.at, Undoes: t.undoes, UndoneBy: t.undoneBy, Gaps: slices.Clone(t.gaps),
-		Skipped: slices.Clone(t.skipped), Interrupted: t.late, Running: s.isRunning(t),
+		Skipped: slices.Clone(t.skipped), Interrupted: t.late, Running: m.isRunning(t),
 	}
 	for _, p := range t.changed() {
 		f := t.files[p]
@@ -118,8 +118,8 @@ func (s *Store) describe(t *turnState) Turn {
 	return d
 }
 
-func (s *Store) isRunning(t *turnState) bool {
-	for _, o := range s.model.open {
+func (m *model) isRunning(t *turnState) bool {
+	for _, o := range m.open {
 		if o.turn == t.id {
 			return true
 		}

@@ -77,12 +77,11 @@ var (
 // Store keeps the snapshots of one workspace.
 type Store struct {
 	Options
-	workspace string   // absolute, as the jail names it
-	exclude   []string // slash paths relative to the workspace
+	area    area
+	exclude []string // slash paths relative to the workspace
 
 	slot  chan struct{} // capacity 1: holding the token is owning everything below
-	log   *logFile
-	model *model
+	log   logFile
 	calls map[string]*running // calls of this process between Before and After
 	full  time.Time           // when the workspace was last found too large
 	why   string
@@ -123,11 +122,11 @@ func Open(o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{
-		Options: o, workspace: o.Jail.Workspace(), slot: make(chan struct{}, 1),
-		model: newModel(), calls: map[string]*running{},
+		Options: o, area: area{o.Jail, o.Jail.Workspace(), o.MaxFileBytes}, slot: make(chan struct{}, 1),
+		log: logFile{dir: o.Dir, log: o.Log, now: o.Now, model: newModel()}, calls: map[string]*running{},
 	}
 	for _, p := range append([]string{o.Dir}, o.Exclude...) {
-		if rel, err := filepath.Rel(s.workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
+		if rel, err := filepath.Rel(s.area.workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
 			s.exclude = append(s.exclude, filepath.ToSlash(rel))
 		}
 	}
@@ -135,14 +134,7 @@ func Open(o Options) (*Store, error) {
 }
 
 // Close gives up the log. No other method may be running.
-func (s *Store) Close() error {
-	if s.log == nil {
-		return nil
-	}
-	err := s.log.close()
-	s.log, s.model = nil, newModel()
-	return err
-}
+func (s *Store) Close() error { return s.log.close() }
 
 // Before keeps what a call is about to change. When it returns nil the old
 // content is durable; an error means that this call is not covered, which is
@@ -200,7 +192,7 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	}
 	defer leave()
 	changes, err := s.finish(ctx, callKey(c))
-	return s.edits(c.ID, changes), err
+	return s.log.edits(c.ID, changes), err
 }
 
 // afterTime bounds the work after a call.
@@ -236,19 +228,19 @@ func (s *Store) settleStale(ctx context.Context, c tool.Call) error {
 // beforeFiles keeps the files a call names.
 func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) error {
 	r := &running{turn: c.TurnID, session: c.SessionKey}
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	b.begin(c)
 	var changes []change
 	for _, name := range names {
-		paths := s.resolve(name)
+		paths := s.area.resolve(name)
 		if len(paths) == 0 {
 			continue // the tool will be refused
 		}
-		for _, p := range append(s.missingParents(paths[len(paths)-1]), paths...) {
+		for _, p := range append(s.area.missingParents(paths[len(paths)-1]), paths...) {
 			if slices.Contains(r.paths, p) {
 				continue
 			}
-			st, err := s.observe(p, b)
+			st, err := s.area.observe(p, b)
 			if err != nil {
 				return b.abandon(err)
 			}
@@ -271,7 +263,7 @@ func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) er
 // needsSync reports whether a power loss could cost old content: not when the
 // turn already holds it.
 func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
-	t := s.model.turns[turn]
+	t := s.log.model.turns[turn]
 	if t == nil || len(b.blobs) > 0 {
 		return true
 	}
@@ -284,10 +276,10 @@ func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
 }
 
 func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	var changes, edited []change
 	for i, p := range r.paths {
-		st, err := s.observe(p, b)
+		st, err := s.area.observe(p, b)
 		if err != nil {
 			return nil, b.abandon(err)
 		}
@@ -306,7 +298,7 @@ func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
 		return errors.New(s.why)
 	}
 	key := callKey(c)
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	b.begin(c)
 	w, err := s.walk(ctx, b)
 	if err != nil {
@@ -320,7 +312,7 @@ func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
 	if err != nil {
 		return b.abandon(err)
 	}
-	b.tree(w.delta(s.model.tree))
+	b.tree(w.delta(s.log.model.tree))
 	b.command(c.TurnID, key, w.skipped)
 	if err := b.commit(true); err != nil {
 		return errors.Join(err, lock.Unlock())
@@ -335,11 +327,11 @@ const fullAgain = time.Minute
 // settle closes a command: what differs from the workspace it began with is
 // what it changed. late means that its end was missed.
 func (s *Store) settle(ctx context.Context, key string, late bool) ([]change, error) {
-	o := s.model.open[key]
+	o := s.log.model.open[key]
 	if o == nil {
 		return nil, nil
 	}
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	w, err := s.walk(ctx, b)
 	if _, large := errors.AsType[tooLargeError](err); large {
 		b.gap(o.turn, "a command left so many files that new ones are not counted: "+err.Error())
@@ -348,16 +340,16 @@ func (s *Store) settle(ctx context.Context, key string, late bool) ([]change, er
 	if err != nil {
 		return nil, b.abandon(err)
 	}
-	delta := w.delta(s.model.tree)
+	delta := w.delta(s.log.model.tree)
 	b.tree(delta)
-	changes, moved := s.model.commandChanges(o, w.tree, delta)
+	changes, moved := s.log.model.commandChanges(o, w.tree, delta)
 	if len(changes) > 0 {
 		b.changes(o.turn, changes)
-		if s.model.overlapping(o) {
+		if s.log.model.overlapping(o) {
 			b.gap(o.turn, "another command ran at the same time; what it changed may be counted here")
 		}
 	}
-	if t := s.model.turns[o.turn]; t != nil && !late && s.Busy != nil && s.Busy(t.session) {
+	if t := s.log.model.turns[o.turn]; t != nil && !late && s.Busy != nil && s.Busy(t.session) {
 		b.gap(o.turn, "a command went on in the background; what it changed later is not covered")
 	}
 	if moved > 0 {
@@ -369,7 +361,7 @@ func (s *Store) settle(ctx context.Context, key string, late bool) ([]change, er
 
 // recover closes commands whose process died.
 func (s *Store) recover(ctx context.Context) error {
-	for key := range s.model.open {
+	for key := range s.log.model.open {
 		if s.calls[key] != nil {
 			continue
 		}
@@ -390,10 +382,10 @@ func (s *Store) recover(ctx context.Context) error {
 
 // gap notes that a turn is not covered completely.
 func (s *Store) gap(ctx context.Context, c tool.Call, why string) error {
-	if t := s.model.turns[c.TurnID]; t != nil && t.hasGap(why) {
+	if t := s.log.model.turns[c.TurnID]; t != nil && t.hasGap(why) {
 		return nil
 	}
-	b := s.batch(ctx)
+	b := s.log.batch(ctx)
 	b.begin(c)
 	b.gap(c.TurnID, why)
 	return b.commit(false)

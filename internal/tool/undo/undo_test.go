@@ -355,7 +355,7 @@ func TestMovedInStays(t *testing.T) {
 	c := b.call("t1", nil)
 	must(t, b.Before(t.Context(), execTool(), c))
 	// As if the files had been there for long before the command.
-	b.model.open[callKey(c)].at = time.Now().Add(time.Second)
+	b.log.model.open[callKey(c)].at = time.Now().Add(time.Second)
 	must(t, os.Rename(filepath.Join(b.ws, ".git"), filepath.Join(b.ws, "git-old")))
 	must(t, os.Rename(filepath.Join(b.ws, "d"), filepath.Join(b.ws, "e")))
 	b.after(c)
@@ -384,7 +384,7 @@ func TestPrune(t *testing.T) {
 	if len(turns) != 3 || turns[0].ID != "t29" {
 		t.Errorf("%d turns, the first %+v", len(turns), turns[0])
 	}
-	info, err := os.Stat(b.logPath())
+	info, err := os.Stat(b.log.path())
 	must(t, err)
 	if info.Size() > 40<<10 {
 		t.Errorf("the log has %d bytes", info.Size())
@@ -450,7 +450,7 @@ func TestTornTail(t *testing.T) {
 	b.write("a", "1")
 	b.edit("t1", "a", func() { b.write("a", "2") })
 	must(t, b.Close())
-	f, err := os.OpenFile(b.logPath(), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(b.log.path(), os.O_WRONLY|os.O_APPEND, 0)
 	must(t, err)
 	_, err = f.WriteString(`{"op":"blob","hash":"00","n":1000000}` + "\n" + strings.Repeat(`{"op":"gap","turn":"t1","why":"forged"}`+"\n", 200))
 	must(t, err)

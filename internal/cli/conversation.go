@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tui"
+)
+
+// directSession is the conversation of one-shots, and of chats without a
+// terminal.
+const directSession = "cli:direct"
+
+// conversation is what a call of nanobot agent talks in.
+type conversation struct {
+	key    string
+	folder string // absolute; "" is the workspace
+	fresh  bool   // it begins with this call
+	notes  []string
+}
+
+// conversationOf chooses the conversation of a call and the folder it works in.
+func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loaded) (conversation, error) {
+	ws, err := app.Workspace(c.workspace, l)
+	if err != nil {
+		return conversation{}, err
+	}
+	here, note, err := startFolder(ctx, c, l, ws, f.message == "")
+	if err != nil {
+		return conversation{}, err
+	}
+	talk := conversation{key: directSession, folder: here}
+	if note != "" {
+		talk.notes = append(talk.notes, note)
+	}
+	at := tui.Stdio(c.In, c.Out, c.Err)
+	if f.session == "" && !f.proceed && !f.resume && (f.message != "" || !at.InTTY) {
+		return talk, nil
+	}
+	past, err := app.OpenSessions(ctx, l, ws, c.logger())
+	if err != nil {
+		return talk, err
+	}
+	defer past.Close() //nolint:errcheck // read only
+
+	switch {
+	case f.session != "":
+		talk.key = sessionKey(ctx, past, f.session)
+		if f.message == "" {
+			return talk.join(ctx, past)
+		}
+		return talk, nil
+	case f.resume:
+		if talk.key, err = chooseSession(ctx, c, past, here); err != nil {
+			return talk, err
+		}
+		return talk.join(ctx, past)
+	case f.proceed:
+		if found := recent(ctx, past, here, 1); len(found) > 0 {
+			talk.key = found[0].Key
+			return talk, nil
+		}
+		talk.notes = append(talk.notes, "There is no earlier conversation in this folder.")
+	}
+	talk.key, talk.fresh = newSession(ctx, past, here, time.Now()), true
+	talk.notes = append(talk.notes, fmt.Sprintf("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
+	return talk, nil
+}
+
+// join goes on with a conversation in the folder it has, if there is one.
+func (t conversation) join(ctx context.Context, past *session.Store) (conversation, error) {
+	dir, err := folderOf(ctx, past, t.key)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		t.fresh = true
+		return t, nil
+	case err != nil:
+		return t, err
+	}
+	if info, err := os.Stat(dir); dir == "" || err == nil && info.IsDir() {
+		t.folder = dir
+	}
+	return t, nil
+}
+
+// folderOf is the folder that a conversation works in; "" is the workspace.
+func folderOf(ctx context.Context, past *session.Store, key string) (string, error) {
+	meta, err := past.Metadata(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	if scope := agent.ScopeOf(meta); scope != nil {
+		return scope.Path, nil
+	}
+	return "", nil
+}
+
+// sessionKey is the conversation that a name means: the name itself, as in
+// Python nanobot, or that of earlier versions, which put cli: before it.
+func sessionKey(ctx context.Context, past *session.Store, name string) string {
+	if strings.Contains(name, ":") {
+		return name
+	}
+	if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) {
+		if _, err := past.Metadata(ctx, "cli:"+name); err == nil {
+			return "cli:" + name
+		}
+	}
+	return name
+}
+
+// newSession names a conversation after its folder and the time.
+func newSession(ctx context.Context, past *session.Store, folder string, now time.Time) string {
+	base := "chat"
+	if folder != "" {
+		base = slug(filepath.Base(folder))
+	}
+	name := "cli:" + base + "-" + now.Format("0102-1504")
+	for n := 2; ; n++ {
+		if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) {
+			return name
+		}
+		name = "cli:" + base + "-" + now.Format("0102-1504") + "-" + strconv.Itoa(n)
+	}
+}
+
+// slug is a short name of letters, digits and hyphens.
+func slug(name string) string {
+	s := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return '-'
+	}, text.Label(name, 24))
+	return cmp.Or(strings.Trim(s, "-"), "chat")
+}
+
+// home is the home folder of the user; "" if it is unknown.
+func home(c *command) string { return cmp.Or(c.getenv("HOME"), c.getenv("USERPROFILE")) }
+
+// shown is a path as people write it.
+func shown(c *command, path string) string {
+	if rel, err := filepath.Rel(home(c), path); home(c) != "" && err == nil && filepath.IsLocal(rel) {
+		return filepath.Join("~", rel)
+	}
+	return path
+}
+
+// recent lists conversations of the terminal in a folder, the latest first.
+func recent(ctx context.Context, past *session.Store, folder string, most int) []session.Info {
+	list, _ := past.List(ctx) // what cannot be read is not offered
+	var found []session.Info
+	for _, info := range list {
+		if channel, _, _ := strings.Cut(info.Key, ":"); channel != "cli" || len(found) == most {
+			continue
+		}
+		if dir, err := folderOf(ctx, past, info.Key); err == nil && dir == folder {
+			found = append(found, info)
+		}
+	}
+	return found
+}
+
+// maxChoices bounds the list of conversations.
+const maxChoices = 20
+
+// chooseSession lets the user pick a conversation: those of the folder first.
+func chooseSession(ctx context.Context, c *command, past *session.Store, here string) (string, error) {
+	list := recent(ctx, past, here, maxChoices)
+	all, _ := past.List(ctx) // as in recent
+	for _, info := range all {
+		if len(list) < maxChoices && strings.HasPrefix(info.Key, "cli:") && !slices.ContainsFunc(list, func(i session.Info) bool { return i.Key == info.Key }) {
+			list = append(list, info)
+		}
+	}
+	if len(list) == 0 {
+		return "", usageError{errors.New("there is no earlier conversation; start one with: nanobot agent")}
+	}
+	w := newTable(c.Out)
+	for i, info := range list {
+		dir, _ := folderOf(ctx, past, info.Key)
+		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),
+			shown(c, cmp.Or(dir, "workspace")), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
+	}
+	if err := w.Flush(); err != nil {
+		return "", err
+	}
+	ask := newPrompter(c.In, c.Out)
+	if !ask.terminal() {
+		return "", usageError{errors.New("--resume asks which conversation to open and needs a terminal; use -s NAME")}
+	}
+	answer, err := ask.line("Conversation", "1")
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(cmp.Or(answer, "1"))
+	if err != nil || n < 1 || n > len(list) {
+		return "", usageError{fmt.Errorf("%q is not a number from 1 to %d", answer, len(list))}
+	}
+	return list[n-1].Key, nil
+}
+
+// startFolder is the folder that the call was made in; "" is the workspace, and
+// the note says why if the user should know.
+func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, ask bool) (dir, note string, err error) {
+	if c.Dir == "" || c.workspace != "" {
+		return "", "", nil
+	}
+	if dir, err = filepath.EvalSymlinks(c.Dir); err != nil {
+		return "", "", fmt.Errorf("the working folder cannot be used: %w", err)
+	}
+	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
+		return "", "", nil
+	}
+	own, _ := filepath.EvalSymlinks(home(c)) // unknown is no folder
+	switch dir {
+	case filepath.VolumeName(dir) + string(filepath.Separator):
+		return "", "nanobot does not work in the root folder. This conversation works in the workspace " + ws + ".", nil
+	case own:
+	default:
+		return dir, "", nil
+	}
+
+	allowed, known := homeAllowed(ctx, c, l)
+	prompt := newPrompter(c.In, c.Out)
+	if !known && ask && prompt.terminal() {
+		fmt.Fprintln(c.Out, "You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace.")
+		answer, err := prompt.line("Work in the whole home folder? (yes/no)", "no")
+		if err != nil && !errors.Is(err, errSkipped) {
+			return "", "", err
+		}
+		allowed, known = strings.HasPrefix(strings.ToLower(answer), "y"), true
+		if err := allowHome(ctx, c, l, allowed); err != nil {
+			return "", "", err
+		}
+	}
+	switch {
+	case allowed:
+		return dir, "", nil
+	case known:
+		return "", "", nil
+	}
+	return "", "Started in the home folder: this conversation works in the workspace " + ws + ". Change to a project folder first, or run nanobot agent in a terminal to be asked.", nil
+}
+
+// folderAnswers is what the user said about folders that are asked about once.
+type folderAnswers struct {
+	Home *bool `json:"home,omitempty"`
+}
+
+func homeAllowed(ctx context.Context, c *command, l *config.Loaded) (allowed, known bool) {
+	data, _, err := app.State(l, c.logger()).Doc(ctx, string(datadir.Folders))
+	var a folderAnswers
+	if err != nil || json.Unmarshal(data, &a) != nil || a.Home == nil {
+		return false, false
+	}
+	return *a.Home, true
+}
+
+func allowHome(ctx context.Context, c *command, l *config.Loaded, yes bool) error {
+	data, err := json.Marshal(folderAnswers{Home: &yes})
+	if err != nil {
+		return err
+	}
+	_, err = app.State(l, c.logger()).Put(ctx, string(datadir.Folders), append(data, '\n'), store.Any, true)
+	return err
+}

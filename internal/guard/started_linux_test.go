@@ -1,0 +1,175 @@
+package guard_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// started is an agent whose owner started it in a folder outside of the
+// workspace.
+type started struct {
+	*shared
+	dir string
+}
+
+func newStarted(t *testing.T, conf string) *started {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string]string{"AGENTS.md": "folder-words-55\n", "own.txt": ownTag + " folder\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newShared(t, conf, func(o *app.Options) { o.Folder = dir })
+	s.project()
+	return &started{s, dir}
+}
+
+// in lets the owner say something in the folder; it returns what the model was
+// asked, and what tools and the chat said.
+func (s *started) in(calls ...map[string]any) (asked, got string) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.calls = calls
+	s.asked.Reset()
+	s.got.Reset()
+	s.sent.Reset()
+	s.mu.Unlock()
+	msg := bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "owner"}, SenderID: "7", Text: "go", Folder: s.dir}
+	for out, err := range s.app.Agent.Ask(s.t.Context(), msg) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if out.Kind == bus.Notice {
+			s.sent.WriteString(out.Text)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked.String(), s.got.String() + s.sent.String()
+}
+
+// system is the system prompt of the first request.
+func system(asked string) string {
+	s, _, _ := strings.Cut(asked, `"Messages"`)
+	return s
+}
+
+func (s *started) read(name string) string {
+	b, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A conversation works in the folder it was started in: files and commands begin
+// there, its instructions are followed, and files of the workspace can be read.
+func TestStartedInFolder(t *testing.T) {
+	t.Parallel()
+	for name, conf := range map[string]string{
+		"sandbox":      `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`,
+		"no sandbox":   `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`,
+		"unrestricted": `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto}); name == "sandbox" && !level.MountNS {
+				t.Skipf("no mount namespaces here: %s", level)
+			}
+			s := newStarted(t, conf)
+			asked, got := s.in(
+				call("read_file", "path", "own.txt"), call("read_file", "path", filepath.Join(s.ws, "notes.txt")),
+				call("write_file", "path", "new.txt", "content", "from a tool\n"),
+				call("write_file", "path", filepath.Join(s.ws, "kept.txt"), "content", "from a tool\n"),
+				call("exec", "command", "pwd; cat own.txt; echo made > made.txt"),
+			)
+			for _, want := range []string{ownTag + " folder", ownTag + " 3", s.dir} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q is not seen in %s", want, got)
+				}
+			}
+			if s.read("new.txt") != "from a tool\n" || s.read("made.txt") != "made\n" {
+				t.Errorf("the folder holds %q and %q", s.read("new.txt"), s.read("made.txt"))
+			}
+			if b, err := os.ReadFile(filepath.Join(s.ws, "kept.txt")); string(b) != "from a tool\n" {
+				t.Errorf("the workspace holds %q, %v", b, err)
+			}
+			if want := name != "unrestricted"; strings.Contains(asked, "folder-words-55") != want {
+				t.Errorf("the instructions of the folder are in the prompt: %v, want %v", !want, want)
+			}
+			entries, err := os.ReadDir(s.dir)
+			if err != nil || len(entries) != 4 {
+				t.Errorf("the folder holds %v, %v; want nothing that the user did not ask for", entries, err)
+			}
+		})
+	}
+}
+
+// Commands of such a conversation do not reach the workspace, and nobody else's
+// conversation reaches the folder's instructions.
+func TestStartedKeepsCommands(t *testing.T) {
+	t.Parallel()
+	if level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto}); !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	s := newStarted(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`)
+	_, got := s.in(
+		call("exec", "command", "w="+s.ws+"; cat $w/U?ER.md $w/m?mory/*; echo x > $w/planted.txt; ls -la $w; true"),
+		call("exec", "command", "cat "+s.home+"/outside.txt "+s.home+"/config.json; true"),
+		call("read_file", "path", filepath.Join(s.home, "outside.txt")),
+		call("read_file", "path", filepath.Join(s.home, "config.json")),
+	)
+	if at := strings.Index(got, canary); at >= 0 {
+		t.Errorf("a canary got out: ...%s", got[max(0, at-600):at+40])
+	}
+	if _, err := os.Stat(filepath.Join(s.ws, "planted.txt")); err == nil {
+		t.Error("a command wrote to the workspace")
+	}
+
+	// No command changes what the agent follows.
+	s.in(call("exec", "command", "echo command-words-66 > AGENTS.md"))
+	if asked, _ := s.in(call("list_dir", "path", ".")); strings.Contains(system(asked), "command-words-66") {
+		t.Error("the agent follows what a command wrote")
+	}
+	if s.read("AGENTS.md") != "command-words-66\n" {
+		t.Errorf("AGENTS.md is %q; the user's files are left where they are", s.read("AGENTS.md"))
+	}
+	if guest := s.run(guest, call("read_file", "path", filepath.Join(s.dir, "own.txt"))); strings.Contains(guest, ownTag+" folder") {
+		t.Error("a guest read the folder")
+	}
+}
+
+// A tainted turn cannot leave instructions for the next one.
+func TestStartedTaint(t *testing.T) {
+	t.Parallel()
+	if level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto}); !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	s := newStarted(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`)
+	s.put("proj/page.txt", "a page\n")
+	rec, err := guard.OpenOrigins(s.app.Config, s.ws, s.app.Sessions.Workspace().ID, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Mark(filepath.Join(s.ws, "proj", "page.txt")); err != nil {
+		t.Fatal(err)
+	}
+	s.in(call("read_file", "path", filepath.Join(s.ws, "proj", "page.txt")))
+	s.in(call("write_file", "path", "AGENTS.md", "content", "page-words-77\n"))
+	if asked, _ := s.in(call("list_dir", "path", ".")); strings.Contains(system(asked), "page-words-77") {
+		t.Errorf("the agent follows what a page said: %s", system(asked))
+	}
+}
