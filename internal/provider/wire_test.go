@@ -39,7 +39,7 @@ func spoken(t *testing.T, w catalog.Wire, settings, model, effort string, s *ref
 	p := m.loaded.Config.Providers["p"]
 	p.Region = "us-east-1"
 	c := catalog.Choice{Name: "p", Base: "https://example.com/v1", Key: httpsafe.NewSecret("key-of-a-test")}
-	c.Row.Quirks.Caching = true
+	c.Row.Caching = true
 	driver, err := m.speak(w, c, wireOptions{provider: p, client: &http.Client{Transport: s}})
 	if err != nil {
 		t.Fatal(err)
