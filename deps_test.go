@@ -32,6 +32,7 @@ func purposes() map[string]string {
 		"github.com/emersion/go-msgauth":                  "checking DKIM signatures of mail",
 		"github.com/emersion/go-sasl":                     "logging in to mail servers",
 		"github.com/emersion/go-smtp":                     "sending mail; its server in tests",
+		"github.com/creack/pty":                           "terminals for commands (decision 53)",
 		"github.com/fsnotify/fsnotify":                    "noticing changed files of the schedule at once",
 		"github.com/go-git/go-git/v5":                     "packs of the memory repository (decision 35)",
 		"github.com/godbus/dbus/v5":                       "the Secret Service of Linux (decision 31)",

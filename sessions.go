@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -21,7 +20,7 @@ type SessionInfo = session.Info
 
 // Said is one message of a conversation as people see it.
 type Said struct {
-	Role   string // user, assistant or tool
+	Role   string // user, assistant or tool; system for the mark of an interrupted turn
 	Text   string
 	At     time.Time
 	Sender string   // of a user message
@@ -71,10 +70,13 @@ func (s Sessions) History(ctx context.Context, key string) iter.Seq2[Said, error
 
 func said(r session.Record) Said {
 	out := Said{
-		Role: string(r.Role), Text: strings.TrimSpace(prompt.DisplayText(r)), At: r.Time,
+		Role: string(r.Role), Text: strings.TrimSpace(r.Display()), At: r.Time,
 		Sender: r.SenderID, Media: r.Media,
 	}
-	if r.Role == llm.Assistant {
+	switch {
+	case r.Mark():
+		out.Role = string(llm.System)
+	case r.Role == llm.Assistant:
 		for _, c := range r.ToolCalls {
 			out.Tools = append(out.Tools, c.Name)
 		}

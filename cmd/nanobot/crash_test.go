@@ -236,10 +236,11 @@ func check(t *testing.T, w *worker, home, ws string, closed bool) {
 	users, results := map[string]int{}, map[string]int{}
 	for _, r := range recs {
 		line, _, _ := strings.Cut(r.Content.String(), "\n")
-		switch r.Role {
-		case llm.User:
+		switch {
+		case r.Mark(): // each interrupted turn has one
+		case r.Role == llm.User:
 			users[line]++
-		case llm.ToolRole:
+		case r.Role == llm.ToolRole:
 			results[r.ToolCallID]++
 		}
 	}

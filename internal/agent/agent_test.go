@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -152,7 +151,7 @@ func brief(recs []session.Record) string {
 		if len(r.ToolCalls) > 0 {
 			s += fmt.Sprintf("+%d", len(r.ToolCalls))
 		}
-		out = append(out, s+":"+prompt.DisplayText(r))
+		out = append(out, s+":"+r.Display())
 	}
 	return strings.Join(out, " | ")
 }
@@ -169,7 +168,9 @@ func checkLog(t *testing.T, recs []session.Record) {
 		}
 		msgs = append(msgs, r.Message)
 	}
-	msgs = append(msgs, llm.Message{Role: llm.User, Content: llm.Text("next")})
+	if n := len(msgs); n == 0 || msgs[n-1].Role != llm.User { // a mark at the end is joined to what comes next
+		msgs = append(msgs, llm.Message{Role: llm.User, Content: llm.Text("next")})
+	}
 	if err := llmtest.CheckLegal(llm.Request{Messages: msgs}); err != nil {
 		t.Errorf("stored session is not legal: %v\n%s", err, brief(recs))
 	}
@@ -292,7 +293,7 @@ func TestFollowUpsKeepOrder(t *testing.T) {
 	var got []string
 	for _, r := range h.log("test:1") {
 		if r.Role == llm.User {
-			got = append(got, prompt.DisplayText(r))
+			got = append(got, r.Display())
 		}
 	}
 	if len(got) != 23 {
@@ -344,6 +345,35 @@ func TestNewMidTurn(t *testing.T) {
 	}
 }
 
+// What a stopped model had said is kept, with the mark that it is not all.
+func TestStopKeepsThePart(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Step{Text: "Once upon a time", Until: make(chan struct{}), Hang: true}, llmtest.Reply("the end"))
+	h := newHouse(t, m).start()
+	msg := in("1", "a story")
+	msg.WantsStream = true
+	ctx, cancel := context.WithCancel(t.Context())
+	said := ""
+	for o, err := range h.agent.Ask(ctx, msg) {
+		if err != nil && !errors.Is(err, agent.ErrStopped) {
+			t.Error(err)
+		}
+		if said += o.Text; strings.HasSuffix(said, "time") {
+			cancel()
+		}
+	}
+	cancel()
+	recs := h.log("test:1")
+	checkLog(t, recs)
+	if len(recs) != 3 || recs[1].Role != llm.Assistant || recs[1].Content.String() != "Once upon a time" || !recs[2].Mark() {
+		t.Errorf("the history is %s", brief(recs))
+	}
+	h.ask(in("1", "go on"))
+	if got := m.Last().Messages; len(got) != 3 || got[1].Content.String() != "Once upon a time" || !strings.Contains(got[2].Content.String(), "was interrupted") {
+		t.Errorf("the model is shown %+v", got)
+	}
+}
+
 // S9: /stop finds the turn in unified mode. S10: queued follow-ups are dropped and the user is told.
 func TestStop(t *testing.T) {
 	t.Parallel()
@@ -378,7 +408,7 @@ func TestStop(t *testing.T) {
 			}
 			recs := h.log(key)
 			checkLog(t, recs)
-			if len(recs) != 2 || recs[1].Role != llm.Assistant {
+			if len(recs) != 2 || !recs[1].Mark() {
 				t.Errorf("after a stop the history is %s", brief(recs))
 			}
 			if got := h.ask(in("1", "/stop")); got != "Nothing is running." {
@@ -442,8 +472,8 @@ func TestRuntimeBlockIsMarked(t *testing.T) {
 	close(gate)
 	wg.Wait()
 	for _, r := range h.log("test:1") {
-		if strings.Contains(prompt.DisplayText(r), "[Runtime Context") {
-			t.Errorf("leaked: %q", prompt.DisplayText(r))
+		if strings.Contains(r.Display(), "[Runtime Context") {
+			t.Errorf("leaked: %q", r.Display())
 		}
 	}
 	last := m.Last().Messages
@@ -605,7 +635,9 @@ func TestCommands(t *testing.T) {
 		{"/history 0", "Usage"},
 		{"/skill", "weather"},
 		{"/model", "Available: default, fast"},
-		{"/model nope", "no preset"},
+		{"/model nope", "now uses scriptmodel nope"},
+		{"/model", "(chosen with /model)"},
+		{"/model two words", "no preset"},
 		{"/model FAST", "scriptfast"},
 		{"/status", "Model: script"},
 		{"/restart", "Nothing to restart"},
@@ -619,6 +651,11 @@ func TestCommands(t *testing.T) {
 		if got := h.ask(in("1", c.cmd)); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q does not contain %q", c.cmd, got, c.want)
 		}
+	}
+	guest := in("2", "/model nope")
+	guest.Scope = "g1"
+	if got := h.ask(guest); !strings.Contains(got, "no preset") {
+		t.Errorf("a guest chose a model: %q", got)
 	}
 	h.ask(in("1", "which model?"))
 	if got := h.model.Last().Model; got != "mfast" {
@@ -670,8 +707,8 @@ func TestBreakStopsTheTurn(t *testing.T) {
 		break
 	}
 	checkLog(t, h.log("test:1"))
-	if n := len(h.log("test:1")); n != 2 {
-		t.Errorf("%d records", n)
+	if recs := h.log("test:1"); len(recs) != 3 || !recs[2].Mark() {
+		t.Errorf("the history is %s, want the question, what was said of an answer, and the mark", brief(recs))
 	}
 }
 

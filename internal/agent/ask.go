@@ -88,7 +88,7 @@ func (a *Agent) refused(it *envelope, open *bus.Question) error {
 
 // asker is what tools of this turn may ask people with; nil when nobody is there.
 func (t *turn) asker() func(context.Context, bus.Question) (string, error) {
-	switch in := t.it.in; {
+	switch in := t.env.in; {
 	case in.Interactive:
 		return t.ask
 	case in.Unasked != "":
@@ -110,16 +110,16 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 		q.ID = newID()
 	}
 	q.Code = newCode()
-	in := t.it.in
+	in := t.env.in
 	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
 	t.deps.mailboxes.mu.Lock()
 	t.act.waiting = w
 	t.deps.mailboxes.mu.Unlock()
-	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
+	t.env.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
 	t.slot.leave()
 	it, err := t.await(ctx, w, q.Expires)
-	t.it.touch()
-	t.it.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
+	t.env.touch()
+	t.env.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
 	if err == nil {
 		err = t.slot.enter(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -241,6 +243,64 @@ func TestGoalHasCeilings(t *testing.T) {
 	}
 	if n := len(m.Requests()); n != 21 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// A goal goes on after the message tool and after the limit of steps, and says
+// why when it cannot.
+func TestGoalGoesOn(t *testing.T) {
+	t.Parallel()
+	complete := llmtest.Call("update_goal", map[string]any{"action": "complete", "recap": "all"})
+	look := textTool("look", tool.Tool{ReadOnly: true, Trusted: true}, func(_ context.Context, _ tool.Call, text string) (tool.Result, error) {
+		return tool.Text("seen " + text), nil
+	})
+	looking := 0
+	looks := llmtest.Func(func(llm.Request) llmtest.Step {
+		looking++
+		return llmtest.Call("look", map[string]any{"text": fmt.Sprint(looking)})
+	})
+	for name, c := range map[string]struct {
+		steps  []llmtest.Step
+		want   string
+		status string
+		rounds int
+	}{
+		"message tool": {
+			[]llmtest.Step{llmtest.Call("message", map[string]any{"content": "half way"}), llmtest.Reply("told them"), complete, llmtest.Reply("finished")},
+			"finished", "completed", 1,
+		},
+		"limit of steps": {
+			[]llmtest.Step{looks, looks, looks, complete, llmtest.Reply("finished")},
+			"finished", "completed", 1,
+		},
+		"limit of steps at its end": {
+			append(slices.Repeat([]llmtest.Step{looks}, 39), llmtest.Reply("this is what is done")),
+			"this is what is done\n\n(The goal is not finished and I stopped: it used up the steps of a turn 12 times. /goal sets it again.)", "blocked", 13,
+		},
+		"model error": {
+			[]llmtest.Step{llmtest.Reply("first step"), llmtest.Fail(&llm.Error{Kind: llm.Auth, Message: "no"})},
+			"I stopped: the model failed. /goal sets it again.)", "blocked", 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := llmtest.NewScript(t, c.steps...)
+			h := newHouse(t, m, look)
+			h.opts.Turns.Limits.Iterations = 3
+			h.start()
+			outs, err := h.collect(in("1", "/goal build a ship"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			final := outs[len(outs)-1]
+			if final.Kind != bus.Final || !strings.HasSuffix(final.Text, c.want) || m.Left() != 0 {
+				t.Errorf("the reply is %q, %d steps are left", final.Text, m.Left())
+			}
+			if g := final.Turn.Goal; g == nil || g.Status != c.status || g.Rounds != c.rounds {
+				t.Errorf("the goal is %+v, want %s after %d rounds", g, c.status, c.rounds)
+			}
+			checkLog(t, h.log("test:1"))
+		})
 	}
 }
 

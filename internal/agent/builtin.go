@@ -9,17 +9,21 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func runHelp(_ context.Context, c *Call) (Reply, error) {
+	const widest = 21 // columns of a command; the help of a longer one goes to the next line
 	var lines []string
 	for _, row := range c.agent.commands {
-		lines = append(lines, fmt.Sprintf("  %-18s %s\n", strings.TrimSpace("/"+row.Name+" "+row.Args), row.Help))
+		name := strings.TrimSpace("/" + row.Name + " " + row.Args)
+		if len(name) > widest {
+			name += "\n  "
+			name += strings.Repeat(" ", widest)
+		}
+		lines = append(lines, fmt.Sprintf("  %-*s  %s\n", widest, name, row.Help))
 	}
-	slices.Sort(lines)
 	return Say("Commands:\n" + strings.Join(lines, "") + "Write $name in a message to load a skill. Everything else goes to the model."), nil
 }
 
@@ -36,6 +40,42 @@ func runSkills(_ context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
+// Running lists and stops commands that go on after their call. Without a
+// conversation it does so for those of all conversations.
+type Running interface {
+	Running(session string) []string // one line each
+	StopCommand(session, id string) bool
+}
+
+// reach is the conversation whose commands a person sees; "" is all, for owners.
+func (c *Call) reach() string {
+	if c.owner() {
+		return ""
+	}
+	return c.env.key
+}
+
+func runPS(_ context.Context, c *Call) (Reply, error) {
+	running := c.agent.deps.opts.Tools.Running
+	words := strings.Fields(c.Args)
+	switch {
+	case len(words) == 0:
+		if running == nil {
+			return Say("No commands are running."), nil
+		}
+		lines := running.Running(c.reach())
+		if len(lines) == 0 {
+			return Say("No commands are running."), nil
+		}
+		return Say(strings.Join(lines, "\n") + "\n/ps stop ID stops one."), nil
+	case len(words) != 2 || words[0] != "stop":
+		return Say(c.usageLine()), nil
+	case running == nil || !running.StopCommand(c.reach(), words[1]):
+		return Say(fmt.Sprintf("No command %s is running. /ps lists those that are.", words[1])), nil
+	}
+	return Say("Stopped."), nil
+}
+
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
 	if c.agent.deps.opts.Models.Usage == nil {
 		return Say("What model calls cost is not counted here."), nil
@@ -49,7 +89,7 @@ func runUsage(ctx context.Context, c *Call) (Reply, error) {
 
 // runStop says what the end of the turn came to; the stopping itself is done.
 func runStop(ctx context.Context, c *Call) (Reply, error) {
-	return Say(c.agent.settle(ctx, c.it.key, c.stopped)), nil
+	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
 }
 
 func runRestart(_ context.Context, c *Call) (Reply, error) {
@@ -107,12 +147,12 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
 			continue
 		}
-		s := strings.TrimSpace(strings.ReplaceAll(prompt.DisplayText(r), "\n", " "))
+		s := strings.TrimSpace(strings.ReplaceAll(r.Display(), "\n", " "))
 		if s == "" {
 			continue
 		}
 		who := "you"
-		if r.Role == llm.Assistant {
+		if r.Role == llm.Assistant || r.Mark() {
 			who = "bot"
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
@@ -137,20 +177,27 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 		if rt, err := t.deps.opts.Models.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
 			current = rt.Display
 		}
-		return Say(fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", "))), nil
+		how := "preset " + preset
+		if strings.HasPrefix(preset, ModelChoice) {
+			how = "chosen with /model"
+		}
+		return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(names, ", "))), nil
 	}
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
-	if i < 0 {
+	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(fmt.Sprintf("There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
 	}
-	value := any(names[i])
-	preset := names[i]
+	preset, how := ModelChoice+c.Args, ""
+	if i >= 0 {
+		preset, how = names[i], " (preset "+names[i]+")"
+	}
+	value := any(preset)
 	if preset == "default" {
 		value, preset = nil, ""
 	}
 	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
 	if err != nil {
-		return Say(fmt.Sprintf("Preset %s cannot be used: %v", names[i], err)), nil
+		return Say(fmt.Sprintf("%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
 	}
 	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
@@ -158,12 +205,12 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.sess.SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	return Say(fmt.Sprintf("This conversation now uses %s (preset %s).", rt.Display, names[i])), nil
+	return Say(fmt.Sprintf("This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
 // runStatus needs no session, so it answers although all slots are busy.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
-	a, key := c.agent, c.it.key
+	a, key := c.agent, c.env.key
 	s, known := a.deps.conversations.statsOf(key)
 	waiting := a.deps.mailboxes.waiting(key)
 	model := s.model
@@ -190,6 +237,11 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
 	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
 		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	}
+	if running := a.deps.opts.Tools.Running; running != nil {
+		if n := len(running.Running(key)); n > 0 {
+			fmt.Fprintf(&b, "\nRunning here: %s (/ps lists them)", plural(n, "command"))
+		}
 	}
 	if waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))

@@ -39,7 +39,7 @@ type Call struct {
 
 	row     Command
 	agent   *Agent
-	it      *envelope
+	env     *envelope
 	turn    *turn   // nil beside a turn
 	stopped stopped // what it ended
 }
@@ -68,8 +68,9 @@ func Commands() []Command {
 		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", Run: runGoal},
 		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
 		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
-		{Name: "model", Args: "[preset]", Help: "show or choose the model of this conversation", Run: runModel},
+		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Run: runModel},
 		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
+		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
 		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},
 		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},
@@ -114,7 +115,7 @@ func (a *Agent) command(it *envelope) (*Call, bool) {
 		return nil, false
 	}
 	row := a.commands[i]
-	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, it: it}, true
+	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, env: it}, true
 }
 
 // looksLikeCommand tells "/help" and "/foo bar" from a path such as "/etc/hosts".
@@ -177,7 +178,7 @@ func (c *Call) usageLine() string {
 
 // beside answers a command without waiting for the session.
 func (c *Call) beside(base context.Context) {
-	it := c.it
+	it := c.env
 	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
 	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
@@ -212,7 +213,7 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 	}
 	if !r.unkept {
 		err := t.sess.Append(
-			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
+			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.env.in.Text)}, Time: t.env.in.At, InboundID: t.env.in.ID, Command: true},
 			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true},
 		)
 		if err != nil {

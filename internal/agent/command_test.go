@@ -105,3 +105,56 @@ func TestCommandNamesAreUnique(t *testing.T) {
 		}
 	}
 }
+
+// running is a command of a guest.
+type running struct{ stopped []string }
+
+func (r *running) Running(session string) []string {
+	if session == "" || session == "test:guests" {
+		return []string{"c0ffee running"}
+	}
+	return nil
+}
+
+func (r *running) StopCommand(session, id string) bool {
+	if len(r.Running(session)) == 0 || id != "c0ffee" {
+		return false
+	}
+	r.stopped = append(r.stopped, session)
+	return true
+}
+
+// People see the commands of their conversation, and the owner those of all.
+func TestPS(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t))
+	commands := &running{}
+	h.opts.Tools.Running = commands
+	h.start()
+	guest := func(chat, text string) string {
+		m := in(chat, text)
+		m.Scope, m.SenderID = "test:"+chat+"/bob", "bob"
+		return h.ask(m)
+	}
+	for _, c := range []struct{ got, want string }{
+		{h.ask(in("1", "/ps")), "c0ffee running\n/ps stop ID stops one."},
+		{guest("guests", "/ps"), "c0ffee running\n/ps stop ID stops one."},
+		{guest("others", "/ps"), "No commands are running."},
+		{guest("others", "/ps stop c0ffee"), "No command c0ffee is running. /ps lists those that are."},
+		{guest("guests", "/ps stop c0ffee"), "Stopped."},
+		{h.ask(in("1", "/ps stop c0ffee")), "Stopped."},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	if len(commands.stopped) != 2 {
+		t.Errorf("stopped for %q", commands.stopped)
+	}
+	if got := guest("guests", "/status"); !strings.Contains(got, "Running here: 1 command (/ps lists them)") {
+		t.Errorf("/status: %q", got)
+	}
+	if got := h.ask(in("1", "/ps c0ffee")); !strings.Contains(got, "Usage: /ps [stop ID]") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -52,7 +52,7 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{deps: a.deps, key: key, sess: sess, conv: newConversation(), it: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &turn{deps: a.deps, key: key, sess: sess, conv: newConversation(), env: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
 	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
@@ -81,7 +81,7 @@ func (out *Context) measure(ctx context.Context, t *turn) error {
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}
-	system := t.deps.prompt.Describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	system := t.deps.prompt.Describe(t.env.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
 	head := runner.EstimateHead(system, tools.Defs())
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
 	t.complete(ctx)

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,7 +122,7 @@ func TestContextDuringTurn(t *testing.T) {
 func TestContextShortens(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
-	h.model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply(strings.Repeat("word ", 2000)) }
+	h.model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply(story(2000)) }
 	h.start()
 	for range 8 {
 		h.ask(in("1", "more"))
@@ -136,4 +137,13 @@ func TestContextShortens(t *testing.T) {
 	if got := len(h.log("test:1")); got != 16 {
 		t.Errorf("looking changed the log: %d records", got)
 	}
+}
+
+// story is a text of so many words that does not repeat itself.
+func story(words int) string {
+	var b strings.Builder
+	for i := range words {
+		fmt.Fprintf(&b, "w%d ", i)
+	}
+	return b.String()
 }

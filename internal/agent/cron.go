@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
-	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -52,21 +51,21 @@ func guestSource(in bus.Inbound) string {
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
 func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
-	in := p.it.in
+	in := p.env.in
 	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
 	if last < 0 || outs[last].Kind != bus.Final {
 		// Stopped, or answered together with another message.
-		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "stopped"}}
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
 		if errors.Is(err, ErrStopped) {
 			out.Turn.Error = "it was stopped"
 		}
-		p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, out)
+		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs
 	}
-	final, deliver := p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, outs[last])
+	final, deliver := p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
@@ -85,7 +84,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 		return err
 	}
 	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.replyTo = &replyTo{a: a, q: unasked{a}, it: it}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
@@ -161,37 +160,21 @@ func eventName(event string) string {
 	return event
 }
 
-// ofJob reports whether the conversation is that of a job alone.
+// ofJob reports whether the message is a run of a job, in the conversation of
+// that job alone.
 func (t *turn) ofJob() bool {
-	return scheduled(t.it.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:"))
+	return scheduled(t.env.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
 }
 
-// trim makes each run of a job begin without the words from outside that
-// earlier runs saw: the runs up to the last one with such words are kept for
-// reading and not replayed. The heartbeat is also kept short: it is looked at
-// often, and what was long ago does not matter to it.
-func (t *turn) trim() error {
+// beginRun makes each run of a job begin with its message alone: earlier runs
+// are kept for reading and not replayed. So a run costs the same every day, and
+// begins without the words from outside that earlier ones saw.
+func (t *turn) beginRun() error {
 	if !t.ofJob() || t.resumed {
 		return nil
 	}
-	recs := t.sess.Messages()
-	drop := 0
-	for i := range recs {
-		if transcript.FromOutside(&recs[i]) {
-			drop = i + 1
-		}
-	}
-	for drop > 0 && drop < len(recs) && recs[drop].Role != llm.User {
-		drop++ // what the model made of them
-	}
-	if t.it.in.Event == eventHeartbeat && t.deps.opts.Schedule.HeartbeatKeep > 0 {
-		drop = max(drop, session.SuffixStart(recs, t.deps.opts.Schedule.HeartbeatKeep))
-	}
-	if drop == 0 {
-		return nil
-	}
-	if err := t.sess.SetReplay(t.sess.Len() - len(recs) + drop); err != nil {
-		return fmt.Errorf("shorten the conversation of a job: %w", err)
+	if err := t.sess.SetReplay(t.sess.Len()); err != nil {
+		return fmt.Errorf("begin the run of a job: %w", err)
 	}
 	t.deps.conversations.forget(t.key)
 	return nil

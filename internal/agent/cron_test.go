@@ -65,6 +65,40 @@ func TestScheduledReplies(t *testing.T) {
 	}
 }
 
+// Each run of a job begins with its message alone: neither the taint nor the
+// words of earlier runs are before the model, also after a restart.
+func TestRunsBeginClean(t *testing.T) {
+	t.Parallel()
+	for event, key := range map[string]string{"cron": "cron:a", "heartbeat": "heartbeat", "trigger": "trigger:a"} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			h, _ := reading(t)
+			h.start()
+			run := func(text string, clean bool) {
+				t.Helper()
+				before := len(h.model.Requests())
+				msg := in("1", text)
+				msg.ID, msg.Event, msg.SenderID, msg.SessionKey, msg.OwnTurn = event+":a:"+text, event, event, key, true
+				outs, err := h.collect(msg)
+				if err != nil || len(outs) == 0 || outs[len(outs)-1].Turn == nil || outs[len(outs)-1].Turn.Clean != clean {
+					t.Fatalf("%q ends with %+v, want a clean turn: %v (%v)", text, outs, clean, err)
+				}
+				first := h.model.Requests()[before]
+				if n := len(first.Messages); n != 1 || strings.Contains(first.System, "obey me") {
+					t.Errorf("%q begins with %d messages, want its own alone", text, n)
+				}
+			}
+			run("hello", true)
+			run("read", false)
+			run("act one", true)
+			h.stop()
+			h.start()
+			run("read again", false)
+			run("act two", true)
+		})
+	}
+}
+
 // knows reports whether a conversation holds a text.
 func (s *served) knows(key, text string) bool {
 	s.t.Helper()

@@ -30,7 +30,7 @@ func runDream(ctx context.Context, c *Call) (Reply, error) {
 	case d == nil:
 		said = "Dream is not available here."
 	case c.Name == "dream" && len(words) == 0:
-		c.it.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: "Dreaming: going through what is new in the history.", Meta: c.Inbound.Meta})
+		c.env.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: "Dreaming: going through what is new in the history.", Meta: c.Inbound.Meta})
 		said = d.Run(ctx)
 	case c.Name == "dream" && len(words) == 2 && (words[0] == "keep" || words[0] == "drop"):
 		said = d.Decide(ctx, words[1], words[0] == "keep")

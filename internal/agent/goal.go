@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func (t *turn) setGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
-	t.it.emit(bus.Outbound{Kind: bus.GoalState, Route: t.it.in.Route, Goal: t.shownGoal()})
+	t.env.emit(bus.Outbound{Kind: bus.GoalState, Route: t.env.in.Route, Goal: t.shownGoal()})
 	return nil
 }
 
@@ -57,55 +58,114 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.setGoal(bus.Goal{Status: "active", Objective: c.Args, StartedAt: t.deps.now()}); err != nil {
 		return Reply{}, fmt.Errorf("set the goal: %w", err)
 	}
-	t.goalOpen = true
-	t.it.in.Text = "Goal: " + c.Args
+	t.goal.open = true
+	t.env.in.Text = "Goal: " + c.Args
 	return Reply{answered: true}, t.answer(ctx)
 }
 
-// pursue works on the goal of the session for as long as it is open: whenever
-// the model comes to rest it is reminded, within the ceilings.
-func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, error) {
-	for res.Stop == runner.Completed && !t.sent {
+// pursuit is the work of a turn on the goal of its session.
+type pursuit struct {
+	open bool   // the user set the goal with this very message
+	end  string // why the goal cannot go on, for the user
+}
+
+// run works on the goal for as long as it is open: whenever the model comes to
+// rest, or has used up the steps of a run, it is reminded, within the ceilings.
+// A goal that cannot go on is blocked, and the user reads why.
+func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.Result, error) {
+	for last := res; last.Stop != runner.Cancelled; {
 		g, active := owntool.Goal(t.sess)
-		if !active {
-			return res, nil
+		if !active || last.Stop == runner.Completed && last.Text == "" {
+			return res, nil // reached, or a question to the user has ended the turn
 		}
-		g.Rounds++
-		g.Tokens += res.Usage.Prompt + res.Usage.Completion
-		if over := owntool.Overdone(g, t.deps.now()); over != "" {
-			g.Status, g.Recap = "blocked", over
+		g = after(g, last)
+		why := obstacle(last)
+		if why == "" {
+			why = owntool.Overdone(g, t.deps.now())
+		}
+		if why != "" {
+			g.Status, g.Recap = "blocked", why
+			p.end = "(The goal is not finished and I stopped: " + why + ". /goal sets it again.)"
 			if err := t.setGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
 			}
-			res.Text = strings.TrimSpace(res.Text + "\n\n(The goal is not finished and I stopped: " + over + ". /goal sets it again.)")
-			res.Streamed = false
 			return res, nil
 		}
 		if err := t.setGoal(g); err != nil {
 			return res, fmt.Errorf("note the round: %w", err)
 		}
+
 		switch {
-		case res.Streamed: // it looked like the last one, but its text stays and another follows
-			t.it.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.it.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
-		case res.Text != "":
-			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
+		case last.Stop == runner.MaxIterations:
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: fmt.Sprintf("The goal goes on, round %d.", g.Rounds+1)})
+		case last.Streamed: // it looked like the last one, but its text stays and another follows
+			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
+		case last.Text != "":
+			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: last.Text})
 		}
-		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
-			"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
-		about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
-		if g.Untrusted {
-			about.Sources = append(about.Sources, memory.SourceForeign)
-		}
-		if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
-			return res, fmt.Errorf("keep the reminder: %w", err)
-		}
-		more, err := t.run(ctx, next)
-		res = together(res, more)
+		next, err := p.remind(t, g)
 		if err != nil {
 			return res, err
 		}
+		if last, err = t.run(ctx, next); err != nil {
+			return together(res, last), err
+		}
+		res = together(res, last)
 	}
 	return res, nil
+}
+
+// after is the goal with another round of work.
+func after(g bus.Goal, res runner.Result) bus.Goal {
+	g.Rounds++
+	g.Tokens += res.Usage.Prompt + res.Usage.Completion
+	if res.Stop == runner.MaxIterations {
+		g.Extended++
+	}
+	return g
+}
+
+// obstacle says why a goal cannot go on after a run; "" if it can.
+func obstacle(res runner.Result) string {
+	switch res.Stop {
+	case runner.Completed, runner.MaxIterations:
+		return ""
+	case runner.ModelError:
+		return "the model failed"
+	case runner.LoopDetected:
+		return "the model went in circles"
+	case runner.OverBudget:
+		return "the budget of the turn is used up"
+	case runner.Refused:
+		return "the model declined to go on"
+	case runner.EmptyFinal:
+		return "the model gave no answer"
+	}
+	return "a tool failed"
+}
+
+// continues reports whether the goal goes on when a run has used up its steps.
+func (*pursuit) continues(t *turn) bool {
+	g, active := owntool.Goal(t.sess)
+	return active && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.deps.now()) == ""
+}
+
+// remind keeps the message that the next round begins with. What the message
+// tool sent in the round before is not the answer of this one.
+func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
+	next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
+		"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
+	about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
+	if g.Untrusted {
+		about.Sources = append(about.Sources, memory.SourceForeign)
+	}
+	if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
+		return next, fmt.Errorf("keep the reminder: %w", err)
+	}
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
+	t.sent = false
+	return next, nil
 }
 
 // together adds what two runs of one turn did; the last one has the answer.
@@ -115,6 +175,7 @@ func together(a, b runner.Result) runner.Result {
 	b.Requests += a.Requests
 	b.Injected = a.Injected || b.Injected
 	b.Tainted = a.Tainted || b.Tainted
+	b.Refused = cmp.Or(a.Refused, b.Refused)
 	b.Usage.Prompt += a.Usage.Prompt
 	b.Usage.Completion += a.Usage.Completion
 	b.Usage.Cached += a.Usage.Cached

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -144,7 +145,7 @@ func checkLife(t *testing.T, h *house, outcomes []outcome) {
 	stored := map[string]int{}
 	for _, rec := range recs {
 		if rec.Role == llm.User {
-			stored[prompt.DisplayText(rec)]++
+			stored[rec.Display()]++
 		}
 	}
 	for _, o := range outcomes {
@@ -194,4 +195,40 @@ func TestStopAtRandomMoments(t *testing.T) {
 		}
 	}
 	checkLog(t, h.log("test:1"))
+}
+
+// Whoever writes to a conversation that another process has is told so, and is
+// answered when it is free.
+func TestConversationInUse(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("at last"))).start()
+	other, err := session.Open(session.Options{DataDir: h.dir, Store: disk.Open(h.dir, nil), Workspace: h.ws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := other.Acquire(t.Context(), "test:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, final := "", ""
+	for out, err := range h.agent.Ask(t.Context(), in("1", "hi")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch out.Kind {
+		case bus.Notice:
+			told = out.Text
+			if !out.Brief {
+				t.Error("the notice stays although it holds only for now")
+			}
+			if err := held.Release(); err != nil {
+				t.Fatal(err)
+			}
+		case bus.Final:
+			final = out.Text
+		}
+	}
+	if !strings.Contains(told, "in use by") || final != "at last" {
+		t.Errorf("told %q, answered %q", told, final)
+	}
 }

@@ -110,12 +110,12 @@ func (t *turn) complete(ctx context.Context) {
 			f.head += text.Tokens(own)
 		}
 	}
-	add(prompt.Instructions(t.key, t.it.in.History))
+	add(prompt.Instructions(t.key, t.env.in.History))
 	if t.deps.opts.Memory.Consolidator == nil {
 		return
 	}
 	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
-		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
+		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.env.in.Scope,
 		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
 	})
 	f.outside = outside
@@ -153,6 +153,12 @@ func (t *turn) startNewSession(ctx context.Context) error {
 			var preset string
 			t.sess.Meta(owntool.PresetKey, &preset)
 			t.deps.memory.PlanKept(name, preset)
+		}
+	}
+	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
+		g.Status = "cancelled"
+		if err := t.setGoal(g); err != nil {
+			return fmt.Errorf("end the goal: %w", err)
 		}
 	}
 	if err := t.sess.Clear(); err != nil {

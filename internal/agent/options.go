@@ -35,6 +35,9 @@ type Runtime struct {
 	Check func(ctx context.Context, needed int) string
 }
 
+// ModelChoice precedes the name of a model where the name of a preset stands.
+const ModelChoice = "model "
+
 // Options of an Agent. Workspace, Sessions and Models.Runtime are required.
 type Options struct {
 	Workspace string
@@ -65,7 +68,7 @@ type Options struct {
 type Models struct {
 	// Runtime resolves a model preset; "" is the configured default.
 	Runtime func(ctx context.Context, preset string) (Runtime, error)
-	Presets []string // names /model offers besides "default"
+	Presets []string // names /model offers besides "default"; Runtime also takes ModelChoice and the name of a model
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
 	// TurnCost is what the calls of a turn cost, if that is known.
@@ -98,6 +101,8 @@ type Tools struct {
 	// UserShell runs a command line that the owner typed, without asking about
 	// it. nil: there are no commands.
 	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
+	// Running are the commands that go on after their call; nil: there are none.
+	Running Running
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo      Undoer
 	Subagents subagent.Options
@@ -136,9 +141,6 @@ type Schedule struct {
 	// Trigger binds a new trigger to a conversation and says how to use it.
 	// May be nil.
 	Trigger func(ctx context.Context, name string, r bus.Route, key string) (string, error)
-	// HeartbeatKeep is how many messages the conversation of the heartbeat
-	// begins with; 0 keeps all.
-	HeartbeatKeep int
 }
 
 // Turns says how turns run.

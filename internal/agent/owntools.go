@@ -25,7 +25,7 @@ func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
 	if !ok {
 		return owntool.Goaled{}, false
 	}
-	return owntool.Goaled{Session: t.sess, Open: t.goalOpen, Save: t.setGoal}, true
+	return owntool.Goaled{Session: t.sess, Open: t.goal.open, Save: t.setGoal}, true
 }
 
 // shownTo is what the my tool shows in the turn of a call.
@@ -34,7 +34,7 @@ func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
 	if !ok {
 		return owntool.Conversation{}, false
 	}
-	o, in := t.deps.opts, t.it.in
+	o, in := t.deps.opts, t.env.in
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)

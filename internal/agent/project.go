@@ -44,11 +44,11 @@ type folder struct {
 // was kept inside the folder. The person is told.
 func (t *turn) enterProject(ctx context.Context) {
 	find := t.deps.opts.Tools.Folder
-	if find == nil || t.it.in.Scope != "" || t.it.in.Stateless {
+	if find == nil || t.env.in.Scope != "" || t.env.in.Stateless {
 		return
 	}
 	s := t.workspaceScope(ctx)
-	if t.it.in.Folder != "" {
+	if t.env.in.Folder != "" {
 		s = start(ctx, t, s)
 	}
 	if s == nil {
@@ -69,8 +69,8 @@ func (t *turn) enterProject(ctx context.Context) {
 			t.folder.project.Dir = dir
 		}
 	}
-	t.it.emit(bus.Outbound{
-		Kind: bus.Notice, Route: t.it.in.Route,
+	t.env.emit(bus.Outbound{
+		Kind: bus.Notice, Route: t.env.in.Route,
 		Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
 	})
 }
@@ -78,10 +78,10 @@ func (t *turn) enterProject(ctx context.Context) {
 // start makes the folder that the owner started the program in that of the
 // conversation. was is the one it had.
 func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
-	now, err := t.deps.opts.Tools.Start(t.it.in.Folder)
+	now, err := t.deps.opts.Tools.Start(t.env.in.Folder)
 	if err != nil {
-		t.it.emit(bus.Outbound{
-			Kind: bus.Notice, Route: t.it.in.Route,
+		t.env.emit(bus.Outbound{
+			Kind: bus.Notice, Route: t.env.in.Route,
 			Text: fmt.Sprintf("This conversation works in the workspace: %v.", err),
 		})
 		now = WorkspaceScope{}
@@ -102,8 +102,8 @@ func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
 func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
-	chat := t.deps.keyOf(bus.Inbound{Route: t.it.in.Route})
-	if e := t.it.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
+	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route})
+	if e := t.env.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
 		var s WorkspaceScope
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return s.valid()

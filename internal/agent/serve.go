@@ -62,7 +62,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 		}
 		a.served.Store(in.Route.Channel, true)
 		it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-		it.replyTo = &replyTo{a: a, q: q, it: it}
+		it.replyTo = &replyTo{a: a, q: q, env: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, ErrClosed):
 			return err // the message stays in the queue
@@ -91,9 +91,9 @@ type outlet interface {
 
 // replyTo is the way back of a message that came from a queue.
 type replyTo struct {
-	a  *Agent
-	q  outlet
-	it *envelope
+	a   *Agent
+	q   outlet
+	env *envelope
 
 	mu    sync.Mutex
 	held  []bus.Outbound // could not be published yet
@@ -105,7 +105,7 @@ type replyTo struct {
 func (p *replyTo) say(o bus.Outbound) {
 	p.mu.Lock()
 	if o.Kind == bus.Final {
-		o.ID = "final:" + p.it.in.ID // the same if the turn's end has to be told again
+		o.ID = "final:" + p.env.in.ID // the same if the turn's end has to be told again
 		p.final = &o
 		p.mu.Unlock()
 		return
@@ -113,15 +113,15 @@ func (p *replyTo) say(o bus.Outbound) {
 	late := len(p.held) > 0
 	p.mu.Unlock()
 	if !o.Kind.Durable() {
-		_ = p.q.Publish(p.it.ctx, o) // may be dropped anyway
+		_ = p.q.Publish(p.env.ctx, o) // may be dropped anyway
 		return
 	}
 	if !late {
-		err := p.publish(p.it.ctx, o)
+		err := p.publish(p.env.ctx, o)
 		if err == nil {
 			return
 		}
-		p.a.deps.log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
+		p.a.deps.log.Warn("a message has to wait for the end of its turn", "session", p.env.key, "kind", o.Kind, "err", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,13 +152,13 @@ func (p *replyTo) end(err error) {
 			text = p.a.deps.secrets.Redact(explain.Error(err, "the model"))
 		}
 		outs = append(outs, bus.Outbound{
-			ID: "final:" + p.it.in.ID, Kind: bus.Final, Route: p.it.in.Route, ReplyTo: p.it.in.Route.MessageID, Text: text, Plain: true, Meta: p.it.in.Meta,
-			Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "error", Error: text},
+			ID: "final:" + p.env.in.ID, Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
+			Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "error", Error: text},
 		})
 	}
 	outs = p.outcome(outs, err)
-	if err := p.q.Complete(p.it.ctx, p.it.in.ID, outs...); err != nil {
-		p.a.deps.log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
+	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
+		p.a.deps.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
 }
 
@@ -175,7 +175,7 @@ func (t *turn) join(it *envelope) {
 // earlier process worked on it. It reports whether all is said; otherwise the
 // turn goes on.
 func (t *turn) resume() (over bool) {
-	p := transcript.FindPast(t.sess.Messages(), t.it.in.ID)
+	p := transcript.FindPast(t.sess.Messages(), t.env.in.ID)
 	switch {
 	case p.Answered:
 		if p.Reply != nil {
@@ -198,7 +198,7 @@ func (t *turn) resume() (over bool) {
 // userMessage is a message as it is kept and as it is sent.
 func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
 	about := prompt.About{Folder: t.folder.lines(t.sess, t.deps.opts.Workspace)}
-	if g, active := owntool.Goal(t.sess); active && !t.goalOpen {
+	if g, active := owntool.Goal(t.sess); active && !t.goal.open {
 		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
 		t.foreign = t.foreign || g.Untrusted && !in.Foreign()
 	}
@@ -208,7 +208,7 @@ func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record,
 // question is the message the turn begins with: what came in, or the word to
 // go on.
 func (t *turn) question(ctx context.Context) (session.Record, llm.Message) {
-	in := t.it.in
+	in := t.env.in
 	if t.resumed {
 		in.Text, in.Media, in.At = textResume, nil, t.deps.now()
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -68,7 +67,7 @@ func TestWordsOfOthersInAMessage(t *testing.T) {
 		t.Errorf("the user is said to have written %q and %q", calls[0].UserText, calls[1].UserText)
 	}
 	rec := h.log("test:1")[0]
-	if got := prompt.DisplayText(rec); got != "look at this CALL act" {
+	if got := rec.Display(); got != "look at this CALL act" {
 		t.Errorf("people see %q", got)
 	}
 	said := rec.Content.String()

@@ -30,7 +30,7 @@ func (a *Agent) stateless(ctx context.Context, act *actor, it *envelope) error {
 }
 
 // remembers reports whether memory may take in what is said.
-func (t *turn) remembers() bool { return t.deps.opts.Memory.Consolidator != nil && !t.it.in.Stateless }
+func (t *turn) remembers() bool { return t.deps.opts.Memory.Consolidator != nil && !t.env.in.Stateless }
 
 // discardSession forgets all that was kept for the turn of a conversation that is
 // nobody's any more.

@@ -63,7 +63,7 @@ func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
 	if !ok {
 		return subagent.Parent{}, false
 	}
-	in := t.it.in
+	in := t.env.in
 	return subagent.Parent{Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Spec: func(id, task string, tainted bool) runner.Spec { return subagentSpec(t, id, task, tainted) }}, true
 }
 
@@ -88,7 +88,7 @@ func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 			}
 		}
 	}
-	in, place := t.it.in, t.deps.place(t.it.in)
+	in, place := t.env.in, t.deps.place(t.env.in)
 	return runner.Spec{
 		Model: t.rt.Model, ModelName: t.rt.Name, System: t.deps.prompt.Subagent(in.Scope, place, tier),
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},

@@ -144,16 +144,16 @@ func (s *toolSets) absent(name string) string {
 
 func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 	_, goal := owntool.Goal(t.sess)
-	return toolChoice{tier.Name, goal, t.it.in.Scope != ""}
+	return toolChoice{tier.Name, goal, t.env.in.Scope != ""}
 }
 
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
-	if t.it.in.Scope == "" {
+	if t.env.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
-			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: text})
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: text})
 		}
 	}
 	return set, err

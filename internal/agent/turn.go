@@ -24,7 +24,7 @@ import (
 type turn struct {
 	deps  *deps
 	act   *actor
-	it    *envelope
+	env   *envelope
 	id    string
 	key   string
 	sess  *session.Session
@@ -32,22 +32,22 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame    frame         // of the last request
-	rested   bool          // the conversation was silent for long before this message
-	asking   chan struct{} // capacity 1: held by the question being asked
-	slot     slot          // of the gate around model work
-	goalOpen bool          // the user set a goal with this very message
-	segment  int           // number of the visible message being streamed
-	sent     bool          // the message tool answered this chat
-	foreign  bool          // words of others came with the history
-	resumed  bool          // takes up a turn that was interrupted
-	folder   folder        // the folder it works in
-	joined   []*envelope   // messages from a queue that end with the turn
+	frame   frame         // of the last request
+	rested  bool          // the conversation was silent for long before this message
+	asking  chan struct{} // capacity 1: held by the question being asked
+	slot    slot          // of the gate around model work
+	goal    pursuit       // of the goal, if there is one
+	segment int           // number of the visible message being streamed
+	sent    bool          // the message tool answered this chat
+	foreign bool          // words of others came with the history
+	resumed bool          // takes up a turn that was interrupted
+	folder  folder        // the folder it works in
+	joined  []*envelope   // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
 func newTurn(d *deps, act *actor, it *envelope) *turn {
-	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, it: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -68,7 +68,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		return a.stateless(ctx, act, it)
 	}
 	a.deps.memory.Pause(ctx, it.key)
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "waiting: " + busy.Error(), Brief: true})
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return stopError(context.Cause(ctx))
@@ -120,14 +122,14 @@ func stopError(cause error) error {
 
 // answer runs a normal turn.
 func (t *turn) answer(ctx context.Context) error {
-	defer t.it.over.End()
+	defer t.env.over.End()
 	var preset string
 	t.sess.Meta(owntool.PresetKey, &preset)
-	if t.it.in.Preset != "" {
-		preset = t.it.in.Preset
+	if t.env.in.Preset != "" {
+		preset = t.env.in.Preset
 	}
 	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
-	if err != nil && preset != "" && t.it.in.Preset == "" {
+	if err != nil && preset != "" && t.env.in.Preset == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
 		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
 		rt, err = t.deps.opts.Models.Runtime(ctx, "")
@@ -137,7 +139,7 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	t.rt = rt
 	t.enterProject(ctx)
-	if err := t.trim(); err != nil {
+	if err := t.beginRun(); err != nil {
 		return err
 	}
 	rec, msg := t.question(ctx)
@@ -147,14 +149,14 @@ func (t *turn) answer(ctx context.Context) error {
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
 	wait := func() error { return nil } // a message from a queue is safe there
-	if t.it.replyTo == nil {
+	if t.env.replyTo == nil {
 		wait = t.syncSoon(ctx)
 	}
 	res, err := t.run(ctx, msg)
 	if err == nil {
-		res, err = t.pursue(ctx, res)
+		res, err = t.goal.run(ctx, t, res)
 	}
-	t.it.over.End() // before the answer is complete, so that what comes after it finds that done
+	t.env.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
@@ -197,11 +199,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	place := t.deps.place(t.it.in)
+	place := t.deps.place(t.env.in)
 	if t.folder.project.Started {
 		place.Folder = t.folder.project.Dir
 	}
-	system := t.deps.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, place, tier)
+	system := t.deps.prompt.System(t.env.in.Route.Channel, t.env.in.Scope, place, tier)
 	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
@@ -213,7 +215,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	system, head = t.frame.system, t.frame.head
 	if t.rt.Check != nil {
 		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
-			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: warning})
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: warning})
 		}
 	}
 	msgs, tokens := t.conv.Messages, t.conv.Total
@@ -226,18 +228,18 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.folder.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: typed(t.it.in),
+			Route: t.env.in.Route, SessionKey: t.key, Scope: t.env.in.Scope, Project: t.folder.project, SenderID: t.env.in.SenderID, Person: t.env.in.Person(), TurnID: t.id, Turn: &t.env.over, UserText: typed(t.env.in),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
-		Source:     source(t.it.in),
+		Source:     source(t.env.in),
 		Approve:    t.deps.opts.Tools.Approve,
 		Redact:     t.deps.secrets.Redact,
 		Hooks:      append([]runner.Hooks{t.hooks()}, t.deps.opts.Tools.Hooks...),
-		OffloadDir: t.deps.place(t.it.in).Results,
+		OffloadDir: t.deps.place(t.env.in).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,
-		Whole:      t.it.replyTo != nil, // its reply is kept only as the end of the turn
+		Whole:      t.env.replyTo != nil, // its reply is kept only as the end of the turn
 		Log:        t.deps.log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)
@@ -258,12 +260,12 @@ func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 // the summary of what is not. What memory holds of other conversations does not
 // count, so that a new one begins clean.
 func (t *turn) tainted() bool {
-	for i := range t.it.in.History { // of a kept conversation these are the instructions
-		if s := &t.it.in.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.it.in.Stateless) {
+	for i := range t.env.in.History { // of a kept conversation these are the instructions
+		if s := &t.env.in.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.env.in.Stateless) {
 			return true
 		}
 	}
-	return t.foreign || t.frame.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
+	return t.foreign || t.frame.described || t.env.in.Foreign() || len(t.env.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
@@ -289,13 +291,19 @@ func (t *turn) window() int {
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
-		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
-		recs[i] = session.Record{Message: transcript.Storable(m)}
-		if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
-			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
-		}
+		recs[i] = t.stored(m)
 	}
 	return t.sess.Append(recs...)
+}
+
+// stored is a message of the turn as it is kept.
+func (t *turn) stored(m llm.Message) session.Record {
+	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+	rec := session.Record{Message: transcript.Storable(m)}
+	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
+		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
+	}
+	return rec
 }
 
 // note updates what /status shows and returns the size of the last prompt.
@@ -311,6 +319,13 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.Cancelled {
+		if res.Text != "" { // what there was of the answer, and that it is not all
+			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
+			mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+			if err := t.sess.Append(part, mark); err != nil {
+				return fmt.Errorf("keep the beginning of the answer: %w", err)
+			}
+		}
 		// The same repair that follows a crash makes the history whole again.
 		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
@@ -325,12 +340,12 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.deps.secrets.Redact(res.Text),
-		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
+		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: t.deps.secrets.Redact(res.Text),
+		Streamed: res.Streamed && t.env.in.WantsStream, Meta: t.env.in.Meta, Turn: t.summary(res),
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
 		say := explain.Kept
-		if t.it.in.Stateless || t.it.in.Event != "" { // there is no conversation to go on with, or it is another one
+		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
 			say = explain.Error
 		}
 		out.Text, out.Streamed = t.deps.secrets.Redact(say(res.Err, t.rt.Display)), false
@@ -342,13 +357,16 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
-	t.it.emit(out)
+	if t.goal.end != "" {
+		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
+	}
+	t.env.emit(out)
 	return nil
 }
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.deps.secrets.Redact(res.Refused),
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
@@ -369,13 +387,13 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if o.Kind == bus.Message && o.Route.SameChat(t.it.in.Route) {
+	if o.Kind == bus.Message && o.Route.SameChat(t.env.in.Route) {
 		t.deps.mailboxes.mu.Lock()
 		t.sent = true
 		t.deps.mailboxes.mu.Unlock()
 	}
 	o.Text = t.deps.secrets.Redact(o.Text)
-	t.it.emit(o)
+	t.env.emit(o)
 	return nil
 }
 
@@ -384,8 +402,8 @@ func (t *turn) reply(r Reply) { t.replyAs(t.id, r) }
 
 // replyAs answers in the name of an earlier turn.
 func (t *turn) replyAs(id string, r Reply) {
-	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.it.in.Meta,
+	t.env.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.env.in.Meta,
 		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
 	})
 }
@@ -397,31 +415,36 @@ func (t *turn) streamID(segment int) string {
 
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
-	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
-	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.it.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
+	send := func(o bus.Outbound) { o.Route = t.env.in.Route; t.env.emit(o) }
+	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Notice: func(_ context.Context, s string) {
-			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
+		Continues: func() bool { return t.goal.continues(t) },
+		Notice: func(_ context.Context, s string, brief bool) {
+			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
-			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
+			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
 				send(bus.Outbound{Kind: bus.Progress, Text: t.deps.secrets.Redact(said)})
 			}
 			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input))}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.deps.secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			said := t.deps.secrets.Redact(r.Content.String())
+			ev := &bus.Tool{
+				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+			}
 			if r.IsError {
 				ev.Phase = "error"
 			}
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
 		},
 	}
-	if t.it.in.WantsStream {
+	if t.env.in.WantsStream {
 		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {

@@ -34,13 +34,13 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	case c.agent.deps.opts.Tools.Undo == nil:
 		return Say("Changes to files are not kept here, so there is nothing to show or take back."), nil
 	case c.Name == "diff":
-		reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, t.it.in, t.key, id)
+		reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, t.env.in, t.key, id)
 		if err != nil {
 			return c.undoFailed(ctx, err)
 		}
 		return Reply{Text: reply, Markdown: true}, nil
 	}
-	reply, paths, err := c.agent.deps.opts.Tools.Undo.Undo(ctx, t.it.in, t.key, id, force)
+	reply, paths, err := c.agent.deps.opts.Tools.Undo.Undo(ctx, t.env.in, t.key, id, force)
 	if err != nil {
 		return c.undoFailed(ctx, err)
 	}

@@ -31,7 +31,7 @@ type shellTurn struct{ turn *turn }
 // was asked for is on the disk before it begins, so it never runs twice; what
 // came out is for the person and, with the next turn, for the model.
 func (t shellTurn) run(ctx context.Context, seen bool) error {
-	in := t.turn.it.in
+	in := t.turn.env.in
 	if seen {
 		return t.again(ctx)
 	}
@@ -64,7 +64,7 @@ func (t shellTurn) run(ctx context.Context, seen bool) error {
 
 // refused says why a message is not run as a command.
 func (t shellTurn) refused() string {
-	switch in := t.turn.it.in; {
+	switch in := t.turn.env.in; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
 		return "Only an owner can run commands, in a direct chat."
 	case in.Route.Channel != "websocket":
@@ -78,8 +78,8 @@ func (t shellTurn) refused() string {
 // exec runs the command and shows that it does.
 func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
-		ID: "shell-" + t.turn.id, Name: "exec", Route: t.turn.it.in.Route, SessionKey: t.turn.key, Project: t.turn.folder.project,
-		SenderID: t.turn.it.in.SenderID, Person: t.turn.it.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.publish,
+		ID: "shell-" + t.turn.id, Name: "exec", Route: t.turn.env.in.Route, SessionKey: t.turn.key, Project: t.turn.folder.project,
+		SenderID: t.turn.env.in.SenderID, Person: t.turn.env.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
 	h, begun := t.turn.hooks(), time.Now()
@@ -125,7 +125,7 @@ func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result)
 // printed, or with the news that nobody knows.
 func (t shellTurn) again(ctx context.Context) error {
 	recs := t.turn.sess.Messages()
-	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.turn.it.in.ID })
+	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.turn.env.in.ID })
 	if at < 0 || recs[at].Event != eventShell {
 		return nil // it was answered long ago
 	}
@@ -139,7 +139,7 @@ func (t shellTurn) again(ctx context.Context) error {
 	}
 	t.turn.enterProject(ctx)
 	res := tool.Fail(tool.Cancelled, "%s", textShellCut)
-	if err := t.keep(ctx, strings.TrimSpace(t.turn.it.in.Text), turn, res); err != nil {
+	if err := t.keep(ctx, strings.TrimSpace(t.turn.env.in.Text), turn, res); err != nil {
 		return err
 	}
 	t.reply(explain.CodeBlock(res.Content.String()), turn)
@@ -147,8 +147,8 @@ func (t shellTurn) again(ctx context.Context) error {
 }
 
 func (t shellTurn) reply(text, turn string) {
-	t.turn.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.turn.it.in.Route, ReplyTo: t.turn.it.in.Route.MessageID, Text: t.turn.deps.secrets.Redact(text), Meta: t.turn.it.in.Meta,
+	t.turn.env.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.turn.env.in.Route, ReplyTo: t.turn.env.in.Route.MessageID, Text: t.turn.deps.secrets.Redact(text), Meta: t.turn.env.in.Meta,
 		Turn: &bus.Turn{
 			ID: turn, SessionKey: t.turn.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
 			DurationMS: t.turn.deps.now().Sub(t.turn.begun).Milliseconds(),

@@ -199,6 +199,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	var set *tool.Set
 	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
+		LookPath: func(name string) (string, error) { return a.guard.LookPath(name) }, //nolint:contextcheck // it serves all turns
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
@@ -206,6 +207,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
+	skills.LookPath = guard.GuestLookPath
 	guestSkills := skill.Open(skills)
 	set, err = a.tools(o)
 	if err != nil {
@@ -243,7 +245,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Approve: a.guard.Approve,
 			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
-			Undo: a.guard, Subagents: a.subagents(o),
+			Running: a.guard,
+			Undo:    a.guard, Subagents: a.subagents(o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown: map[string]string{"exec": a.Exec},
@@ -251,7 +254,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
-		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
+		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
 		Turns: agent.Turns{
 			Limits: runner.Limits{
 				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,

@@ -129,6 +129,9 @@ type Tool struct {
 	Arguments  string `json:"arguments,omitempty"`
 	Detail     string `json:"detail,omitempty"`
 	DurationMS int64  `json:"duration_ms,omitempty"`
+	Label      string `json:"label,omitempty"`   // the call in a few words for people: "$ make test"
+	Outcome    string `json:"outcome,omitempty"` // how it ended, for people; "" means well
+	Output     string `json:"output,omitempty"`  // the last lines of a command that failed
 }
 
 // Edit is what a tool call did to one file.
@@ -151,6 +154,7 @@ type Goal struct {
 	StartedAt time.Time `json:"started_at"`
 	Recap     string    `json:"recap,omitempty"`
 	Rounds    int       `json:"rounds,omitempty"`
+	Extended  int       `json:"extended,omitempty"` // rounds that used up their steps and were continued
 	Tokens    int       `json:"tokens,omitempty"`
 }
 
@@ -196,6 +200,7 @@ type Outbound struct {
 	Void     bool              `json:"void,omitempty"`     // on DeltaEnd: the stream broke; what it showed comes again in another one
 	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
+	Brief    bool              `json:"brief,omitempty"`    // on Notice: it holds only until the next event, such as a wait before a retry
 	Tool     *Tool             `json:"tool,omitempty"`
 	Question *Question         `json:"question,omitempty"` // on Ask, and on a Message with answers to choose from
 	Goal     *Goal             `json:"goal,omitempty"`     // on GoalState
@@ -215,6 +220,7 @@ type Turn struct {
 	Goal       *Goal     `json:"goal,omitempty"`     // of the conversation, if it has one
 	StopReason string    `json:"stop_reason"`
 	Error      string    `json:"error,omitempty"`
+	Refused    string    `json:"refused,omitempty"`    // the first call that needed an approval and got none, and why
 	ErrorKind  string    `json:"error_kind,omitempty"` // llm.Kind of a failed model call
 	Iterations int       `json:"iterations"`
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -83,10 +84,10 @@ type Gate struct {
 	began time.Time
 
 	mu     sync.Mutex
-	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
-	owners map[string]bus.Route       // where owners wrote last, alone with us
-	groups *recent[string, bool]      // chats with several people
-	heard  *recent[chatKey, *overheard]
+	told   *recent.Map[string, time.Time] // when somebody got a code, owners were told, a warning was written
+	owners map[string]bus.Route           // where owners wrote last, alone with us
+	groups *recent.Map[string, bool]      // chats with several people
+	heard  *recent.Map[chatKey, *overheard]
 	untold int // refused since, without a word to owners
 	denied int
 	names  []string // of those refused last, for status
@@ -98,7 +99,7 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), heard: newRecent[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
+	return &Gate{o: o, began: o.Now(), told: recent.New[string, time.Time](gateMemory), groups: recent.New[string, bool](gateMemory), heard: recent.New[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
 }
 
 // Admit decides about a visitor. It must be asked before anything else happens
@@ -108,7 +109,7 @@ func NewGate(o GateOptions) *Gate {
 func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	if !v.Direct {
 		g.mu.Lock()
-		g.groups.put(v.Route.ChatID, true)
+		g.groups.Put(v.Route.ChatID, true)
 		if !g.forUs(v) {
 			g.overhear(v)
 		}
@@ -204,10 +205,10 @@ func (g *Gate) once(key string, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.o.Now()
-	if at, ok := g.told.get(key); ok && now.Sub(at) < every && !now.Before(at) {
+	if at, ok := g.told.Get(key); ok && now.Sub(at) < every && !now.Before(at) {
 		return false
 	}
-	g.told.put(key, now)
+	g.told.Put(key, now)
 	return true
 }
 
@@ -304,6 +305,5 @@ func (g *Gate) refused() (int, []string) {
 func (g *Gate) group(chat string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.groups.get(chat)
-	return ok
+	return g.groups.Has(chat)
 }

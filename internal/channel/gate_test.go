@@ -17,20 +17,22 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // door is a gate with a clock and ears.
 type door struct {
 	*channel.Gate
 	pairing *channel.Pairing
-	path    string
+	path    string // on disk
+	store   store.Store
 	now     time.Time
 	said    []bus.Outbound
 	log     strings.Builder
 }
 
-func newDoor(t *testing.T, section string) *door {
+func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	t.Helper()
 	d := &door{now: time.Unix(1_700_000_000, 0), path: filepath.Join(t.TempDir(), "pairing.json")}
 	var c channel.Common
@@ -39,7 +41,8 @@ func newDoor(t *testing.T, section string) *door {
 	}
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	d.pairing = channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), now, log)
+	d.store = open(t, filepath.Dir(d.path))
+	d.pairing = channel.OpenPairing(d.store, now, log)
 	d.Gate = channel.NewGate(channel.GateOptions{
 		Name: "tg", Common: c, Pairing: d.pairing, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
@@ -51,7 +54,9 @@ func visitor(direct bool, ids ...string) channel.Visitor {
 	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids, Direct: direct}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmit(t *testing.T) { storetest.Each(t, testAdmit) }
+
+func testAdmit(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	group := func(v channel.Visitor, mentioned bool) channel.Visitor { v.Mentioned = mentioned; return v }
 	for name, c := range map[string]struct {
@@ -78,7 +83,7 @@ func TestAdmit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pass, ok := newDoor(t, c.section).Admit(t.Context(), c.v)
+			pass, ok := newDoor(t, open, c.section).Admit(t.Context(), c.v)
 			if ok != c.want {
 				t.Fatalf("admitted %v, want %v", ok, c.want)
 			}
@@ -91,9 +96,11 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-func TestPairingByCode(t *testing.T) {
+func TestPairingByCode(t *testing.T) { storetest.Each(t, testPairingByCode) }
+
+func testPairingByCode(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	d := newDoor(t, open, `{"owners":["1"],"notifyDenied":true}`)
 	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
 		t.Fatal("the owner is not let in")
 	}
@@ -130,9 +137,11 @@ func TestPairingByCode(t *testing.T) {
 	}
 }
 
-func TestPairingLimits(t *testing.T) {
+func TestPairingLimits(t *testing.T) { storetest.Each(t, testPairingLimits) }
+
+func testPairingLimits(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, open, `{}`)
 	for _, id := range []string{"a", "b", "c", "d", "a"} {
 		d.Admit(t.Context(), visitor(true, id))
 	}
@@ -155,9 +164,11 @@ func TestPairingLimits(t *testing.T) {
 
 // Strangers cannot keep others from asking, not even a thousand of them, and do
 // not touch those of another channel.
-func TestPairingFlood(t *testing.T) {
+func TestPairingFlood(t *testing.T) { storetest.Each(t, testPairingFlood) }
+
+func testPairingFlood(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, open, `{}`)
 	friend, err := d.pairing.Ask(t.Context(), "mail", "friend")
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +189,8 @@ func TestPairingFlood(t *testing.T) {
 	if err != nil || len(waiting) > 130 {
 		t.Errorf("%d wait, %v", len(waiting), err)
 	}
-	if info, err := os.Stat(d.path); err != nil || info.Size() > 64<<10 {
-		t.Errorf("the file: %v, %v", info.Size(), err)
+	if info, err := d.store.Stat(t.Context(), "pairing.json"); err != nil || info.Size > 64<<10 {
+		t.Errorf("the file: %v, %v", info.Size, err)
 	}
 	for code, who := range map[string]string{friend: "friend", mine: "me", last: "flood999"} {
 		if got, err := d.pairing.Approve(t.Context(), code); err != nil || got.Sender != who {
@@ -190,17 +201,19 @@ func TestPairingFlood(t *testing.T) {
 
 // The file holds no code, a person keeps theirs while this process lives, and a
 // new process gives a new one, not more often than once a minute.
-func TestPairingCodesAreHashed(t *testing.T) {
+func TestPairingCodesAreHashed(t *testing.T) { storetest.Each(t, testPairingCodesAreHashed) }
+
+func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, open, `{}`)
 	ask := func(p *channel.Pairing) string {
 		t.Helper()
 		code, err := p.Ask(t.Context(), "tg", "8")
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := os.ReadFile(d.path)
-		if err != nil || strings.Contains(string(data), code) || strings.Contains(string(data), code[:4]) {
+		data, v, err := d.store.Doc(t.Context(), "pairing.json")
+		if err != nil || v == store.Missing || strings.Contains(string(data), code) || strings.Contains(string(data), code[:4]) {
 			t.Errorf("%s in the file: %s, %v", code, data, err)
 		}
 		return code
@@ -209,7 +222,7 @@ func TestPairingCodesAreHashed(t *testing.T) {
 	if ask(d.pairing) != first {
 		t.Error("another code while the first is good")
 	}
-	other := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(open(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
 	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, channel.ErrPairingSoon) || code != "" {
 		t.Errorf("a second code at once: %q, %v", code, err)
 	}
@@ -228,15 +241,17 @@ func TestPairingCodesAreHashed(t *testing.T) {
 
 // Codes cannot be guessed: after a few wrong ones none is taken for a while, in
 // every process.
-func TestPairingGuesses(t *testing.T) {
+func TestPairingGuesses(t *testing.T) { storetest.Each(t, testPairingGuesses) }
+
+func testPairingGuesses(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, open, `{}`)
 	code, err := d.pairing.Ask(t.Context(), "tg", "8")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		p := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
+		p := channel.OpenPairing(open(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
 		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, channel.ErrNoSuchCode) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
@@ -263,7 +278,7 @@ func TestPairingGuesses(t *testing.T) {
 // at any time.
 func TestPairingFile(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, storetest.Disk, `{}`)
 	old := `{"approved":{"tg":["8|eve"]},"pending":{"ABCD-EFGH":{"channel":"tg","sender_id":"9","created_at":1700000000.5,"expires_at":1700000600.5},"BROKEN":{}}}`
 	if err := os.WriteFile(d.path, []byte(old), 0o600); err != nil {
 		t.Fatal(err)
@@ -271,7 +286,7 @@ func TestPairingFile(t *testing.T) {
 	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
 		t.Error("somebody of the old file is not let in")
 	}
-	other := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(storetest.Disk(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
 	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
@@ -312,9 +327,11 @@ func TestPairingFile(t *testing.T) {
 	}
 }
 
-func TestPairingUsage(t *testing.T) {
+func TestPairingUsage(t *testing.T) { storetest.Each(t, testPairingUsage) }
+
+func testPairingUsage(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{}`)
+	d := newDoor(t, open, `{}`)
 	for _, args := range []string{"approve", "list all", "revoke", "frob", "revoke a b c"} {
 		if got := d.pairing.Command(t.Context(), args); !strings.HasPrefix(got, "Use /pairing list") {
 			t.Errorf("%q: %q", args, got)
@@ -328,9 +345,11 @@ func TestPairingUsage(t *testing.T) {
 	}
 }
 
-func TestWarnsOfNames(t *testing.T) {
+func TestWarnsOfNames(t *testing.T) { storetest.Each(t, testWarnsOfNames) }
+
+func testWarnsOfNames(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{"allowFrom":["ann"]}`)
+	d := newDoor(t, open, `{"allowFrom":["ann"]}`)
 	for range 2 {
 		d.Admit(t.Context(), visitor(true, "7", "ann"))
 	}
@@ -434,9 +453,11 @@ func TestSweepAndNames(t *testing.T) {
 
 // A stranger's name does not look like words of ours to the owner, and does
 // nothing to a terminal.
-func TestNameOfAStranger(t *testing.T) {
+func TestNameOfAStranger(t *testing.T) { storetest.Each(t, testNameOfAStranger) }
+
+func testNameOfAStranger(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	d := newDoor(t, open, `{"owners":["1"],"notifyDenied":true}`)
 	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
 		t.Fatal("the owner is not let in")
 	}
@@ -451,9 +472,11 @@ func TestNameOfAStranger(t *testing.T) {
 }
 
 // A crowd of strangers does not become a crowd of notices.
-func TestCrowdOfStrangers(t *testing.T) {
+func TestCrowdOfStrangers(t *testing.T) { storetest.Each(t, testCrowdOfStrangers) }
+
+func testCrowdOfStrangers(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	d := newDoor(t, open, `{"owners":["1"],"notifyDenied":true}`)
 	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
 		t.Fatal("the owner is not let in")
 	}
@@ -486,7 +509,9 @@ func TestCrowdOfStrangers(t *testing.T) {
 
 // With catchUp off nobody is answered who wrote before the start; neither does
 // a stranger get a code for it.
-func TestCatchUp(t *testing.T) {
+func TestCatchUp(t *testing.T) { storetest.Each(t, testCatchUp) }
+
+func testCatchUp(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		section string
@@ -501,7 +526,7 @@ func TestCatchUp(t *testing.T) {
 		{`{"allowFrom":["1"],"catchUp":false}`, 0, true},
 		{`{"catchUp":false}`, time.Hour, false},
 	} {
-		d := newDoor(t, c.section)
+		d := newDoor(t, open, c.section)
 		v := visitor(true, "1")
 		if c.before != 0 {
 			v.At = d.now.Add(-c.before)
@@ -515,9 +540,11 @@ func TestCatchUp(t *testing.T) {
 
 // What was said in a group comes once with the next message for us, in its own
 // thread only, and stays until that message is durable.
-func TestGroupHistory(t *testing.T) {
+func TestGroupHistory(t *testing.T) { storetest.Each(t, testGroupHistory) }
+
+func testGroupHistory(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDoor(t, `{"allowFrom":["1"],"groupHistory":2}`)
+	d := newDoor(t, open, `{"allowFrom":["1"],"groupHistory":2}`)
 	say := func(id, thread, words string, mentioned bool) (channel.Pass, bool) {
 		v := channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + "\n", Text: words, Mentioned: mentioned}
 		return d.Admit(t.Context(), v)
@@ -544,7 +571,7 @@ func TestGroupHistory(t *testing.T) {
 	if got, want := pass.Earlier(), "[said before in the group:\nP9: meanwhile]"; got != want {
 		t.Errorf("then %q, want %q", got, want)
 	}
-	if pass, _ := newDoor(t, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
+	if pass, _ := newDoor(t, open, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
 		t.Error("something was said before to who is alone")
 	}
 }

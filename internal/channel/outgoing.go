@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 // Bounds of what waits to be sent.
@@ -42,7 +43,7 @@ type sender struct {
 	closing bool // starts nothing any more
 	chats   map[chatKey]*chat
 	swept   time.Time
-	said    *recent[sayKey, string]
+	said    *recent.Map[sayKey, string]
 	work    sync.WaitGroup // one per chat; nothing is added once closing is set
 }
 
@@ -60,7 +61,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		filters:    f,
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
 		chats:      map[chatKey]*chat{},
-		said:       newRecent[sayKey, string](saidKept),
+		said:       recent.New[sayKey, string](saidKept),
 	}
 }
 
@@ -280,7 +281,7 @@ func (w *sender) repeated(c chatKey, out bus.Outbound) (bool, sayKey) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id, ok := w.said.get(key)
+	id, ok := w.said.Get(key)
 	return ok && id != out.ID, key
 }
 
@@ -291,5 +292,5 @@ func (w *sender) remember(key sayKey, id string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said.put(key, id)
+	w.said.Put(key, id)
 }

@@ -28,10 +28,10 @@ func (g *Gate) overhear(v Visitor) {
 		return
 	}
 	key := keyOf(v.Route)
-	o, _ := g.heard.get(key)
+	o, _ := g.heard.Get(key)
 	if o == nil {
 		o = &overheard{}
-		g.heard.put(key, o)
+		g.heard.Put(key, o)
 	}
 	o.lines = append(o.lines, text.Label(v.Name, nameShown)+": "+said)
 	over := max(0, len(o.lines)-most)
@@ -48,7 +48,7 @@ func (p Pass) Earlier() string {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	o, _ := g.heard.get(keyOf(p.visitor.Route))
+	o, _ := g.heard.Get(keyOf(p.visitor.Route))
 	if o == nil || len(o.lines) == 0 {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (p Pass) Arrived() {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if o, _ := g.heard.get(keyOf(p.visitor.Route)); o != nil {
+	if o, _ := g.heard.Get(keyOf(p.visitor.Route)); o != nil {
 		o.lines, o.shown = o.lines[o.shown:], 0
 	}
 }

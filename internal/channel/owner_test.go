@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func TestOwnerByPairing(t *testing.T) {
+func TestOwnerByPairing(t *testing.T) { storetest.Each(t, testOwnerByPairing) }
+
+func testOwnerByPairing(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := OpenPairing(disk.Open(t.TempDir(), nil), nil, nil)
+	p := OpenPairing(open(t, t.TempDir()), nil, nil)
 	gate := NewGate(GateOptions{Name: "x", Pairing: p})
 	visit := func(id string, direct bool) (Pass, bool) {
 		return gate.Admit(t.Context(), Visitor{Route: bus.Route{Channel: "x", ChatID: id}, IDs: []string{id}, Direct: direct, Mentioned: true})

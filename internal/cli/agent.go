@@ -53,13 +53,16 @@ folder, --resume lists earlier ones, -s opens one by its name. With -m, calls
 share the conversation cli:direct unless -s names another. In a chat, /help lists
 commands such as /new and /model.`,
 		Example: `  nanobot agent                                          chat
-  nanobot agent --continue                               the last chat of this folder
+  nanobot agent --continue                               go on with the last chat
   nanobot agent -m "summarise notes.md in three lines"   one answer
   git diff | nanobot agent -m - --session review         question from a pipe
   nanobot agent -m "what is in this picture?" --file photo.png
   nanobot agent -m "hello" --model anthropic/claude-sonnet-4-5
   nanobot agent -m "list my files" --json | jq -r 'select(.kind=="final").text'`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("message") && strings.TrimSpace(f.message) == "" || len(args) == 1 && strings.TrimSpace(args[0]) == "" {
+				return usageError{errors.New("the message is empty; without -m, nanobot agent opens a chat")}
+			}
 			if len(args) > 1 || (len(args) == 1 && f.message != "") {
 				return usageError{errors.New("give one message, in quotes: nanobot agent -m \"...\"")}
 			}

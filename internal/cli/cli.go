@@ -37,6 +37,7 @@ type command struct {
 	logs       bool
 	noLogs     bool
 	version    bool
+	misnamed   error // help was wanted for a command that does not exist
 }
 
 // Main runs the command line and returns the exit code.
@@ -48,6 +49,9 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = c.misnamed
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -98,7 +102,7 @@ or a built-in demo.`,
 	for _, e := range all {
 		root.AddCommand(e.build(c))
 	}
-	teach(root)
+	teach(root, &c.misnamed)
 	return root
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -182,3 +184,43 @@ func TestPrompter(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A call with a mistake in it says what the mistake is, and fails.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"agnet", "-m", "hi"}, `unknown command "agnet" for nanobot; did you mean nanobot agent?`},
+		{[]string{"nosuch", "--help"}, `unknown command "nosuch" for nanobot`},
+		{[]string{"config", "nosuch", "--help"}, `unknown command "nosuch" for nanobot config`},
+		{[]string{"help", "nosuch"}, `unknown command "nosuch"`},
+		{[]string{"agent", "--nosuch"}, "unknown flag: --nosuch"},
+		{[]string{"agent", "-m", ""}, "the message is empty"},
+		{[]string{"agent", " "}, "the message is empty"},
+		{[]string{"agent", "-m", " ", "--json"}, "the message is empty"},
+	} {
+		dir := t.TempDir()
+		file := func(name string) *os.File {
+			f, err := os.Create(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { f.Close() })
+			return f
+		}
+		io := Stdio{In: file("in"), Out: file("out"), Err: file("err"), Env: []string{"HOME=" + dir, "NANOBOT_HOME=" + dir}}
+		code := Main(t.Context(), c.args, io)
+		said, err := os.ReadFile(io.Err.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != exitUsage || !strings.Contains(string(said), c.want) {
+			t.Errorf("%q: code %d, %q; want %d, %q", c.args, code, said, exitUsage, c.want)
+		}
+		if out, err := os.ReadFile(io.Out.Name()); err != nil || len(out) > 0 {
+			t.Errorf("%q: standard output %q, %v", c.args, out, err)
+		}
+	}
+}

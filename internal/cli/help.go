@@ -12,8 +12,12 @@ import (
 )
 
 // teach gives a command tree our help and our answers to wrong calls.
-func teach(root *cobra.Command) {
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+func teach(root *cobra.Command, wrong *error) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if *wrong = misnamed(cmd); *wrong == nil {
+			writeHelp(cmd.OutOrStdout(), cmd)
+		}
+	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeUsage(cmd.OutOrStderr(), cmd); return nil })
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpCommand(helpCommand(root))
@@ -137,8 +141,21 @@ func unknown(cmd *cobra.Command, name string) error {
 	return usageError{fmt.Errorf("unknown command %q for %s%s\nSee: %s --help", name, cmd.CommandPath(), hint, cmd.CommandPath())}
 }
 
-// wrongFlag adds the flag that was probably meant.
+// misnamed is the error about a name after a group that is none of its
+// commands; nil if there is none.
+func misnamed(cmd *cobra.Command) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return unknown(cmd, args[0])
+	}
+	return nil
+}
+
+// wrongFlag adds the flag that was probably meant. A flag of a command that is
+// misspelt is not what is wrong.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	if err := misnamed(cmd); err != nil {
+		return err
+	}
 	hint := ""
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var known []string

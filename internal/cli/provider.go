@@ -53,13 +53,13 @@ nanobot config set providers.NAME.apiBase URL.`,
 				return err
 			}
 			if ready {
-				list = slices.DeleteFunc(list, func(s catalog.Standing) bool { return !s.Ready })
+				list = slices.DeleteFunc(list, func(s catalog.Status) bool { return !s.Ready })
 			}
-			slices.SortStableFunc(list, func(a, b catalog.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			slices.SortStableFunc(list, func(a, b catalog.Status) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return printJSON(cmd, provider.Standings(list))
+				return printJSON(cmd, provider.States(list))
 			}
-			return printStandings(cmd, list)
+			return printProviders(cmd, list)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -68,14 +68,14 @@ nanobot config set providers.NAME.apiBase URL.`,
 }
 
 // rank puts what is set up first.
-func rank(s catalog.Standing) int {
+func rank(s catalog.Status) int {
 	if s.Ready {
 		return 0
 	}
 	return 1
 }
 
-func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
+func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
 		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
@@ -108,7 +108,7 @@ func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(s catalog.Standing) string {
+func keyNote(s catalog.Status) string {
 	switch {
 	case s.KeySource != "":
 		return "from " + s.KeySource

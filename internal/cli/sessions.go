@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -249,9 +248,11 @@ func sessionsRemove(c *command) *cobra.Command {
 
 // printRecord writes one message for a reader.
 func printRecord(w io.Writer, r session.Record, tools bool) error {
-	body := strings.TrimSpace(prompt.DisplayText(r))
+	body := strings.TrimSpace(r.Display())
 	var err error
 	switch {
+	case r.Mark():
+		_, err = fmt.Fprintf(w, "%s\n\n", body)
 	case r.Role == llm.User && !r.Internal:
 		_, err = fmt.Fprintf(w, "## You\n\n%s\n\n", body)
 	case r.Role == llm.Assistant:

@@ -111,7 +111,7 @@ func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) er
 		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Where())
 		return nil
 	}
-	cmd.Print(s.Table() + "\n" + l.Standing())
+	cmd.Print(s.Table() + "\n" + l.Balance())
 	if notes := s.Notes(provider.PricesFile(loaded)); notes != "" {
 		cmd.Print("\n" + notes)
 	}

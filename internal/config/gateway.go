@@ -33,7 +33,7 @@ type Gateway struct {
 type Heartbeat struct {
 	Enabled            bool   `json:"enabled" doc:"Run the heartbeat."`
 	IntervalS          int    `json:"intervalS" min:"1" doc:"Seconds between heartbeats, at least 60."`
-	KeepRecentMessages int    `json:"keepRecentMessages" min:"0" doc:"Messages kept in the heartbeat conversation."`
+	KeepRecentMessages int    `json:"keepRecentMessages" min:"0" doc:"Ignored; accepted for Python nanobot. Each heartbeat begins without the messages of earlier ones."`
 	ActiveHours        string `json:"activeHours" format:"hours" doc:"Time window such as 08:00-22:00; empty is always."`
 	DedupeHours        int    `json:"dedupeHours" min:"0" doc:"Hours in which an identical notice is not repeated."`
 	Model              string `json:"model" doc:"Preset or model for the check; a cheap one is enough."`

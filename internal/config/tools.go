@@ -70,8 +70,8 @@ type Fetch struct {
 // Exec configures the command tool.
 type Exec struct {
 	Enable           bool     `json:"enable" doc:"Enable the tool."`
-	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit."`
-	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH."`
+	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit. Commands that are left running have no limit."`
+	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH, which is that of your login shell."`
 	PathPrepend      string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
 	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty disables it."`
 	Network          string   `json:"network" enum:"host|proxy|none" doc:"Network access of commands in the sandbox: host allows every public host, proxy allows package hosts and hosts that you allow, none allows nothing."`

@@ -46,6 +46,7 @@ const (
 	Folders      Name = Run + "/folders.json"
 	GatewayFile  Name = Run + "/gateway.json"
 	GatewaySock  Name = Run + "/gateway.sock"
+	LoginPath    Name = Run + "/login-path.json"
 	MCPTools     Name = Run + "/mcp-tools.json"
 	Nonces       Name = Run + "/nonces"
 	OwnerChat    Name = Run + "/owner-chat.json"
@@ -146,6 +147,7 @@ func Data() []Entry {
 		file(Breakers, "llm", "providers that failed lately", Entry{Derived: true}),
 		file(GatewayFile, "daemon", "process id and address of the running gateway", Entry{Derived: true}),
 		file(GatewaySock, "gateway", "control socket of the gateway", Entry{Derived: true}),
+		file(LoginPath, "guard", "the PATH of the login shell, as it was read last", Entry{Derived: true}),
 		file(Nonces, "api", "nonces of signed triggers of the last minutes", Entry{Derived: true}),
 		file(Restart, "gateway", "the chat that asked for a restart", Entry{Derived: true}),
 		file(SecurityTold, "doctor", "the start that told what is open", Entry{Derived: true}),

@@ -25,7 +25,7 @@ func (w *webClients) fork(ctx context.Context, from, to bus.Route, beforeUser in
 		if err != nil {
 			return err
 		}
-		if r.Role == llm.User && !r.Internal && !r.Command {
+		if r.Role == llm.User && !r.Internal && !r.Command && !r.Mark() {
 			if users == beforeUser {
 				break
 			}

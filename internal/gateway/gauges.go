@@ -1,8 +1,7 @@
 package gateway
 
 import (
-	"os"
-	"strings"
+	"context"
 
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -40,23 +39,7 @@ func (g *Gateway) gauges(r *api.Reading) {
 	if gen == nil {
 		return
 	}
-	if n, ok := logsIn(gen.app.Sessions.Dir()); ok {
-		r.Gauge("nanobot_sessions", "Conversations on disk.", float64(n))
+	if n, err := gen.app.Sessions.Count(context.Background()); err == nil {
+		r.Gauge("nanobot_sessions", "Stored conversations.", float64(n))
 	}
-}
-
-// logsIn counts the conversations in a folder.
-func logsIn(dir string) (n int, ok bool) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return 0, false
-	}
-	defer d.Close() //nolint:errcheck // only read
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if strings.HasSuffix(name, ".jsonl") {
-			n++
-		}
-	}
-	return n, err == nil
 }

@@ -35,6 +35,7 @@ type confiner struct {
 	home      place    // the data folder
 	proxy     *commandProxy
 	seal      seal
+	programs  *programs
 }
 
 // opener opens a sandbox once, with the first command.
@@ -54,10 +55,13 @@ func newConfiner(o Options, p *places, t *tracker) *confiner {
 		home:      placeOf(o.Config.DataDir),
 		proxy:     newCommandProxy(o.Config, o.Log),
 		seal:      seal{workspace: o.Workspace},
+		programs:  newPrograms(o, p),
 	}
 	c.box = lazyBox(c.posture.Sandbox, o.Log)
 	if c.strict = c.box; c.posture.Sandbox == sandbox.None {
 		c.strict = lazyBox(sandbox.Auto, o.Log)
+	} else {
+		c.programs.confine = c.confineLogin
 	}
 	return c
 }
@@ -212,6 +216,9 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	}()
 
 	p := e.profile
+	own := f.programs.loaded()
+	cmd.Env = append(cmd.Env, own.vars...)
+	p.ReadOnly = slices.Concat(p.ReadOnly, own.grants)
 	if w.why != "" {
 		hooks, done := f.seal.repositories(e.folder)
 		release = append(release, done)
@@ -248,6 +255,15 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 		return nil
 	}
 	return confined, nil
+}
+
+// confineLogin puts the login shell into the sandbox of commands.
+func (f *confiner) confineLogin(cmd *exec.Cmd, dir string) (func(), error) {
+	box, err := f.box(context.Background()) // as in confine
+	if err != nil {
+		return nil, err
+	}
+	return box.Wrap(cmd, f.loginProfile(dir, f.programs.home))
 }
 
 // shelve gives a command what depends on whether it is contained: received

@@ -154,10 +154,9 @@ func (g *Guard) Close() error {
 
 // Ended tells the tools that a conversation was stopped, or starts over.
 func (g *Guard) Ended(session string, stopped bool) {
-	if g.commands != nil {
-		g.commands.Stop(session)
+	for _, sh := range g.shells() {
+		sh.Stop(session)
 	}
-	g.guests.stop(session)
 	if !stopped {
 		g.policy.Forget(session)
 		g.guests.forget(session)
@@ -167,7 +166,31 @@ func (g *Guard) Ended(session string, stopped bool) {
 
 // busy reports whether a command of a conversation is running.
 func (g *Guard) busy(session string) bool {
-	return g.commands != nil && g.commands.Busy(session) || g.guests.busy(session)
+	return slices.ContainsFunc(g.shells(), func(sh *shell.Shell) bool { return sh.Busy(session) })
+}
+
+// Running has a line for each command of a conversation that goes on after its
+// call; "" is those of all conversations.
+func (g *Guard) Running(session string) []string {
+	var out []string
+	for _, sh := range g.shells() {
+		out = append(out, sh.Running(session)...)
+	}
+	return out
+}
+
+// StopCommand ends one of them by its id.
+func (g *Guard) StopCommand(session, id string) bool {
+	return slices.ContainsFunc(g.shells(), func(sh *shell.Shell) bool { return sh.StopOne(session, id) })
+}
+
+// shells are those of the owner and of guests.
+func (g *Guard) shells() []*shell.Shell {
+	out := g.guests.shells()
+	if g.commands != nil {
+		out = append(out, g.commands)
+	}
+	return out
 }
 
 // Posture is what is in force.

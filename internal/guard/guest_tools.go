@@ -177,12 +177,6 @@ func (x *guestTools) shells() []*shell.Shell {
 	return out
 }
 
-func (x *guestTools) stop(session string) {
-	for _, sh := range x.shells() {
-		sh.Stop(session)
-	}
-}
-
 func (x *guestTools) busy(session string) bool {
 	return slices.ContainsFunc(x.shells(), func(sh *shell.Shell) bool { return sh.Busy(session) })
 }

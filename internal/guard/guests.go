@@ -24,19 +24,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
-// guestHome are the folders of one chat that is not the owner's alone. Only
-// workspace, home and share can be changed by what runs there.
+// guestHome holds the folders of a guest or a group. Its tools and commands write
+// only to workspace, home and share.
 type guestHome struct {
 	root      string
-	workspace string // what they work on
-	home      string // of their commands
-	media     string // what was sent in the chat, and pictures that were made for it
+	workspace string // files of the guest or group
+	home      string // the home folder of their commands
+	media     string // received files and generated pictures
 	results   string // long results of tools
 	undo      string
-	share     string // of the owner's workspace; "" is none
+	share     string // the shared folder of the owner's workspace; "" if there is none
 }
 
-// guestFolders names the folders of a room. It makes nothing.
+// guestFolders returns the folders of a room without creating them.
 func guestFolders(data, room string) guestHome {
 	root := datadir.Guests.In(resolved(data), text.SafeName(room))
 	return guestHome{
@@ -49,14 +49,14 @@ func guestFolders(data, room string) guestHome {
 	}
 }
 
-// guest names the folders of a room, with the one that is shared.
+// guest returns the folders of a room, with the shared one.
 func (p *places) guest(room string) guestHome {
 	g := guestFolders(p.config.DataDir, room)
 	g.share = p.share
 	return g
 }
 
-// make makes the folders.
+// make creates the folders.
 func (g guestHome) make() error {
 	for _, dir := range []string{g.root, g.workspace, g.home, g.media, g.results} {
 		if err := diskio.MkdirAll(dir, 0o700); err != nil {
@@ -66,8 +66,8 @@ func (g guestHome) make() error {
 	return nil
 }
 
-// shareOf is the folder of the workspace that guests can write to, without
-// links; "" if there is none. What lies there is data for both sides.
+// shareOf returns the resolved folder of the workspace that guests can write to, or
+// "". Its files are data, never instructions, for both sides.
 func shareOf(l *config.Loaded, workspace string) string {
 	name := guestShare(l.Config.Agents.Defaults.GuestShare)
 	if name == "" {
@@ -76,8 +76,8 @@ func shareOf(l *config.Loaded, workspace string) string {
 	return filepath.Join(resolved(workspace), name)
 }
 
-// guestShare is the name of the shared folder in the workspace. A name that
-// leads elsewhere, or to what the agent follows, shares nothing.
+// guestShare returns the name of the shared folder in the workspace; "" if the
+// configured name leaves the workspace or is one that the agent follows or owns.
 func guestShare(setting string) string {
 	name := filepath.Clean(filepath.FromSlash(setting))
 	if setting == "" || !filepath.IsLocal(name) || name == "." {
@@ -91,23 +91,23 @@ func guestShare(setting string) string {
 	return name
 }
 
-// view is what the people of one chat have instead of the owner's files.
+// view holds the files and tools of a guest or group, in place of the owner's.
 type view struct {
 	jail  *diskio.Jail
 	files map[string]tool.Tool
 
-	// Of guests only.
+	// The following are set for guests only.
 	guestHome
 	undo     *undo.Store
 	policy   *approve.Policy
-	shell    *shell.Shell // nil: not needed yet
+	shell    *shell.Shell // nil before the first command
 	commands map[string]tool.Tool
-	sessions map[string]bool // that were here
+	sessions map[string]bool // that used this view
 	using    int
 	used     time.Time
 }
 
-// open opens the files of a room, and makes them if they are missing.
+// open opens the files of a room and creates missing folders.
 func (x *guestTools) open(room string) (*view, error) {
 	home := x.g.places.guest(room)
 	if err := home.make(); err != nil {
@@ -138,11 +138,11 @@ func (x *guestTools) open(room string) (*view, error) {
 	return v, nil
 }
 
-// guestUndoBytes is what the old versions of a chat's files may take up.
+// guestUndoBytes limits the old versions of a guest's files.
 const guestUndoBytes = 32 << 20
 
-// approval is the owner's policy, about the files of a guest. Commands of
-// guests can never change what the agent follows.
+// approval returns the owner's policy, applied to the files of a guest. Commands of
+// guests can never change files that the agent follows.
 func (x *guestTools) approval(jail *diskio.Jail) approve.Options {
 	p := x.g.approval(jail)
 	p.Targets = nil
@@ -154,9 +154,8 @@ func (x *guestTools) approval(jail *diskio.Jail) approve.Options {
 	return p
 }
 
-// newShell makes the tools that run commands in a chat of guests. Nothing that
-// the settings open for the owner's commands is open for them: no variables, no
-// programs of the owner's, no folders.
+// newShell creates the tools that run commands of guests. They have none of the
+// variables, programs and folders that the settings give to the owner's commands.
 func (x *guestTools) newShell(home guestHome) (*shell.Shell, error) {
 	cfg, posture := x.g.o.Config.Config.Tools.Exec, x.g.posture
 	timeout := time.Duration(cfg.Timeout) * time.Second
@@ -174,7 +173,7 @@ func (x *guestTools) newShell(home guestHome) (*shell.Shell, error) {
 		MaxMemory: posture.maxMemory(cfg),
 		MaxDisk:   posture.maxDisk(cfg),
 		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
-			return x.g.confiner.confineGuest(home, cmd) // what it prints is from outside
+			return x.g.confiner.confineGuest(home, cmd) // its output is untrusted
 		},
 		Sandboxed: true,
 		AskRisky:  posture.Approval != approve.Off,
@@ -186,7 +185,7 @@ func (x *guestTools) newShell(home guestHome) (*shell.Shell, error) {
 	return sh, nil
 }
 
-// roots are the folders beside the workspace that a chat of guests reaches.
+// roots returns the folders beside the workspace that guests can reach.
 func (g guestHome) roots() []string {
 	out := []string{g.media, g.results}
 	if g.share != "" {
@@ -195,7 +194,7 @@ func (g guestHome) roots() []string {
 	return out
 }
 
-// confineGuest puts a command of a guest into a sandbox of its own.
+// confineGuest runs a command of a guest in its own sandbox.
 func (f *confiner) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined, err error) {
 	box, err := f.box(context.Background()) // as for the owner's commands
 	if err != nil {
@@ -205,7 +204,7 @@ func (f *confiner) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined
 	if err != nil {
 		return held, err
 	}
-	if err := g.make(); err != nil { // it may have been removed by hand
+	if err := g.make(); err != nil { // a person may have removed them
 		return held, err
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
@@ -221,16 +220,16 @@ func (f *confiner) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined
 	return held, err
 }
 
-// guestProfile is what a command of a guest can reach: its own folders and the
-// programs of the machine. Nothing of the owner's is in it, so that it does not
-// matter what the owner's turns make or rename while it runs.
+// guestProfile returns what a command of a guest can reach: its own folders and the
+// machine's programs. It contains nothing of the owner's, so the owner's turns can
+// create and rename files while the command runs.
 func (f *confiner) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, error) {
 	p := sandbox.Profile{
 		Workspace: g.workspace,
 		Exact:     true,
 		ReadOnly:  []string{g.media, g.results},
 		ReadWrite: []string{g.home},
-		Protected: []string{f.places.workspace}, // where it lies among the programs of the machine
+		Protected: []string{f.places.workspace}, // in case it is inside of a folder of programs
 		Network:   f.posture.Network,
 		Limits:    f.posture.limits(f.exec),
 	}
@@ -246,11 +245,11 @@ func (f *confiner) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile,
 	return p, nil
 }
 
-// guestMediaKeep is how long files that were sent in a chat of guests are kept.
+// guestMediaKeep is how long files that guests sent are kept.
 const guestMediaKeep = 30 * 24 * time.Hour
 
-// sweepMedia removes what was sent long ago.
+// sweepMedia removes old received files.
 func (g guestHome) sweepMedia(ctx context.Context, now time.Time) {
 	store := channel.MediaStore{Dir: g.media}
-	_, _ = store.Sweep(ctx, now.Add(-guestMediaKeep)) // the next time tries again
+	_, _ = store.Sweep(ctx, now.Add(-guestMediaKeep)) // the next sweep tries again
 }

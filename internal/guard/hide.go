@@ -17,9 +17,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
-// coverWith runs a command that has no sandbox so that it sees neither the
-// data folder nor other processes; the disk and the network are as they were. Where the
-// system cannot do that, the command runs as it is, and doctor says so.
+// coverWith hides the data folder and other processes from a command that has no
+// sandbox; it changes nothing else about disk and network. If the system does not
+// support that, the command runs unchanged, and doctor reports it.
 func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 	box, err := f.covers(context.Background()) // as in confine
 	if err != nil {
@@ -43,17 +43,18 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 	})
 }
 
-// covered are the places of ours that commands without a sandbox do not see,
-// and the sockets of the user's session.
+// covered returns our own folders, and the sockets of the user's session, which
+// are hidden from commands without a sandbox.
 func (f *confiner) covered() []string {
 	return slices.DeleteFunc(f.closed(), func(p string) bool {
 		return !diskio.Within(p, f.places.config.DataDir) && !slices.Contains(f.sockets, p)
 	})
 }
 
-// sessionSockets are what answers everybody of the user's session: the bus, with
-// the keyring behind it, the keyring's own, and the service manager, which starts
-// programs outside. The keyring is only used over a bus that is one of these.
+// sessionSockets returns the sockets that answer every process of the user: the
+// session bus with the keyring, the keyring's own socket, and the service manager,
+// which can start programs outside of the sandbox. Keys go to the keyring only over
+// one of these.
 func sessionSockets(getenv func(string) string) []string {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -71,7 +72,7 @@ func sessionSockets(getenv func(string) string) []string {
 	return slices.Compact(out)
 }
 
-// isOurselves reports whether a program is the one that runs.
+// isOurselves reports whether a program is this executable.
 func isOurselves(path string) bool {
 	exe, err := os.Executable()
 	if err != nil {
@@ -85,8 +86,8 @@ func isOurselves(path string) bool {
 	return err == nil && os.SameFile(one, two)
 }
 
-// besideState is the folder in the data folder that a word of a command names,
-// unless it is one of ours.
+// besideState returns the folder in the data folder that a word of a command
+// names, unless it is one of our own.
 func besideState(data, word string) string {
 	if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 		word = value
@@ -109,7 +110,7 @@ func besideState(data, word string) string {
 	return dir
 }
 
-// place is a folder as it was when we started.
+// place is a folder and its identity at the start of the program.
 type place struct {
 	path string
 	info os.FileInfo
@@ -120,8 +121,7 @@ func placeOf(path string) place {
 	return place{path, info}
 }
 
-// moved says that a command has put the folder somewhere else, where it would
-// not be covered.
+// moved fails if a command has moved the folder to a path that is not hidden.
 func (p place) moved() error {
 	now, err := os.Stat(p.path)
 	switch {

@@ -1,11 +1,11 @@
 package guard
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
@@ -37,11 +38,11 @@ func OpenAllOrigins(l *config.Loaded, log *slog.Logger) *AllOrigins {
 // record is the record with a name; nil if nothing was recorded under it. Commands
 // cannot write to the sealed folders, so what changes there is not theirs.
 func (a *AllOrigins) record(name, root string, sealed []string) *origin.Store {
-	dir := datadir.Origin.In(a.data)
-	if _, err := os.Lstat(filepath.Join(dir, name+".jsonl")); err != nil {
+	records := store.Under(disk.Open(a.data, a.log), string(datadir.Origin))
+	if info, err := records.Stat(context.Background(), name+".jsonl"); err != nil || !info.Exists() {
 		return nil
 	}
-	s, err := origin.Open(origin.Options{Dir: dir, Name: name, Root: root, Sealed: sealed, Log: a.log})
+	s, err := origin.Open(origin.Options{Store: records, Name: name, Root: root, Sealed: sealed, Log: a.log})
 	if err != nil {
 		return nil
 	}

@@ -23,41 +23,41 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/reach"
 )
 
-// commandProxy is the only way out of the sandbox. Each command has a socket of
-// its own, so that a connection is known to be of its call and ends with it.
+// commandProxy is the only network access of sandboxed commands. Each command has
+// its own socket, which identifies the call of a connection and ends with it.
 type commandProxy struct {
 	options httpsafe.ProxyOptions
 	policy  *reach.Policy
 
 	mu      sync.Mutex
-	proxy   *httpsafe.Proxy // from the first command on
-	dir     string          // of the sockets, for us alone
+	proxy   *httpsafe.Proxy // nil before the first command
+	dir     string          // of the sockets, mode 0700
 	last    int             // number of the latest socket
-	lines   map[int]func()  // what ends each that is open
-	refused []refusal       // the latest, for the results of their calls
+	lines   map[int]func()  // ends an open socket, by number
+	refused []refusal       // the latest, to be added to the results of their calls
 }
 
-// refusal is what the command of a call was kept from.
+// refusal is a connection that the command of a call was denied.
 type refusal struct {
 	call string
 	why  []string
 }
 
-// maxRefusals bounds what waits for a result: a command that goes on in the
-// background may never have one.
+// maxRefusals limits the refusals that wait for a result: a command that continues
+// in the background may never have one.
 const maxRefusals = 64
 
-// line is the way out of one command.
+// line is the network access of one command.
 type line struct {
 	socket string
 	certs  string                  // a file
 	used   func() httpsafe.Traffic // so far
-	taint  func()                  // from now on, what is sent counts
+	taint  func()                  // counts what is sent from now on
 	stop   func()                  // ends all connections and waits for them
 }
 
-// attach lets a line end with its command: after the cleanup of the sandbox, or
-// at once when the command did not start.
+// attach stops a line when its command ends: after the cleanup of the sandbox, or
+// at once if the command did not start.
 func (l *line) attach(cleanup *func(), err *error) {
 	if *err != nil || *cleanup == nil {
 		l.stop()
@@ -67,7 +67,7 @@ func (l *line) attach(cleanup *func(), err *error) {
 	*cleanup = func() { inner(); l.stop() }
 }
 
-// newCommandProxy makes the proxy of a configuration; it starts with the first command.
+// newCommandProxy creates the proxy of a configuration. It starts with the first command.
 func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
 	exec := l.Config.Tools.Exec
 	p := &commandProxy{lines: map[int]func(){}}
@@ -87,7 +87,8 @@ func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
 	return p
 }
 
-// hostRules reads a list of hosts; what cannot be read was warned about.
+// hostRules parses a list of hosts. It skips invalid entries: the configuration
+// check warned about them.
 func hostRules(list []string) []httpsafe.HostRule {
 	var out []httpsafe.HostRule
 	for _, entry := range list {
@@ -161,7 +162,7 @@ func ownPorts(c *config.Config) []uint16 {
 	return out
 }
 
-// start makes sure that there is a proxy, a folder and a file of certificates.
+// start creates the proxy, its folder and the file of certificates if needed.
 func (p *commandProxy) start() error {
 	if p.proxy != nil {
 		return nil
@@ -185,7 +186,7 @@ func (p *commandProxy) start() error {
 
 const certsName = "certs.pem"
 
-// systemCertificates is the bundle of this machine, empty without one.
+// systemCertificates returns the machine's certificate bundle, empty if there is none.
 func systemCertificates() []byte {
 	for _, name := range []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -198,7 +199,7 @@ func systemCertificates() []byte {
 	return nil
 }
 
-// serve opens a way out for the command of a call.
+// serve opens a line for the command of a call.
 func (p *commandProxy) serve(c tool.Call) (*line, error) {
 	var taint func()
 	access := func(ctx context.Context) (a *httpsafe.Access) {
@@ -255,8 +256,8 @@ func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, o
 
 func callKey(c tool.Call) string { return c.SessionKey + "\x00" + c.TurnID + "\x00" + c.ID }
 
-// remark says what the command of a call was kept from: most programs do not
-// show the reason.
+// remark says which connections the command of a call was denied: most programs do
+// not show the reason.
 func (p *commandProxy) remark(c tool.Call) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,10 +295,9 @@ func (p *commandProxy) close() {
 	}
 }
 
-// connect gives a command the network that its profile names: nothing, or the
-// proxy. The network of the machine itself is for no command, since services of
-// the machine, our own among them, take everybody on it for the owner. Where
-// there is no private network, there is none at all.
+// connect gives a command the network of its profile: none, or the proxy. No
+// command uses the machine's own network, because local services, ours included,
+// trust local clients. Without private networks, commands have no network.
 func connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (*line, error) {
 	off := &line{used: func() httpsafe.Traffic { return httpsafe.Traffic{} }, taint: func() {}, stop: func() {}}
 	if p.Network == sandbox.NetNone || !box.Level().NetNS {
@@ -309,6 +309,6 @@ func connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (
 		return nil, err
 	}
 	p.Network, p.ProxySocket, p.ProxyCerts = sandbox.NetProxy, l.socket, l.certs
-	p.Protected = append(slices.Clip(p.Protected), filepath.Dir(l.socket)) // those of other commands
+	p.Protected = append(slices.Clip(p.Protected), filepath.Dir(l.socket)) // hides the sockets of other commands
 	return l, nil
 }

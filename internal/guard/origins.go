@@ -8,6 +8,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // OpenOrigins opens the record of the files of a workspace that came from
@@ -21,7 +23,7 @@ func OpenOrigins(l *config.Loaded, workspace, id, folder string, log *slog.Logge
 // origins are the records of files from outside: one for the workspace, and one
 // for each folder outside of it that a conversation works in.
 type origins struct {
-	dir       string // in the data folder
+	state     store.Store // the folder of the records
 	workspace string
 	folder    string // that the program was started in; "" is the workspace
 	name      string // of the record of the workspace
@@ -42,7 +44,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 			return o.main, nil
 		}
 		s, err := origin.Open(origin.Options{
-			Dir:    o.dir,
+			Store:  o.state,
 			Name:   o.name,
 			Root:   o.workspace,
 			Roots:  []string{o.cache},
@@ -60,7 +62,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 		o.other = map[string]*origin.Store{}
 	}
 	s, err := origin.Open(origin.Options{
-		Dir:   o.dir,
+		Store: o.state,
 		Name:  folderRecord(dir),
 		Root:  dir,
 		Roots: []string{o.cache},
@@ -91,7 +93,7 @@ func (o *origins) foreign(path string) bool {
 // originsOf are the records of a workspace.
 func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origins {
 	return &origins{
-		dir:       datadir.Origin.In(l.DataDir),
+		state:     store.Under(disk.Open(l.DataDir, log), string(datadir.Origin)),
 		workspace: workspace,
 		name:      id,
 		cache:     datadir.Cache.In(l.DataDir, id),

@@ -15,11 +15,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
-// maxOutside bounds the files that a question is about.
+// maxOutside limits how many files one question lists.
 const maxOutside = 16
 
-// outside names the files from outside that a command is going to run or build.
-// Commands of guests need no question: all their files are from outside.
+// outside returns the files from outside that a command would run or build.
+// Commands of guests are not asked about: all their files are from outside.
 func (t *tracker) outside(c tool.Call, command, dir string) []approve.Outside {
 	found := t.outsideOf(c, c.Project.Dir, command, dir)
 	if c.Project.Started && t.posture.Sandbox == sandbox.None { // else it does not reach the workspace
@@ -35,7 +35,7 @@ func (t *tracker) outsideOf(c tool.Call, root, command, dir string) []approve.Ou
 	}
 	rec, err := t.origins.of(root)
 	if err != nil || rec == nil {
-		return nil // without a record nothing runs
+		return nil // the command is refused without a record
 	}
 	if root == "" {
 		root = t.jail.Workspace()
@@ -49,16 +49,16 @@ func (t *tracker) outsideOf(c tool.Call, root, command, dir string) []approve.Ou
 	return m.found
 }
 
-// marks compares what a command runs with the record.
+// marks collects what a command runs that the record marks as from outside.
 type marks struct {
 	rec    *origin.Store
-	root   string   // that names are shown relative to
+	root   string   // names are shown relative to it
 	always []string // folders in which everything came from outside
 	found  []approve.Outside
 }
 
-// judge looks at everything a command runs. Code that stands in the command is
-// the turn's own: a tainted turn is judged by other rules.
+// judge checks everything that a command runs. Code in the command line itself
+// belongs to the turn: the rules for tainted turns cover it.
 func (m *marks) judge(r shell.Runs, tainted bool) {
 	files, dirs := r.Files, r.Dirs
 	if !tainted {
@@ -80,8 +80,8 @@ func (m *marks) judge(r shell.Runs, tainted bool) {
 
 func (m *marks) full() bool { return len(m.found) >= maxOutside }
 
-// add notes something that runs. What lies in a folder that came from outside as
-// a whole stands for it: one yes is enough for a clone.
+// add records something that runs. A file in a folder that came from outside as a
+// whole is recorded as that folder, so that one approval covers a clone.
 func (m *marks) add(path, at, key, covers string) {
 	if whole := m.whole(path); whole != "" {
 		at, key, covers = whole, "folder\x00"+whole, "what is in "+quoted(m.name(whole))
@@ -92,8 +92,8 @@ func (m *marks) add(path, at, key, covers string) {
 	}
 }
 
-// whole is the outermost folder around a path in which everything came from
-// outside; "" if there is none.
+// whole returns the outermost folder around a path in which everything came from
+// outside, or "".
 func (m *marks) whole(path string) string {
 	for _, dir := range m.always {
 		if diskio.Within(path, resolved(dir)) {
@@ -103,8 +103,8 @@ func (m *marks) whole(path string) string {
 	return m.rec.Folder(path)
 }
 
-// path looks at something that a program is given, by its name and by what
-// links make of it.
+// path checks an argument of a program, both by its name and by the target of its
+// links.
 func (m *marks) path(u shell.Use) {
 	for i, path := range []string{u.Path, resolved(u.Path)} {
 		info, err := os.Lstat(path)
@@ -124,15 +124,15 @@ func (m *marks) path(u shell.Use) {
 	}
 }
 
-// recorded reports a place that the record is about: programs of the system and
-// their folders are not.
+// recorded reports whether the record covers a path. It does not cover programs of
+// the system and their folders.
 func (m *marks) recorded(path string) bool {
 	return diskio.Within(path, m.root) || slices.ContainsFunc(m.always, func(dir string) bool { return diskio.Within(path, resolved(dir)) })
 }
 
 func (m *marks) foreign(path string) bool { return m.whole(path) != "" || m.rec.Foreign(path) }
 
-// file notes a file, with the content it has now.
+// file records a file with its current content.
 func (m *marks) file(path string) {
 	key, covers := "", ""
 	if sum, ok := origin.Sum(path); ok {
@@ -141,7 +141,7 @@ func (m *marks) file(path string) {
 	m.add(path, "", key, covers)
 }
 
-// folder looks at a folder that a program starts in, or is given.
+// folder checks a folder that a program starts in or takes as an argument.
 func (m *marks) folder(u shell.Use, deep bool) {
 	dir := resolved(u.Path)
 	info, err := os.Lstat(dir)
@@ -157,8 +157,8 @@ func (m *marks) folder(u shell.Use, deep bool) {
 	}
 }
 
-// repository looks at what git reads its orders from. Settings that start no
-// program, which is what a clone has, are no orders.
+// repository checks the files from which git starts programs: hooks and settings.
+// Settings that start no program, as in a fresh clone, do not count.
 func (m *marks) repository(dir string) {
 	for dir = resolved(dir); diskio.Within(dir, m.root); dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
@@ -185,11 +185,11 @@ func (m *marks) repository(dir string) {
 	}
 }
 
-// maxWatchedHooks bounds the hooks of a repository that are looked at.
+// maxWatchedHooks limits how many hooks of a repository are checked.
 const maxWatchedHooks = 256
 
-// plainGitConfig reports settings of a repository that git and clones write
-// themselves and that name no program.
+// plainGitConfig reports whether a repository has only settings that git itself
+// writes and that name no program.
 func plainGitConfig(path string) bool {
 	tree, err := diskio.OpenTreeAt(filepath.Dir(path))
 	if err != nil {
@@ -223,8 +223,8 @@ func plainGitConfig(path string) bool {
 	return true
 }
 
-// moved reports whether a command may run what another part of it puts in place,
-// from files that came from outside or from the network.
+// moved reports whether one part of a command may run a file that another part
+// creates from files from outside or from the network.
 func (m *marks) moved(r shell.Runs, uses []shell.Use) bool {
 	runs := slices.ContainsFunc(uses, func(u shell.Use) bool {
 		return slices.ContainsFunc(r.Targets, func(t shell.Use) bool { return diskio.Within(u.Path, t.Path) })
@@ -239,8 +239,8 @@ func (m *marks) moved(r shell.Runs, uses []shell.Use) bool {
 	return len(probe.found) > 0
 }
 
-// open notes that a command may run anything it can read. Only the same call can
-// be allowed for longer.
+// open records that a command may run anything it can read. A lasting approval
+// then covers only the identical call.
 func (m *marks) open() {
 	names := m.rec.Held(m.root, true, maxOutside)
 	if len(names) == 0 {
@@ -255,7 +255,7 @@ func (m *marks) open() {
 	}
 }
 
-// name is a path for people: relative to the folder of the conversation.
+// name returns a path as it is shown: relative to the conversation's folder.
 func (m *marks) name(path string) string {
 	if rel, err := filepath.Rel(m.root, path); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // room is a workspace with files of the owner's and files from outside:
@@ -52,7 +53,7 @@ func room(t *testing.T) (*origin.Store, string) {
 		"repo/.git/config":    "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n",
 		"planted/.git/config": "[core]\n\tfsmonitor = ./x\n", "planted/.git/hooks/pre-commit": "x\n", "planted/a.txt": "a\n", "work/part.py": "1\n",
 	})
-	rec, err := origin.Open(origin.Options{Dir: filepath.Join(dir, "record"), Name: "ws", Root: ws})
+	rec, err := origin.Open(origin.Options{Store: storetest.Disk(t, filepath.Join(dir, "record")), Name: "ws", Root: ws})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestOutsideBesideTheWalk(t *testing.T) {
 		if err := os.WriteFile(path, []byte("date\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		rec, err := origin.Open(origin.Options{Dir: filepath.Join(dir, "record-of-"+filepath.Base(path)), Name: "ws", Root: ws})
+		rec, err := origin.Open(origin.Options{Store: storetest.Disk(t, filepath.Join(dir, "record-of-"+filepath.Base(path))), Name: "ws", Root: ws})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// seal takes what the agent follows, and what other programs run by themselves,
-// away from commands: they see it read-only.
+// seal makes files that the agent follows, and files that other programs run on
+// their own, read-only for commands.
 type seal struct {
 	workspace string
 
@@ -19,11 +19,11 @@ type seal struct {
 	made    []stand
 }
 
-// stand is a folder of hooks that stands there only for the seal: where the
-// search began, without links, and its name from there.
+// stand is a folder of hooks that exists only for the seal: the resolved folder
+// where the search began, and the name below it.
 type stand struct{ base, name string }
 
-// open opens a folder that a command works in. Only the way to the workspace
+// open opens a folder that a command works in. Only the path of the workspace
 // itself may contain links, because the owner chose it.
 func (s *seal) open(dir string) (*diskio.Tree, error) {
 	if dir == s.workspace {
@@ -32,9 +32,9 @@ func (s *seal) open(dir string) (*diskio.Tree, error) {
 	return diskio.OpenTreeAt(dir)
 }
 
-// followed returns what the agent follows of a folder, for the sandbox to make
-// read-only, and whether a part of it cannot be sealed because it is not there
-// or is a link. Files that do not exist need no seal: a new one is marked.
+// followed returns the files of a folder that the agent follows, for the sandbox
+// to make read-only, and whether one cannot be sealed because it is missing or a
+// link. Missing files need no seal: new ones are marked.
 func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 	if !diskio.Within(s.workspace, dir) && !diskio.Within(resolved(s.workspace), dir) {
 		return nil, false
@@ -62,8 +62,8 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 
 // repositories returns the hooks and settings of the repositories in a folder,
 // which name programs that git runs by itself; done says that the command has
-// ended. Missing folders of hooks are made, so that they can be sealed. Commands
-// may be changing names meanwhile, so no link is followed.
+// ended. It creates missing folders of hooks, so that they can be sealed. Commands
+// may rename files at the same time, so it follows no link.
 func (s *seal) repositories(dir string) (paths []string, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *seal) repositories(dir string) (paths []string, done func()) {
 
 	tree, err := s.open(dir)
 	if err != nil {
-		return nil, done // a command cannot work there, either
+		return nil, done // the command cannot work there either
 	}
 	defer tree.Close() //nolint:errcheck // only folders were made through it
 	found := repositories(tree)
@@ -96,8 +96,8 @@ func (s *seal) repositories(dir string) (paths []string, done func()) {
 	return paths, done
 }
 
-// end forgets a command. With the last one go the empty folders; removing one
-// earlier would also take it from under the commands that still run.
+// end removes a command. The last one also removes the empty folders: removing
+// them earlier would also remove them for commands that still run.
 func (s *seal) end() {
 	if s.running--; s.running > 0 {
 		return
@@ -114,16 +114,16 @@ func (s *seal) end() {
 }
 
 const (
-	// The search for repositories inside a workspace looks this deep, and at so
-	// many folders, the shallow ones first: it runs before every sealed command
-	// and must not take longer than that.
+	// These limit the depth and the number of folders of the search for
+	// repositories in a workspace, shallow folders first: it runs before every
+	// sealed command.
 	repositoryDepth   = 3
 	repositoryFolders = 256
 )
 
-// repositories lists the folders named .git below a tree, its own aside. What
-// lies deeper, behind a link or in a folder of packages is not found, and neither
-// is a repository that a command makes itself or moves elsewhere.
+// repositories lists the folders named .git below a tree, without the tree's own.
+// It does not find what is deeper, behind a link or in a folder of packages, nor a
+// repository that a command creates or moves.
 func repositories(tree *diskio.Tree) []string {
 	var out []string
 	level := []string{"."}
@@ -152,8 +152,8 @@ func repositories(tree *diskio.Tree) []string {
 	return out
 }
 
-// pins are the folders that must stay where they are for the sealed paths to
-// mean something: what is mounted cannot be renamed.
+// pins returns the folders above the sealed paths. They are mounted, too, because
+// a mounted folder cannot be renamed.
 func pins(paths []string) []string {
 	var out []string
 	for _, path := range paths {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
-	sh, err := shell.New(shell.Options{
+	o := shell.Options{
 		Workspace:   g.o.Workspace,
 		Restrict:    g.posture.Restrict,
 		Roots:       []string{g.places.media},
@@ -67,7 +68,11 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 		Sandboxed:   g.posture.Sandbox != sandbox.None,
 		AskRisky:    g.posture.Approval != approve.Off,
 		Log:         g.log,
-	})
+	}
+	if runtime.GOOS != "windows" { // there is one PATH for all programs
+		o.Programs = g.confiner.programs
+	}
+	sh, err := shell.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
 	}

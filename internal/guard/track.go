@@ -24,20 +24,20 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
-// tracker knows which files came from outside, and follows what commands and
-// tools write.
+// tracker knows which files came from outside and records what commands and tools
+// write.
 type tracker struct {
 	posture Posture
 	origins *origins
 	jail    *diskio.Jail
-	media   string   // everything there came from outside
-	share   string   // of the workspace, that guests write to; "" is none
+	media   string   // all its files came from outside
+	share   string   // the folder of the workspace that guests write to; "" if there is none
 	writing sync.Map // key of a call to writing, of running calls that write files
 	log     *slog.Logger
 }
 
-// record is the record of the files of a call; nil for people with a scope,
-// whose files are all from outside for the owner.
+// record returns the record of the files of a call; nil for guests, whose files are
+// all from outside for the owner.
 func (t *tracker) record(c tool.Call) (*origin.Store, error) {
 	if c.Scope != "" {
 		return nil, nil
@@ -92,8 +92,8 @@ func (t *tracker) contained(c tool.Call) string {
 	return ""
 }
 
-// watch follows a command from its start to its end, to know what came from
-// outside of what it wrote and printed.
+// watch observes a command from start to end, to decide whether what it writes and
+// prints counts as from outside.
 type watch struct {
 	window  *origin.Window              // nil: nothing is recorded
 	why     string                      // it is contained; "" if it is clean
@@ -103,12 +103,12 @@ type watch struct {
 	folder  string                      // the workspace; "" if the command cannot reach it
 	follows []string                    // files of its folder that the agent takes for instructions
 	rec     *origin.Store
-	counts  func() // from now on what it sends counts; may be nil
+	counts  func() // starts to count what it sends; may be nil
 	ended   sync.Once
 	log     *slog.Logger
 }
 
-// watch begins to follow a command.
+// watch begins to observe a command.
 func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	w := &watch{why: t.contained(c), log: t.log}
 	rec, err := t.record(c)
@@ -138,7 +138,7 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	return w, nil
 }
 
-// outside reports whether the command may have brought in content so far.
+// outside reports whether the command may have brought in content from outside.
 func (w *watch) outside() bool {
 	if w.why != "" || w.tainted.Load() {
 		return true
@@ -147,11 +147,11 @@ func (w *watch) outside() bool {
 	return used != nil && (*used)()
 }
 
-// settleTime bounds the walk for files that a command wrote.
+// settleTime limits the search for files that a command wrote.
 const settleTime = 30 * time.Second
 
-// end records what the command left behind, once: it has ended, or may not write
-// any more.
+// end records what the command wrote, once, when it has ended or can no longer
+// write.
 func (w *watch) end() { w.ended.Do(w.settle) }
 
 func (w *watch) settle() {
@@ -172,8 +172,8 @@ func (w *watch) settle() {
 	w.setAside()
 }
 
-// setAside takes files away that a command has put where the agent would follow
-// them. They stay beside under another name for the owner to look at.
+// setAside renames files that a command created where the agent would follow them.
+// The owner finds them beside their old name.
 func (w *watch) setAside() {
 	for _, name := range w.absent {
 		path := filepath.Join(w.folder, name)
@@ -192,8 +192,7 @@ func (w *watch) setAside() {
 	}
 }
 
-// confined is the command for the tool that runs it. The parts are released in
-// this order.
+// confined is a command as the tool runs it. Its parts are released in this order.
 func (w *watch) confined(release ...func()) shell.Confined {
 	return shell.Confined{
 		Outside: w.outside,
@@ -212,16 +211,16 @@ func (w *watch) confined(release ...func()) shell.Confined {
 	}
 }
 
-// writing is what a running call writes.
+// writing describes the files that a running call writes.
 type writing struct {
 	paths    []string // absolute
 	foreign  bool
-	approved bool // by the owner, who saw all of what is written
+	approved bool // the owner saw everything that is written and approved it
 }
 
-// writes marks the files that a call is about to write, before it does, so
-// that the mark is there whatever happens. A part of a file from outside, or
-// several files of which one is, stays from outside.
+// writes marks the files that a call is about to write, so that the mark exists even
+// if the process dies. An edit of a file from outside leaves it marked, and one such
+// file among several marks all.
 func (t *tracker) writes(c tool.Call, names []string) error {
 	if rec, err := t.record(c); err != nil || rec == nil {
 		return err
@@ -257,7 +256,7 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 	return nil
 }
 
-// wrote records what a call has written, with its content.
+// wrote records the files that a call has written, with their content.
 func (t *tracker) wrote(c tool.Call) error {
 	value, _ := t.writing.LoadAndDelete(callKey(c))
 	p, ok := value.(writing)
@@ -284,7 +283,7 @@ func (t *tracker) wrote(c tool.Call) error {
 	return err
 }
 
-// followed reports whether the agent takes a file of the workspace for
+// followed reports whether the agent reads a file of the workspace as
 // instructions.
 func (t *tracker) followed(path string) bool {
 	rel, err := filepath.Rel(resolved(t.jail.Workspace()), resolved(path))

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
@@ -37,7 +38,7 @@ func keeper(t *testing.T) (s *tracker, rec *origin.Store, ws string) {
 		posture: Posture{Sandbox: sandbox.Auto, Approval: approve.Auto},
 		jail:    jail,
 		share:   filepath.Join(ws, "share"),
-		origins: &origins{dir: filepath.Join(dir, "origin"), workspace: ws, name: "ws", cache: filepath.Join(dir, "cache"), log: log},
+		origins: &origins{state: storetest.Disk(t, filepath.Join(dir, "origin")), workspace: ws, name: "ws", cache: filepath.Join(dir, "cache"), log: log},
 		log:     log,
 	}
 	if rec, err = s.origins.of(""); err != nil {
@@ -85,8 +86,8 @@ func TestContained(t *testing.T) {
 		"works in a folder without the marked file": {change: markPart, call: tool.Call{Project: tool.Project{Dir: "other"}}, want: "it can read a file from outside: sub/part.txt"},
 		"kept inside a folder without it":           {change: markPart, call: tool.Call{Project: tool.Project{Dir: "other", Only: true}}, want: ""},
 		"kept inside the folder with it":            {change: markPart, call: tool.Call{Project: tool.Project{Dir: "sub", Only: true}}, want: "it can read a file from outside: sub/part.txt"},
-		"a record that cannot be read": {change: func(_ *testing.T, s *tracker, _ *origin.Store, _ string) {
-			s.origins.main, s.origins.dir = nil, filepath.Join(s.jail.Workspace(), "mine.txt") // a file
+		"a record that cannot be read": {change: func(t *testing.T, s *tracker, _ *origin.Store, _ string) {
+			s.origins.main, s.origins.state = nil, storetest.Disk(t, filepath.Join(s.jail.Workspace(), "mine.txt")) // a file
 		}, want: "?"},
 	} {
 		t.Run(name, func(t *testing.T) {

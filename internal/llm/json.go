@@ -4,54 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
-)
 
-// AppendString appends s as a JSON string without HTML escaping; invalid UTF-8
-// becomes U+FFFD. Encoding is byte-stable, which keeps prompt prefixes cacheable.
-func AppendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				dst = append(dst, s[start:i]...)
-				dst = append(dst, "\uFFFD"...)
-				start = i + 1
-			}
-			i += n
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
-}
+	"github.com/nanobot-go/nanobot/internal/text"
+)
 
 // MarshalJSON writes the session-file form.
 func (m Message) MarshalJSON() ([]byte, error) {
@@ -62,7 +17,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 // that a session record can add its own.
 func (m Message) AppendFields(b []byte) []byte {
 	b = append(b, `"role":`...)
-	b = AppendString(b, string(m.Role))
+	b = text.AppendJSON(b, string(m.Role))
 	b = append(b, `,"content":`...)
 	b = m.Content.AppendJSON(b, true)
 	if len(m.ToolCalls) > 0 {
@@ -77,18 +32,18 @@ func (m Message) AppendFields(b []byte) []byte {
 	}
 	if m.Role == ToolRole || m.ToolCallID != "" {
 		b = append(b, `,"tool_call_id":`...)
-		b = AppendString(b, m.ToolCallID)
+		b = text.AppendJSON(b, m.ToolCallID)
 	}
 	if m.Name != "" {
 		b = append(b, `,"name":`...)
-		b = AppendString(b, m.Name)
+		b = text.AppendJSON(b, m.Name)
 	}
 	if m.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
 	if m.HasReasoning {
 		b = append(b, `,"reasoning_content":`...)
-		b = AppendString(b, m.Reasoning)
+		b = text.AppendJSON(b, m.Reasoning)
 	}
 	if len(m.Thinking) > 0 {
 		b = append(b, `,"thinking_blocks":[`...)
@@ -106,7 +61,7 @@ func (m Message) AppendFields(b []byte) []byte {
 	}
 	if m.Origin != "" {
 		b = append(b, `,"_origin":`...)
-		b = AppendString(b, m.Origin)
+		b = text.AppendJSON(b, m.Origin)
 	}
 	return b
 }
@@ -115,7 +70,7 @@ func (m Message) AppendFields(b []byte) []byte {
 // the local path of an image is written as _meta (never on the wire).
 func (c Content) AppendJSON(b []byte, meta bool) []byte {
 	if c.Blocks == nil {
-		return AppendString(b, c.Text)
+		return text.AppendJSON(b, c.Text)
 	}
 	b = append(b, '[')
 	for i, blk := range c.Blocks {
@@ -132,10 +87,10 @@ func (blk Block) AppendJSON(b []byte, meta bool) []byte {
 	switch blk.Type {
 	case "text":
 		b = append(b, `{"type":"text","text":`...)
-		b = AppendString(b, blk.Text)
+		b = text.AppendJSON(b, blk.Text)
 	case "image_url":
 		b = append(b, `{"type":"image_url","image_url":{"url":`...)
-		b = AppendString(b, blk.ImageURL)
+		b = text.AppendJSON(b, blk.ImageURL)
 		b = append(b, '}')
 	default:
 		if len(blk.Raw) == 0 {
@@ -145,7 +100,7 @@ func (blk Block) AppendJSON(b []byte, meta bool) []byte {
 	}
 	if meta && blk.Path != "" {
 		b = append(b, `,"_meta":{"path":`...)
-		b = AppendString(b, blk.Path)
+		b = text.AppendJSON(b, blk.Path)
 		b = append(b, '}')
 	}
 	return append(b, '}')
@@ -154,11 +109,11 @@ func (blk Block) AppendJSON(b []byte, meta bool) []byte {
 // AppendJSON appends the call in the OpenAI chat shape, vendor extras included.
 func (c ToolCall) AppendJSON(b []byte) []byte {
 	b = append(b, `{"id":`...)
-	b = AppendString(b, c.ID)
+	b = text.AppendJSON(b, c.ID)
 	b = append(b, `,"type":"function","function":{"name":`...)
-	b = AppendString(b, c.Name)
+	b = text.AppendJSON(b, c.Name)
 	b = append(b, `,"arguments":`...)
-	b = AppendString(b, c.Arguments)
+	b = text.AppendJSON(b, c.Arguments)
 	if v, ok := c.Extra[functionFields]; ok {
 		b = append(b, `,"provider_specific_fields":`...)
 		b = append(b, v...)
@@ -167,7 +122,7 @@ func (c ToolCall) AppendJSON(b []byte) []byte {
 	for _, k := range []string{"extra_content", "provider_specific_fields"} {
 		if v, ok := c.Extra[k]; ok {
 			b = append(b, ',')
-			b = AppendString(b, k)
+			b = text.AppendJSON(b, k)
 			b = append(b, ':')
 			b = append(b, v...)
 		}

@@ -170,6 +170,7 @@ const (
 type Event struct {
 	Kind     EventKind
 	Text     string
+	Brief    bool // on Waiting: Text holds only until the next event
 	Response *Response
 }
 

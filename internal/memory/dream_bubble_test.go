@@ -8,9 +8,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func TestDreamServes(t *testing.T) {
+func TestDreamServes(t *testing.T) { storetest.Each(t, testDreamServes) }
+
+func testDreamServes(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -20,7 +23,7 @@ func TestDreamServes(t *testing.T) {
 			at = append(at, time.Since(begin))
 			return llmtest.Reply("[SKIP]")
 		}
-		d := newDreamer(t, m)
+		d := newDreamer(t, open, m)
 		d.o.Now, d.o.MaxBatch = time.Now, 2
 		for range 5 {
 			d.entry(t, Entry{Content: "x"})

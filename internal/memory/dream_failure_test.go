@@ -15,10 +15,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Whatever fails, files and cursor are as before, and the next run succeeds.
-func TestFailedDreamChangesNothing(t *testing.T) {
+func TestFailedDreamChangesNothing(t *testing.T) { storetest.Each(t, testFailedDreamChangesNothing) }
+
+func testFailedDreamChangesNothing(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	found := llmtest.Reply("[MEMORY] fact one\n[USER] fact two\n[SKILL] new-one: steps")
 	edits := llmtest.Call("edit_file", edit(memoryName, "", "- fact one")).Call("edit_file", edit(userName, "", "- fact two")).
@@ -46,7 +49,7 @@ func TestFailedDreamChangesNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := llmtest.NewScript(t, c.steps...)
-			d := newDreamer(t, m)
+			d := newDreamer(t, open, m)
 			d.entry(t, Entry{Content: "facts"})
 			before := d.tree(t)
 			d.broken = func(step string) error {
@@ -85,11 +88,13 @@ func TestFailedDreamChangesNothing(t *testing.T) {
 	}
 }
 
-func TestDreamIsStopped(t *testing.T) {
+func TestDreamIsStopped(t *testing.T) { storetest.Each(t, testDreamIsStopped) }
+
+func testDreamIsStopped(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step { cancel(); return llmtest.Block(make(chan struct{})) }))
-	d := newDreamer(t, m)
+	d := newDreamer(t, open, m)
 	d.entry(t, Entry{Content: "x"})
 	if _, err := d.Run(ctx, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("run: %v", err)
@@ -100,14 +105,16 @@ func TestDreamIsStopped(t *testing.T) {
 }
 
 // A change by hand during a run wins.
-func TestDreamYieldsToHandEdits(t *testing.T) {
+func TestDreamYieldsToHandEdits(t *testing.T) { storetest.Each(t, testDreamYieldsToHandEdits) }
+
+func testDreamYieldsToHandEdits(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	var d *dreamer
 	m := llmtest.NewScript(t, llmtest.Reply("[USER] x"), llmtest.Func(func(llm.Request) llmtest.Step {
 		d.put(t, userName, "by hand\n")
 		return llmtest.Call("edit_file", edit(userName, "", "- x"))
 	}), llmtest.Reply("ok"))
-	d = newDreamer(t, m)
+	d = newDreamer(t, open, m)
 	d.entry(t, Entry{Content: "x"})
 	if _, err := d.Run(t.Context(), true); !errors.Is(err, errMeanwhile) {
 		t.Errorf("run: %v", err)
@@ -147,7 +154,9 @@ func TestGuards(t *testing.T) {
 
 // An entry that always fails is passed over; the others get through, and an
 // outage of the provider costs no entry.
-func TestDreamMakesProgress(t *testing.T) {
+func TestDreamMakesProgress(t *testing.T) { storetest.Each(t, testDreamMakesProgress) }
+
+func testDreamMakesProgress(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	m := llmtest.NewScript(t)
 	mode := "down"
@@ -160,7 +169,7 @@ func TestDreamMakesProgress(t *testing.T) {
 		}
 		return llmtest.Reply("[SKIP]")
 	}
-	d := newDreamer(t, m)
+	d := newDreamer(t, open, m)
 	for i := range 8 {
 		d.entry(t, Entry{Content: map[bool]string{true: "POISON", false: "fine"}[i == 5]})
 	}
@@ -191,10 +200,12 @@ func TestDreamMakesProgress(t *testing.T) {
 	}
 }
 
-func TestDreamHasATokenLimit(t *testing.T) {
+func TestDreamHasATokenLimit(t *testing.T) { storetest.Each(t, testDreamHasATokenLimit) }
+
+func testDreamHasATokenLimit(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	m := llmtest.NewScript(t, llmtest.Step{Text: "[USER] x", Usage: llm.Usage{Prompt: 900, Completion: 200}})
-	d := newDreamer(t, m)
+	d := newDreamer(t, open, m)
 	d.o.Tokens = 1000
 	d.entry(t, Entry{Content: "x"})
 	rep, err := d.Run(t.Context(), true)
@@ -210,7 +221,7 @@ func TestDreamVictim(t *testing.T) {
 		t.Skip("only run by TestKilledDream")
 	}
 	dir, ws, _ := strings.Cut(where, string(os.PathListSeparator))
-	d := dreamerAt(t, place{dir: dir, ws: ws}, llmtest.NewScript(t,
+	d := dreamerAt(t, place{dir, ws, storetest.Disk}, llmtest.NewScript(t,
 		llmtest.Reply("[MEMORY] fact one (#1)\n[USER] fact two (#1)"),
 		llmtest.Call("edit_file", edit(memoryName, "", "- fact one")).Call("edit_file", edit(userName, "", "- fact two")), llmtest.Reply("ok"),
 	))
@@ -237,7 +248,7 @@ func TestKilledDream(t *testing.T) {
 		for _, meddled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%v", step, meddled), func(t *testing.T) {
 				t.Parallel()
-				d := newDreamer(t, llmtest.NewScript(t))
+				d := newDreamer(t, storetest.Disk, llmtest.NewScript(t))
 				d.entry(t, Entry{Content: "facts"})
 				before := d.tree(t)
 				cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestDreamVictim$")
@@ -279,15 +290,17 @@ func TestKilledDream(t *testing.T) {
 	}
 }
 
-func TestBrokenJournalIsSetAside(t *testing.T) {
+func TestBrokenJournalIsSetAside(t *testing.T) { storetest.Each(t, testBrokenJournalIsSetAside) }
+
+func testBrokenJournalIsSetAside(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	d := newDreamer(t, llmtest.NewScript(t, llmtest.Reply("(nothing)")))
+	d := newDreamer(t, open, llmtest.NewScript(t, llmtest.Reply("(nothing)")))
 	d.entry(t, Entry{Content: "x"})
-	must(t, os.WriteFile(d.state().Where(fileJournal), []byte("{"), 0o600))
+	put(t, d.state(), fileJournal, "{")
 	if _, err := d.Run(t.Context(), true); err != nil || dream(t, d.h) != 1 {
 		t.Errorf("run: %v", err)
 	}
-	if file(t, d.state().Where(fileJournal)+".bad") != "{" {
+	if doc(t, d.state(), fileJournal+".bad") != "{" {
 		t.Error("the journal is gone")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Forgetting leaves nothing in the files, their versions and the history.
@@ -21,7 +21,7 @@ func TestForget(t *testing.T) {
 	if err := os.MkdirAll(ws, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m, err := memory.Open(memory.HistoryOptions{Store: disk.Open(filepath.Join(dir, "memory"), nil), Workspace: ws})
+	m, err := memory.Open(memory.HistoryOptions{Store: storetest.Disk(t, filepath.Join(dir, "memory")), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Names of the authoritative files.
@@ -296,7 +296,7 @@ func (e Entry) line() []byte {
 	str := func(key, v string, always bool) {
 		if v != "" || always {
 			b = append(b, `,"`+key+`":`...)
-			b = llm.AppendString(b, v)
+			b = text.AppendJSON(b, v)
 		}
 	}
 	str("timestamp", e.Time, true)
@@ -312,7 +312,7 @@ func (e Entry) line() []byte {
 		var flat bytes.Buffer
 		if json.Compact(&flat, e.Extra[k]) == nil {
 			b = append(b, ',')
-			b = llm.AppendString(b, k)
+			b = text.AppendJSON(b, k)
 			b = append(append(b, ':'), flat.Bytes()...)
 		}
 	}

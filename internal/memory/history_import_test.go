@@ -3,16 +3,21 @@ package memory
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Invariant 19: every history.jsonl of the Python versions is taken in.
-func TestImportHistory(t *testing.T) {
+func TestImportHistory(t *testing.T) { storetest.Each(t, testImportHistory) }
+
+func testImportHistory(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	cases := []struct {
 		name, history, cursor, dream string
@@ -76,7 +81,7 @@ func TestImportHistory(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newPlace(t, open)
 			p.write(t, "history.jsonl", c.history)
 			if c.cursor != "" {
 				p.write(t, ".cursor", c.cursor)
@@ -94,10 +99,10 @@ func TestImportHistory(t *testing.T) {
 			if got := add(t, h, "new"); got != c.next {
 				t.Errorf("next cursor = %d, want %d", got, c.next)
 			}
-			if c.history != "" && file(t, filepath.Join(p.dir, dirImported, "history.jsonl")) != c.history {
+			if c.history != "" && p.file(t, path.Join(dirImported, "history.jsonl")) != c.history {
 				t.Error("the original was not kept byte for byte")
 			}
-			if b, _ := os.ReadFile(filepath.Join(p.dir, fileRejected)); string(b) != c.rejected {
+			if b, _, err := p.store(t).Doc(t.Context(), fileRejected); err != nil || string(b) != c.rejected {
 				t.Errorf("rejected = %q, want %q", b, c.rejected)
 			}
 			if diff := cmp.Diff(len(c.want)+1, len(all(t, p.open(t)))); diff != "" {
@@ -107,12 +112,14 @@ func TestImportHistory(t *testing.T) {
 	}
 }
 
-func TestImportHistoryText(t *testing.T) {
+func TestImportHistoryText(t *testing.T) { storetest.Each(t, testImportHistoryText) }
+
+func testImportHistoryText(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	const old = "[2026-02-01 09:00] likes tea\r\nand biscuits\r\n[2026-02-02 10:00] works at X\n\nundated paragraph\n\n" +
 		"[2026-02-03 11:00] [RAW] 2 messages\n[2026-02-03 10:58] USER: hi\n[2026-02-03 10:59] ASSISTANT [tools: a, b]: hello\n[2026-02-04 08:00] after the dump\n" +
 		"[2026-02-05 08:00]\n[2026-02-06] no time of day \xff\n"
-	p := newPlace(t)
+	p := newPlace(t, open)
 	p.write(t, "HISTORY.md", old)
 	p.write(t, "HISTORY.md.bak", "older")
 	mod := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
@@ -136,7 +143,7 @@ func TestImportHistoryText(t *testing.T) {
 	if p.read(t, "HISTORY.md.bak") != "older" || p.read(t, "HISTORY.md.bak.2") != old {
 		t.Error("the old file was not set aside")
 	}
-	if file(t, filepath.Join(p.dir, dirImported, "HISTORY.md")) != old {
+	if p.file(t, path.Join(dirImported, "HISTORY.md")) != old {
 		t.Error("the original was not kept")
 	}
 	if got := add(t, h, "new"); got != 8 {
@@ -145,9 +152,11 @@ func TestImportHistoryText(t *testing.T) {
 }
 
 // A HISTORY.md beside a history.jsonl was taken in by Python already.
-func TestImportPrefersLines(t *testing.T) {
+func TestImportPrefersLines(t *testing.T) { storetest.Each(t, testImportPrefersLines) }
+
+func testImportPrefersLines(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	p.write(t, "HISTORY.md", "[2026-02-01 09:00] old\n")
 	p.write(t, "history.jsonl", `{"cursor":3,"timestamp":"t","content":"new"}`)
 	if es := all(t, p.takeOver(t)); len(es) != 1 || es[0].Content != "new" {
@@ -160,7 +169,7 @@ func TestImportPrefersLines(t *testing.T) {
 
 func TestImportLeavesLinksAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	outside := filepath.Join(t.TempDir(), "other.jsonl")
 	must(t, os.WriteFile(outside, []byte(`{"cursor":1,"timestamp":"t","content":"not ours"}`+"\n"), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(p.ws, "memory", "history.jsonl")))

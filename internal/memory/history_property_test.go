@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // spoil damages one file in one of many ways.
@@ -52,7 +54,7 @@ func TestCursorsNeverGoBack(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 7))
-			p := newPlace(t)
+			p := newPlace(t, storetest.Disk)
 			h := p.open(t)
 			files := []string{
 				filepath.Join(p.dir, fileHistory), filepath.Join(p.dir, fileState),
@@ -103,19 +105,22 @@ func TestCursorsNeverGoBack(t *testing.T) {
 }
 
 func TestUnreadableLinesAreKeptAside(t *testing.T) {
+	storetest.Each(t, testUnreadableLinesAreKeptAside)
+}
+
+func testUnreadableLinesAreKeptAside(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	add(t, h, "one")
-	path := filepath.Join(p.dir, fileHistory)
-	must(t, os.WriteFile(path, []byte(file(t, path)+"{broken\n"+`{"cursor":"x","timestamp":"2026-01-01 00:00","content":"no cursor"}`+"\n"), 0o600))
+	put(t, p.store(t), fileHistory, p.file(t, fileHistory)+"{broken\n"+`{"cursor":"x","timestamp":"2026-01-01 00:00","content":"no cursor"}`+"\n")
 	add(t, h, "two")
 	if got := len(all(t, h)); got != 2 {
 		t.Errorf("%d entries, want 2", got)
 	}
 	_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) { return e, e.Content != "one" })
 	must(t, err)
-	if got := file(t, filepath.Join(p.dir, fileRejected)); got != "{broken\n"+`{"cursor":"x","timestamp":"2026-01-01 00:00","content":"no cursor"}`+"\n" {
+	if got := p.file(t, fileRejected); got != "{broken\n"+`{"cursor":"x","timestamp":"2026-01-01 00:00","content":"no cursor"}`+"\n" {
 		t.Errorf("kept aside: %q", got)
 	}
 }

@@ -10,25 +10,56 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 type place struct {
 	dir, ws string
+	at      storetest.Open
 }
 
-func newPlace(t *testing.T) place {
+func newPlace(t *testing.T, open storetest.Open) place {
 	t.Helper()
-	p := place{dir: filepath.Join(t.TempDir(), "memory", "id"), ws: t.TempDir()}
+	p := place{dir: filepath.Join(t.TempDir(), "memory", "id"), ws: t.TempDir(), at: open}
 	if err := os.MkdirAll(filepath.Join(p.ws, "memory"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
+// store is the place as another process opens it.
+func (p place) store(t *testing.T) store.Store {
+	t.Helper()
+	return p.at(t, p.dir)
+}
+
+// file is what a log or a document holds.
+func (p place) file(t *testing.T, name string) string {
+	t.Helper()
+	return doc(t, p.store(t), name)
+}
+
+func doc(t *testing.T, s store.Store, name string) string {
+	t.Helper()
+	data, v, err := s.Doc(t.Context(), name)
+	must(t, err)
+	if v == store.Missing {
+		t.Errorf("%s is missing", s.Where(name))
+	}
+	return string(data)
+}
+
+// put replaces a log or a document, as another program does.
+func put(t *testing.T, s store.Store, name, body string) {
+	t.Helper()
+	_, err := s.Put(t.Context(), name, []byte(body), store.Any, false)
+	must(t, err)
+}
+
 func (p place) open(t *testing.T) *History {
 	t.Helper()
-	h, err := OpenHistory(HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws, Now: func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.Local) }})
+	h, err := OpenHistory(HistoryOptions{Store: p.store(t), Workspace: p.ws, Now: func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.Local) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +70,7 @@ func (p place) open(t *testing.T) *History {
 // takeOver is open at the first start with a workspace.
 func (p place) takeOver(t *testing.T) *History {
 	t.Helper()
-	n, err := TakeOver(t.Context(), HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws})
+	n, err := TakeOver(t.Context(), HistoryOptions{Store: p.store(t), Workspace: p.ws})
 	must(t, err)
 	h := p.open(t)
 	if got := len(all(t, h)); got != n {
@@ -96,9 +127,11 @@ func dream(t *testing.T, h *History) int64 {
 	return n
 }
 
-func TestAppendAndRead(t *testing.T) {
+func TestAppendAndRead(t *testing.T) { storetest.Each(t, testAppendAndRead) }
+
+func testAppendAndRead(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	for i, c := range []string{"one", "<think>hm</think>two \n", "three"} {
 		if got := add(t, h, c); got != int64(i+1) {
@@ -141,9 +174,11 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-func TestDreamCursorIsBounded(t *testing.T) {
+func TestDreamCursorIsBounded(t *testing.T) { storetest.Each(t, testDreamCursorIsBounded) }
+
+func testDreamCursorIsBounded(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	add(t, h, "one")
 	add(t, h, "two")
@@ -165,16 +200,18 @@ func TestDreamCursorIsBounded(t *testing.T) {
 	}
 }
 
-func TestCompactKeepsUnread(t *testing.T) {
+func TestCompactKeepsUnread(t *testing.T) { storetest.Each(t, testCompactKeepsUnread) }
+
+func testCompactKeepsUnread(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	var lines []Entry
 	for i := range maxEntries + 50 {
 		lines = append(lines, Entry{Cursor: int64(i + 1), Time: "2026-05-01 09:30", Content: "x"})
 	}
 	add(t, h, "first")
-	must(t, os.WriteFile(filepath.Join(p.dir, fileHistory), render(lines), 0o600))
+	put(t, p.store(t), fileHistory, string(render(lines)))
 	must(t, h.SetDreamCursor(t.Context(), 20))
 	must(t, h.Compact(t.Context()))
 	es := all(t, h)
@@ -191,9 +228,11 @@ func TestCompactKeepsUnread(t *testing.T) {
 	}
 }
 
-func TestForget(t *testing.T) {
+func TestForget(t *testing.T) { storetest.Each(t, testForget) }
+
+func testForget(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	for _, c := range []string{"likes tea", "likes coffee and tea", "works at X"} {
 		add(t, h, c)
@@ -205,7 +244,7 @@ func TestForget(t *testing.T) {
 	if n != 2 || err != nil {
 		t.Fatalf("changed %d, %v", n, err)
 	}
-	for name, body := range map[string]string{"mirror": p.read(t, "history.jsonl"), "truth": file(t, filepath.Join(p.dir, fileHistory))} {
+	for name, body := range map[string]string{"mirror": p.read(t, "history.jsonl"), "truth": p.file(t, fileHistory)} {
 		if strings.Contains(body, "works at") || strings.Contains(body, "and tea") || strings.Count(body, "\n") != 2 {
 			t.Errorf("%s:\n%s", name, body)
 		}
@@ -233,7 +272,9 @@ func mirrorAgain(t *testing.T, h *History) (changed bool, err error) {
 	return changed, err
 }
 
-func TestMirrorIsRestored(t *testing.T) {
+func TestMirrorIsRestored(t *testing.T) { storetest.Each(t, testMirrorIsRestored) }
+
+func testMirrorIsRestored(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	cases := map[string]func(t *testing.T, p place){
 		"changed": func(t *testing.T, p place) { p.write(t, "history.jsonl", "I was here\n") },
@@ -250,7 +291,7 @@ func TestMirrorIsRestored(t *testing.T) {
 	for name, spoil := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newPlace(t, open)
 			h := p.open(t)
 			add(t, h, "one")
 			want := p.read(t, "history.jsonl")
@@ -276,9 +317,11 @@ func TestMirrorIsRestored(t *testing.T) {
 
 // What the Python version, or a command, wrote while we were away is not lost,
 // but it is not used either before a person takes it.
-func TestForeignEntriesWait(t *testing.T) {
+func TestForeignEntriesWait(t *testing.T) { storetest.Each(t, testForeignEntriesWait) }
+
+func testForeignEntriesWait(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	add(t, p.open(t), "ours")
 	p.write(t, "history.jsonl", p.read(t, "history.jsonl")+`{"cursor":2,"timestamp":"2026-05-02 10:00","content":"theirs","session_key":"cli:direct"}`+"\n")
 	p.write(t, ".cursor", "9000")
@@ -293,14 +336,16 @@ func TestForeignEntriesWait(t *testing.T) {
 	if got := add(t, h, "next"); got != 2 {
 		t.Errorf("next cursor = %d, want 2", got)
 	}
-	if n, err := TakeOver(t.Context(), HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws}); n != 0 || err != nil {
+	if n, err := TakeOver(t.Context(), HistoryOptions{Store: p.store(t), Workspace: p.ws}); n != 0 || err != nil {
 		t.Errorf("taken over twice: %d, %v", n, err)
 	}
 }
 
-func TestTakeForeignEntries(t *testing.T) {
+func TestTakeForeignEntries(t *testing.T) { storetest.Each(t, testTakeForeignEntries) }
+
+func testTakeForeignEntries(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	add(t, p.open(t), "ours")
 	p.write(t, "history.jsonl", p.read(t, "history.jsonl")+`{"cursor":2,"timestamp":"2026-05-02 10:00","content":"theirs","session_key":"cli:direct","scope":"x"}`+"\n")
 	h := p.open(t)
@@ -322,11 +367,13 @@ func TestTakeForeignEntries(t *testing.T) {
 }
 
 // A log that is lost is not made again from what commands can write.
-func TestLostLog(t *testing.T) {
+func TestLostLog(t *testing.T) { storetest.Each(t, testLostLog) }
+
+func testLostLog(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	add(t, p.open(t), "ours")
-	must(t, os.Remove(filepath.Join(p.dir, fileHistory)))
+	must(t, p.store(t).Remove(t.Context(), fileHistory))
 	p.write(t, "history.jsonl", `{"cursor":1,"timestamp":"t","content":"forged"}`+"\n")
 	h := p.open(t)
 	if es := all(t, h); len(es) != 0 {
@@ -337,9 +384,11 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-func TestContextEnds(t *testing.T) {
+func TestContextEnds(t *testing.T) { storetest.Each(t, testContextEnds) }
+
+func testContextEnds(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	h := newPlace(t).open(t)
+	h := newPlace(t, open).open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := h.Append(ctx, Entry{Content: "x"}); err == nil {

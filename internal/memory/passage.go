@@ -58,18 +58,22 @@ func (v view) boundaries() []int {
 		if i > v.from && beginsTurn(r) && last != llm.User {
 			out = append(out, i)
 		}
-		last = r.Role
+		if last = r.Role; r.Mark() {
+			last = llm.User // it is shown as part of the message behind it
+		}
 	}
 	return out
 }
 
-func beginsTurn(r *session.Record) bool { return r.Role == llm.User && !r.Command && !r.Internal }
+func beginsTurn(r *session.Record) bool {
+	return r.Role == llm.User && !r.Command && !r.Internal && !r.Mark()
+}
 
 // complete reports whether the conversation ends with an answer.
 func (v view) complete() bool {
 	for _, r := range slices.Backward(v.live) {
 		if !r.Command {
-			return r.Role == llm.Assistant && len(r.ToolCalls) == 0
+			return r.Mark() || r.Role == llm.Assistant && len(r.ToolCalls) == 0
 		}
 	}
 	return false
@@ -259,7 +263,7 @@ func scopeOf(r *session.Record) string {
 // worthKeeping leaves out what is not part of what was said: commands, prompts
 // of ours, what recovery wrote, and errors.
 func worthKeeping(r *session.Record) bool {
-	return !r.Command && !r.Internal && !r.Interrupted && r.Role != llm.System && (r.Role != llm.ToolRole || !r.IsError)
+	return !r.Command && !r.Internal && !r.Interrupted && !r.Mark() && r.Role != llm.System && (r.Role != llm.ToolRole || !r.IsError)
 }
 
 // line is a record as a line of text, "" when it says nothing.

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const roleEnv = "NANOBOT_MEMORY_TEST_ROLE"
@@ -41,7 +41,7 @@ func TestRole(t *testing.T) {
 	if len(args) != 3 {
 		t.Skip("only runs as another process")
 	}
-	p := place{dir: args[1], ws: args[2]}
+	p := place{args[1], args[2], storetest.Disk}
 	h := p.open(t)
 	say := func(a ...any) { fmt.Fprintln(os.Stdout, a...) }
 	switch role, n, _ := strings.Cut(args[0], "-"); role {
@@ -81,7 +81,7 @@ func TestRole(t *testing.T) {
 
 func openSession(t *testing.T, p place) *session.Session {
 	t.Helper()
-	st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: disk.Open(filepath.Join(p.dir, "data"), nil), Workspace: p.ws})
+	st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: p.at(t, filepath.Join(p.dir, "data")), Workspace: p.ws})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	s, err := st.Acquire(t.Context(), "cli:direct")
@@ -92,7 +92,7 @@ func openSession(t *testing.T, p place) *session.Session {
 
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	var cmds []*exec.Cmd
 	for _, role := range []string{"write-a", "write-b"} {
 		cmd, out := otherProcess(t, role, p)
@@ -147,7 +147,7 @@ func kill(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, lines int) []string {
 
 func TestWriterKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	r := rand.New(rand.NewPCG(1, 2))
 	safe := map[string]bool{}
 	for range 4 {
@@ -180,7 +180,7 @@ func TestWriterKilled(t *testing.T) {
 // temporary one is removed.
 func TestRewriterKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	h := p.open(t)
 	for i := range 30 {
 		add(t, h, fmt.Sprintf("entry %04d", i))
@@ -218,10 +218,10 @@ func TestRewriterKilled(t *testing.T) {
 // summarised, paid or stored twice.
 func TestKilledBetweenSummaryAndSession(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	p.open(t)
 	func() {
-		st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: disk.Open(filepath.Join(p.dir, "data"), nil), Workspace: p.ws})
+		st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: p.at(t, filepath.Join(p.dir, "data")), Workspace: p.ws})
 		must(t, err)
 		s, err := st.Acquire(t.Context(), "cli:direct")
 		must(t, err)

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // The record of sources names the versions as they are called after they were
 // taken over from the workspace.
 func TestTakenVersionsKeepTheirSources(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, storetest.Disk)
 	ctx := t.Context()
 	old, err := gitstore.Open(gitstore.Options{WorkTree: p.ws, Dir: filepath.Join(p.ws, ".git"), Files: []string{"USER.md", ".gitignore"}, Email: "nanobot@dream"})
 	must(t, err)

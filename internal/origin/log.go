@@ -2,19 +2,19 @@ package origin
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // The kinds of lines.
@@ -47,109 +47,113 @@ type line struct {
 	Unsealed bool `json:"unsealed,omitempty"`
 }
 
-// follow takes over what was recorded since the last look, by any process.
+// follow takes over what was recorded since the last look, by any process. If
+// nothing was, it costs one call of the system.
 func (s *Store) follow() error {
-	info, err := os.Stat(s.paths[0])
-	if s.loaded != nil && err == nil && os.SameFile(info, s.loaded) && info.Size() == s.loaded.Size() {
+	ctx := context.Background()
+	info, err := s.o.Store.Stat(ctx, s.names[0])
+	if err != nil {
+		return err
+	}
+	if s.loaded && info.ID == s.read.ID && info.Size == s.read.At && info.Changed.Equal(s.read.Changed) {
 		return nil
 	}
-	if s.loaded != nil && err == nil && os.SameFile(info, s.loaded) && info.Size() > s.loaded.Size() {
-		return s.read(s.paths[0], s.loaded.Size(), true)
+	return s.with(0, func(log store.Log) error {
+		info, change, err := s.read.Look(ctx, log)
+		switch {
+		case err != nil || change == store.Same && s.loaded:
+			return err
+		case change == store.Another || !s.loaded:
+			return s.load(ctx, log)
+		}
+		data, err := content(log, s.read.At, info.Size)
+		if err != nil {
+			return err
+		}
+		s.apply(data)
+		return s.read.Reached(log, info)
+	})
+}
+
+// with opens the record or its copy.
+func (s *Store) with(i int, use func(store.Log) error) (err error) {
+	log, err := s.o.Store.Log(context.Background(), s.names[i])
+	if err != nil {
+		return err
 	}
-	return s.load()
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return use(log)
+}
+
+func content(log store.Log, from, to int64) ([]byte, error) {
+	data := make([]byte, to-from)
+	_, err := io.ReadFull(io.NewSectionReader(log, from, to-from), data)
+	return data, err
 }
 
 // load reads the record from the start. Where the two copies differ, because
 // one was lost or damaged, both count.
-func (s *Store) load() error {
+func (s *Store) load(ctx context.Context, log store.Log) error {
 	s.seq = 0
 	clear(s.entries)
 	clear(s.sums)
 	clear(s.windows)
 	s.past, s.unwalked = nil, false
-	s.loaded = nil
+	s.loaded = false
 
-	one, err := s.content(0)
+	info, err := log.Info(ctx)
 	if err != nil {
 		return err
 	}
-	two, err := s.content(1)
+	one, err := content(log, 0, info.Size)
 	if err != nil {
 		return err
 	}
-	if one == nil && two == nil {
-		if err := s.create(); err != nil {
-			return err
-		}
-	}
-	if !bytes.HasPrefix(one, two) { // the copy is written last
-		s.apply(two)
-	}
-	if one == nil && two != nil {
-		s.o.Log.Warn("the record of outside files was lost and is taken from its copy", "file", s.paths[0])
-		if err := diskio.WriteFile(s.paths[0], two, 0o600); err != nil {
-			return err
-		}
-	}
-	if err := s.read(s.paths[0], 0, true); err != nil {
-		return err
-	}
-	if len(two) == 0 && len(one) > 0 {
-		if err := diskio.WriteFile(s.paths[1], one, 0o600); err != nil {
-			return err
-		}
-	}
-	s.endDead()
-	if len(one) > maxLog {
-		return s.compact()
-	}
-	return nil
-}
-
-func (s *Store) content(i int) ([]byte, error) {
-	b, err := os.ReadFile(s.paths[i])
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return b, err
-}
-
-func (s *Store) create() error {
-	if err := diskio.MkdirAll(s.o.Dir, 0o700); err != nil {
-		return err
-	}
-	for _, path := range s.paths {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	var two []byte
+	err = s.with(1, func(copied store.Log) error {
+		there, err := copied.Info(ctx)
 		if err != nil {
 			return err
 		}
-		if err := f.Close(); err != nil {
+		if two, err = content(copied, 0, there.Size); err != nil {
 			return err
 		}
+		if len(two) == 0 && len(one) > 0 {
+			return unlessMoved(copied.Replace(ctx, 0, one))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+
+	if !bytes.HasPrefix(one, two) { // the copy is written last
+		s.apply(two)
+	}
+	if !info.Exists() && len(two) > 0 {
+		s.o.Log.Warn("the record of outside files was lost and is taken from its copy", "file", s.o.Store.Where(s.names[0]))
+		if err := unlessMoved(log.Replace(ctx, 0, two)); err != nil {
+			return err
+		}
+	}
+	s.apply(one)
+	if err := s.read.Reached(log, info); err != nil {
+		return err
+	}
+	s.loaded = true
+	s.endDead()
+	if len(one) > maxLog {
+		return unlessMoved(s.compact(ctx, log, int64(len(two))))
 	}
 	return nil
 }
 
-// read applies the lines of a file from an offset on.
-func (s *Store) read(path string, from int64, remember bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
+// unlessMoved is err unless another process was faster.
+func unlessMoved(err error) error {
+	if errors.Is(err, store.ErrMoved) {
+		return nil
 	}
-	defer f.Close() //nolint:errcheck // read only
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	data := make([]byte, max(info.Size()-from, 0))
-	if _, err := io.ReadFull(io.NewSectionReader(f, from, int64(len(data))), data); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	s.apply(data)
-	if remember {
-		s.loaded = info
-	}
-	return nil
+	return err
 }
 
 // apply takes lines over. One that cannot be read, because the process died
@@ -225,14 +229,11 @@ func (s *Store) append(lines ...line) error {
 		buf.Write(append(b, '\n'))
 	}
 
-	for i, path := range slices.Backward(s.paths[:]) { // the one that is followed comes last
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ctx := context.Background()
+	for _, i := range []int{1, 0} { // the one that is followed comes last
+		err := s.with(i, func(log store.Log) error { return store.Add(ctx, log, buf.Bytes(), false) })
 		if err != nil {
 			return fmt.Errorf("record where files came from: %w", err)
-		}
-		_, err = f.Write(buf.Bytes())
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("record where files came from (copy %d): %w", i+1, err)
 		}
 	}
 	return s.follow()
@@ -249,14 +250,9 @@ func (s *Store) endDead() {
 	}
 }
 
-// compact writes the record again. Other processes notice by the new file.
-func (s *Store) compact() error {
-	lock, err := diskio.TryLock(s.paths[0] + ".lock")
-	if err != nil {
-		return nil
-	}
-	defer lock.Unlock() //nolint:errcheck // the process that holds it ends at some time
-
+// compact writes the record again, unless another process changes it or its
+// copy meanwhile; the next start tries again.
+func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error {
 	type numbered struct {
 		seq int
 		line
@@ -290,12 +286,18 @@ func (s *Store) compact() error {
 			_ = enc.Encode(line{Op: opClose, ID: id, At: w.end.UnixNano()})
 		}
 	}
-	for _, path := range slices.Backward(s.paths[:]) {
-		if err := diskio.WriteFile(path, buf.Bytes(), 0o600); err != nil {
-			return err
-		}
+	err := s.with(1, func(log store.Log) error { return log.Replace(ctx, copied, buf.Bytes()) })
+	if err == nil {
+		err = log.Replace(ctx, s.read.At, buf.Bytes())
 	}
-	return s.read(s.paths[0], int64(buf.Len()), true)
+	if err != nil {
+		return err
+	}
+	info, err := log.Info(ctx)
+	if err != nil {
+		return err
+	}
+	return s.read.Reached(log, info)
 }
 
 func newID() string {

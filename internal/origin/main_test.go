@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // TestMain is also the process that dies in TestProcessThatDied.
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) {
 		m.Run()
 		return
 	}
-	s, err := origin.Open(origin.Options{Dir: dir, Name: "ws", Root: root})
+	s, err := origin.Open(origin.Options{Store: disk.Open(dir, nil), Name: "ws", Root: root})
 	if err == nil {
 		_, err = s.Begin(origin.Running{})
 	}
@@ -31,16 +32,16 @@ func TestMain(m *testing.M) {
 
 // settleClock waits until files that are written now are surely later than
 // the one at path.
-func settleClock(t *testing.T, path string) {
-	t.Helper()
+func settleClock(tb testing.TB, path string) {
+	tb.Helper()
 	info, err := os.Stat(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	timer := time.NewTimer(time.Until(info.ModTime().Add(60 * time.Millisecond)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-t.Context().Done():
+	case <-tb.Context().Done():
 	}
 }

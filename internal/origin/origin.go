@@ -16,7 +16,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -46,8 +46,8 @@ const (
 
 // Options of a Store.
 type Options struct {
-	// Dir holds the record, out of reach of every tool.
-	Dir string
+	// Store holds the record, out of reach of every tool.
+	Store store.Store
 	// Name tells records of several workspaces apart.
 	Name string
 	// Root is the workspace, absolute.
@@ -69,8 +69,9 @@ type Store struct {
 	root string // free of links
 
 	mu      sync.Mutex
-	paths   [2]string   // the record and its copy
-	loaded  os.FileInfo // the record as it was read last; nil: not yet
+	names   [2]string // of the record and its copy
+	loaded  bool
+	read    store.Cursor // in the record
 	seq     int
 	entries map[string]entry // by path relative to root, or absolute outside of it
 	sums    map[[32]byte]bool
@@ -107,8 +108,8 @@ type written struct {
 
 // Open prepares a store; the record is read with the first question.
 func Open(o Options) (*Store, error) {
-	if o.Dir == "" || o.Name == "" || !filepath.IsAbs(o.Root) {
-		return nil, errors.New("origin: a folder, a name and an absolute workspace are needed")
+	if o.Store == nil || o.Name == "" || !filepath.IsAbs(o.Root) {
+		return nil, errors.New("origin: a store, a name and an absolute workspace are needed")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -125,7 +126,7 @@ func Open(o Options) (*Store, error) {
 		live:    map[string]func() bool{},
 	}
 	for i, suffix := range []string{".jsonl", ".copy.jsonl"} {
-		s.paths[i] = filepath.Join(o.Dir, o.Name+suffix)
+		s.names[i] = o.Name + suffix
 	}
 	return s, nil
 }

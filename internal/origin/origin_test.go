@@ -11,17 +11,18 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 type room struct {
-	t         *testing.T
+	t         testing.TB
 	dir, root string
 	store     *origin.Store
 }
 
-func newRoom(t *testing.T) *room {
-	t.Helper()
-	r := &room{t: t, dir: filepath.Join(t.TempDir(), "origin"), root: t.TempDir()}
+func newRoom(tb testing.TB) *room {
+	tb.Helper()
+	r := &room{t: tb, dir: filepath.Join(tb.TempDir(), "origin"), root: tb.TempDir()}
 	r.reopen()
 	return r
 }
@@ -29,7 +30,7 @@ func newRoom(t *testing.T) *room {
 // reopen is another process that looks at the same record.
 func (r *room) reopen() {
 	r.t.Helper()
-	s, err := origin.Open(origin.Options{Dir: r.dir, Name: "ws", Root: r.root})
+	s, err := origin.Open(origin.Options{Store: disk.Open(r.dir, nil), Name: "ws", Root: r.root})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -379,7 +380,7 @@ func TestProcessThatDied(t *testing.T) {
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	other, err := origin.Open(origin.Options{Dir: r.dir, Name: "ws", Root: r.root})
+	other, err := origin.Open(origin.Options{Store: disk.Open(r.dir, nil), Name: "ws", Root: r.root})
 	r.must(err)
 	path := r.write("page.md", text)
 	r.want("page.md", false)

@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"errors"
 	"io/fs"
 	"syscall"
 	"time"
@@ -13,10 +12,4 @@ func changeTimeOf(info fs.FileInfo) time.Time {
 		return time.Unix(st.Ctimespec.Unix())
 	}
 	return info.ModTime()
-}
-
-// alive reports whether a process exists.
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
 }

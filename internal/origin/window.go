@@ -52,8 +52,9 @@ func (s *Store) Begin(r Running) (*Window, error) {
 		return nil, err
 	}
 	// The record was written before the command starts, so nothing that the
-	// command changes can look older than it.
-	if open, at := s.windows[lines[0].ID], s.loaded.ModTime(); open != nil && at.After(open.start) && !at.After(s.o.Now()) {
+	// command changes can look older than it. That holds for a record on this
+	// machine's disk: its time comes from the clock that dates the files.
+	if open, at := s.windows[lines[0].ID], s.read.Changed; open != nil && at.After(open.start) && !at.After(s.o.Now()) {
 		open.start = at
 	}
 	if r.Outside != nil {

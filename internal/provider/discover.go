@@ -35,15 +35,15 @@ func (o Options) servers(ctx context.Context) []local.Server {
 
 // Survey tells for every provider what is set up. A server that answers on this
 // machine is ready without any setting.
-func Survey(ctx context.Context, o Options) ([]catalog.Standing, error) {
+func Survey(ctx context.Context, o Options) ([]catalog.Status, error) {
 	list, err := catalog.Survey(MatchInput(o.Config, o.Getenv))
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range o.servers(ctx) {
 		base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1)
-		same := func(st catalog.Standing) bool { return st.Ready && (st.Base == s.Base || st.Base == base) }
-		i := slices.IndexFunc(list, func(st catalog.Standing) bool { return st.Name == string(s.Kind) })
+		same := func(st catalog.Status) bool { return st.Ready && (st.Base == s.Base || st.Base == base) }
+		i := slices.IndexFunc(list, func(st catalog.Status) bool { return st.Name == string(s.Kind) })
 		if i >= 0 && !list[i].Ready && len(s.Models) > 0 && !slices.ContainsFunc(list, same) {
 			list[i].Ready, list[i].Base, list[i].Why = true, s.Base, "found on this machine"
 		}

@@ -50,7 +50,7 @@ func TestDiscoveredServerIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ready []catalog.Standing
+	var ready []catalog.Status
 	for _, s := range list {
 		if s.Ready {
 			ready = append(ready, s)

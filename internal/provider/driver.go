@@ -30,8 +30,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// bare makes the model of a choice as it is: metered, but without retries,
-// rotation or fallback, for verdicts about that model alone.
+// bare creates the model of a choice, metered but without retries, key rotation or
+// fallback, for trials of that model alone.
 func (m *Models) bare(choice catalog.Choice) (llm.Model, error) {
 	model, err := m.keyed(target{choice: choice}, m.loaded.Config.Providers[choice.Block], choice.Key)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *Models) bare(choice catalog.Choice) (llm.Model, error) {
 	return model, nil
 }
 
-// target is a model with the settings it is asked with.
+// target is a model with the settings of its requests.
 type target struct {
 	choice      catalog.Choice
 	display     string
@@ -50,10 +50,9 @@ type target struct {
 	temperature float64
 }
 
-// chain makes one runtime of a model and its fallbacks. From the wire
-// outwards: driver, meter, throttle, rotation of keys, retry, breaker,
-// fallback. The window is the smallest of the chain, so that a prompt that
-// fits one fits all.
+// chain creates one runtime of a model and its fallbacks. From the wire outwards:
+// driver, meter, throttle, key rotation, retry, breaker, fallback. The window is the
+// smallest of the chain, so that a prompt fits every model in it.
 func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	links := make([]chain.Link, 0, len(targets))
 	window := targets[0].window
@@ -91,7 +90,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	}, nil
 }
 
-// adjust puts the settings of a fallback on a request made for the first model.
+// adjust applies the settings of a fallback to a request for the first model.
 func (t target) adjust(i int) func(llm.Request) llm.Request {
 	if i == 0 {
 		return nil
@@ -102,7 +101,7 @@ func (t target) adjust(i int) func(llm.Request) llm.Request {
 	}
 }
 
-// attempt bounds one attempt of a link by the wall clock.
+// attempt limits the duration of one attempt.
 func (m *Models) attempt(p config.Provider) time.Duration {
 	if p.RequestTimeoutS > 0 {
 		return time.Duration(p.RequestTimeoutS) * time.Second
@@ -110,7 +109,7 @@ func (m *Models) attempt(p config.Provider) time.Duration {
 	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.LLMTimeoutS) * time.Second
 }
 
-// provider makes the metered model of a provider, one per key when there are several.
+// provider creates the metered model of a provider, one per key if there are several.
 func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
@@ -125,8 +124,8 @@ func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	return chain.Rotate(keys, chain.RotateOptions{Provider: t.choice.Name, InOrder: p.KeyStrategy == "order", Log: m.log}), nil
 }
 
-// keyed makes the model of one key: driver, meter and, for a server on this
-// machine, a single slot.
+// keyed creates the model of one key: driver, meter and, for a local server, a
+// limit of one request at a time.
 func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Model, error) {
 	isLocal := t.choice.Row.Local || t.choice.Base != "" && httpsafe.IsLocal(t.choice.Base)
 	t.choice.Key = key
@@ -168,7 +167,7 @@ func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secre
 	return m.limiters[id]
 }
 
-// driver speaks the protocol that fits the model.
+// driver creates the driver for the model's wire protocol.
 func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, error) {
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: isLocal})
 	if err != nil {
@@ -200,7 +199,7 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	return models[0], nil
 }
 
-// wireOptions are what all drivers need besides the choice.
+// wireOptions holds what all drivers need besides the choice.
 type wireOptions struct {
 	provider config.Provider
 	client   *http.Client
@@ -304,7 +303,7 @@ func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
 		limit(p.StreamIdleTimeoutS, all.StreamIdleTimeoutS, "streamIdleTimeoutS")
 }
 
-// FirstKey is the key of a provider that is used first.
+// FirstKey returns the first key of a provider.
 func FirstKey(p config.Provider) httpsafe.Secret {
 	if p.APIKey.IsZero() && len(p.APIKeys) > 0 {
 		return p.APIKeys[0]

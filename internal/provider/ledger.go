@@ -23,7 +23,7 @@ func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry
 	})
 }
 
-// PricesFile is where the user may put prices of models.
+// PricesFile returns the path of the user's own price table.
 func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
 // spendingLimits are the limits of a configuration. Those that its file does not
@@ -48,7 +48,7 @@ func spendingLimits(loaded *config.Loaded) ledger.Limits {
 	return lim
 }
 
-// OpenPrices opens the table of prices, the user's own first.
+// OpenPrices opens the price table. The user's own prices come first.
 func OpenPrices(loaded *config.Loaded, log *slog.Logger) *ledger.Prices {
 	return ledger.NewPrices(PricesFile(loaded), log)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// MatchInput is what a provider is chosen from, without a model.
+// MatchInput returns the input for choosing a provider, without a model.
 func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput {
 	in := catalog.MatchInput{Getenv: getenv, Providers: make(map[string]catalog.ProviderConfig, len(l.Config.Providers))}
 	for name, p := range l.Config.Providers {
@@ -30,7 +30,7 @@ func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput
 	return in
 }
 
-// State is a provider in lists for programs.
+// State describes a provider in JSON output.
 type State struct {
 	Name      string       `json:"name"`
 	Display   string       `json:"display"`
@@ -48,8 +48,8 @@ type State struct {
 	Warnings  []string     `json:"warnings,omitempty"`
 }
 
-// Standings are the results of catalog.Survey for programs.
-func Standings(list []catalog.Standing) []State {
+// States converts the results of catalog.Survey for JSON output.
+func States(list []catalog.Status) []State {
 	out := []State{}
 	for i := range list {
 		s, r := &list[i], list[i].Row
@@ -61,8 +61,8 @@ func Standings(list []catalog.Standing) []State {
 	return out
 }
 
-// ListModels asks one provider for its models. A server on this machine is
-// asked in its own way first, because only that tells the window in use.
+// ListModels asks one provider for its models. For a local server it tries the
+// server's own protocol first, because only that reports the window in use.
 func ListModels(ctx context.Context, l *config.Loaded, choice catalog.Choice) ([]catalog.Offer, error) {
 	if choice.Row.Local {
 		root := choice.Base
@@ -88,7 +88,7 @@ func ListModels(ctx context.Context, l *config.Loaded, choice catalog.Choice) ([
 	return catalog.ListModels(ctx, choice, catalog.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
 }
 
-// localOffers are the models of a server on this machine.
+// localOffers returns the models of a local server.
 func localOffers(s local.Server) []catalog.Offer {
 	out := make([]catalog.Offer, 0, len(s.Models))
 	for _, m := range s.Models {
@@ -97,7 +97,7 @@ func localOffers(s local.Server) []catalog.Offer {
 	return out
 }
 
-// Account is the sign-in at a provider that has no keys; see signin.Known.
+// Account returns the sign-in of a provider without keys; see signin.Known.
 func Account(o Options, name string) (*signin.Account, error) {
 	p, getenv := o.Config.Config.Providers[signin.ConfigName(name)], o.Getenv
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
@@ -128,8 +128,8 @@ type OfferedModel struct {
 	Vision   catalog.Ability `json:"vision,omitempty"`
 }
 
-// OfferedModels asks the named provider, or for "" all that are set up and the
-// servers on this machine. Of several, one that does not answer is only told.
+// OfferedModels asks the named provider or, for "", all that are set up and the
+// local servers. With several providers, it reports one that fails and continues.
 func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(string) string, name string, tell func(provider string, err error)) ([]OfferedModel, error) {
 	in := MatchInput(loaded, getenv)
 	out := []OfferedModel{}

@@ -6,11 +6,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -46,7 +49,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Models resolves presets to models. Drivers are made on first use.
+// Models resolves presets to models. It creates drivers on first use.
 type Models struct {
 	loaded  *config.Loaded
 	model   string    // override
@@ -72,7 +75,7 @@ type Models struct {
 	limiters map[string]*chain.Limiter // per key, or local server
 }
 
-// New opens what models need. Settle must be called before a model is used.
+// New creates Models. Call Settle before a model is used.
 func New(o Options) *Models {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -95,20 +98,20 @@ func New(o Options) *Models {
 // Info describes the default model. It is empty before Settle.
 func (m *Models) Info() Info { return m.info }
 
-// Ledger has the calls of models and what they cost.
+// Ledger returns the record of model calls and their costs.
 func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
 
-// Wrap puts something around every model that is made from now on.
+// Wrap adds a decorator to every model that is created from now on.
 func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 
-// Window is the context window of the default model.
+// Window returns the context window of the default model.
 func (m *Models) Window(ctx context.Context) (int, error) {
 	rt, err := m.open(ctx, "")
 	return rt.Window, err
 }
 
-// Meter counts the calls of something that costs money like calls of a model:
-// the budget is asked before, and the record is written after.
+// Meter counts the calls of another paid service as model calls: it checks the
+// budget before each call and records the cost after it.
 func (m *Models) Meter(call llm.Model, provider string) llm.Model {
 	return ledger.Meter(call, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: provider})
 }
@@ -184,6 +187,9 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 
 // Runtime resolves a preset; "" is the default.
 func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
+	if name, ok := strings.CutPrefix(preset, agent.ModelChoice); ok {
+		return m.chosen(ctx, name)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[preset]; ok {
@@ -208,15 +214,53 @@ func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) 
 		}
 		return m.Runtime(ctx, name)
 	}
-	key := "model " + name // no preset is called so
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if rt, ok := m.cache[key]; ok {
-		return rt, nil
-	}
 	choice, err := m.choose(name, "auto")
 	if err != nil {
 		return agent.Runtime{}, err
+	}
+	return m.openModel(ctx, name, choice)
+}
+
+// chosen resolves a model that a person chose by its name. The provider is the
+// one that the name tells; otherwise the one in use.
+func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error) {
+	if m.fixed != nil {
+		return agent.Runtime{}, errors.New("the program that runs the agent has fixed the model")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	choice, err := m.choose(name, "auto")
+	switch choice.Step {
+	case catalog.ByPrefix, catalog.ByTag, catalog.ByKeyword:
+	default:
+		used, _, uerr := m.match("")
+		if uerr != nil {
+			return agent.Runtime{}, cmp.Or(err, uerr)
+		}
+		prefix, _, ok := strings.Cut(name, "/")
+		if row, known := catalog.Lookup(prefix); ok && known && row.Name != used.Name && !used.Row.Gateway {
+			return agent.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
+		}
+		choice, err = m.choose(name, used.Name)
+	}
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	rt, err := m.openModel(ctx, name, choice)
+	if err == nil && m.wrap != nil {
+		rt.Model = m.wrap(rt.Model)
+	}
+	return rt, err
+}
+
+// openModel makes the runtime of a model that is no preset, with the settings
+// of the usual one.
+func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (agent.Runtime, error) {
+	key := "model " + name + " at " + choice.Name // no preset is called so
+	if rt, ok := m.cache[key]; ok {
+		return rt, nil
 	}
 	_, p, err := m.match("")
 	if err != nil {
@@ -250,8 +294,8 @@ func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error)
 	return rt, nil
 }
 
-// fitServer asks a model server on this machine for its real window, and lets
-// each turn be warned when the server would silently forget the beginning.
+// fitServer asks a local model server for its real window, and adds a warning to
+// turns whose beginning the server would silently drop.
 func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
 	if !choice.Row.Local {
 		return
@@ -269,7 +313,7 @@ func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalo
 	}
 }
 
-// settings turns a preset into what a request is made with.
+// settings converts a preset to the settings of a request.
 func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
 	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
 	if t.display == "" {
@@ -284,8 +328,8 @@ func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string)
 	return t
 }
 
-// fallbacks resolves the fallbacks of a preset, or else fallbackModels. One that cannot be used is left out with
-// a warning: it must not keep the first model from answering.
+// fallbacks resolves the fallbacks of a preset, or else fallbackModels. It skips an
+// unusable one with a warning, so that the first model still answers.
 func (m *Models) fallbacks(first target, own config.Preset) []target {
 	list := own.Fallbacks
 	if len(list) == 0 {
@@ -313,7 +357,7 @@ func (m *Models) fallbacks(first target, own config.Preset) []target {
 	return out
 }
 
-// either is the first value that is set.
+// either returns the first value that is set.
 func either[T comparable](set *T, values ...T) T {
 	var zero T
 	if set != nil {
@@ -337,8 +381,8 @@ func (m *Models) windowIsSet(preset string) bool {
 	return m.loaded.IsSet("modelPresets." + preset + ".contextWindowTokens")
 }
 
-// withDefaults fills in what a preset leaves open and keeps the answer from
-// taking more than half of a small window.
+// withDefaults fills in what a preset leaves out and limits the answer to half of a
+// small window.
 func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
 	d := m.loaded.Config.Agents.Defaults
 	if rt.MaxTokens == 0 {
@@ -354,7 +398,7 @@ func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
 	return rt
 }
 
-// Presets are the names of the configured presets.
+// Presets returns the names of the configured presets.
 func (m *Models) Presets() []string {
 	return slices.Sorted(maps.Keys(m.loaded.Config.ModelPresets))
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
 )
 
-// SpeechChoice is what a person wants instead of the configured service.
+// SpeechChoice overrides the configured service.
 type SpeechChoice struct{ Provider, Model, Language string }
 
-// Speech joins the settings of transcription and of its provider.
+// Speech combines the settings of transcription and of its provider.
 func Speech(loaded *config.Loaded, c SpeechChoice, getenv func(string) string) (speech.Options, error) {
 	cfg := loaded.Config.Transcription
 	name := cmp.Or(c.Provider, cfg.Provider, loaded.Config.Channels.TranscriptionProvider)
@@ -53,7 +53,7 @@ func speechBlock(all map[string]config.Provider, name string) config.Provider {
 	return config.Provider{}
 }
 
-// Recording is a file with speech. A length of 0 is not known.
+// Recording is a file with speech. A length of 0 means unknown.
 type Recording struct {
 	Path   string
 	Length time.Duration

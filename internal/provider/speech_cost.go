@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// speechTokens is what a second of a recording counts as; prices of the
-	// table are per million of them.
+	// speechTokens is how many tokens one second of a recording counts as; prices
+	// are per million tokens.
 	speechTokens = 32
 	// leastSpeech is the shortest recording that services bill.
 	leastSpeech = 10 * time.Second
-	// speechSource is who spends money on speech.
+	// speechSource is the source of these calls in the ledger.
 	speechSource = "speech"
 )
 
-// CountSpeech makes a transcriber whose recordings are counted by their length
-// and kept within the limits, as calls of a model are.
+// CountSpeech creates a transcriber that counts recordings by their length and
+// applies the spending limits, as for model calls.
 func CountSpeech(t speech.Transcriber, o speech.Options, l *ledger.Ledger, prices *ledger.Prices) speech.Transcriber {
 	c := &countedSpeech{next: t, provider: o.Provider}
 	if name, ok := speech.Canonical(o.Provider); ok {
@@ -70,8 +70,8 @@ func (c *countedSpeech) Transcribe(ctx context.Context, a speech.Audio) (got spe
 	return got, err
 }
 
-// speechLength is how long a recording is at most, as far as its size tells:
-// what a sender says about the length counts only if it is not too short.
+// speechLength returns the longest duration that a recording of its size can have.
+// The duration that the sender claims counts only if it is plausible.
 func speechLength(a speech.Audio) time.Duration {
 	slow, fast := 1500.0, 48_000.0 // bytes of a second
 	switch strings.ToLower(strings.TrimPrefix(filepath.Ext(a.Name), ".")) {

@@ -44,12 +44,12 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, explain.Error), nil
 }
 
-// RunTrial makes the calls of a trial and tells each verdict. With vision it
-// sends an image even if the model is not known to read them.
+// RunTrial makes the calls of a trial and reports each result. With vision it sends
+// an image even if the model is not known to support images.
 func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision bool, tell func(trial.Verdict)) error {
 	claim := claims(ctx, loaded, t.Choice())
 	if vision {
-		claim.Vision = catalog.Able
+		claim.Vision = catalog.Supported
 	}
 	t.WarnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
 	t.Run(ctx, claim, tell)
@@ -60,8 +60,8 @@ func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision
 	return nil
 }
 
-// SuggestModels adds the names that may have been meant to a trial of a model
-// that does not exist.
+// SuggestModels adds similar names to the result of a trial whose model does not
+// exist.
 func SuggestModels(ctx context.Context, loaded *config.Loaded, t *trial.Trial) {
 	if t.Err() == nil || llm.AsError(t.Err()).Kind != llm.NotFound {
 		return
@@ -71,14 +71,14 @@ func SuggestModels(ctx context.Context, loaded *config.Loaded, t *trial.Trial) {
 	}
 }
 
-// claims is what the model is said to do: by the user, by the provider's list
-// when it has one, or by its name.
+// claims returns what the model should support according to the user, the
+// provider's list or the model's name.
 func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) catalog.Offer {
 	claim := catalog.Offer{Vision: catalog.Vision(choice.WireModel)}
 	if choice.Name == "" {
 		return claim // a program's own
 	}
-	offers, _ := ListModels(ctx, loaded, choice) // many have no list, which says nothing about the model
+	offers, _ := ListModels(ctx, loaded, choice) // many providers have no list; that says nothing about the model
 	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
 		claim.Window = offers[i].Window
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
@@ -94,7 +94,7 @@ func said(yes *bool, otherwise catalog.Ability) catalog.Ability {
 	case yes == nil:
 		return otherwise
 	case *yes:
-		return catalog.Able
+		return catalog.Supported
 	}
-	return catalog.Unable
+	return catalog.Unsupported
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // refusing is a server that keeps requests, and refuses them while they hold a word.
@@ -28,7 +29,7 @@ func (s *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.requests, s.bodies = append(s.requests, r), append(s.bodies, string(body))
 	status, answer := http.StatusInternalServerError, "{}"
 	if s.word != "" && strings.Contains(string(body), s.word) {
-		status, answer = http.StatusBadRequest, `{"type":"error","error":{"type":"invalid_request_error","message":`+string(llm.AppendString(nil, s.error))+`}}`
+		status, answer = http.StatusBadRequest, `{"type":"error","error":{"type":"invalid_request_error","message":`+string(text.AppendJSON(nil, s.error))+`}}`
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }

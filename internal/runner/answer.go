@@ -32,6 +32,13 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
 		return r.emptyAnswer(ctx, it)
 	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && (!blank || r.fragments != ""):
+		r.res.Cut = true // unless it goes on
+		if tail := strings.TrimSpace(final); len(tail) >= anchorChars && strings.Contains(r.fragments, tail) {
+			return endRepeated(ctx, r, it, "") // it began again
+		}
+		if piece, _ := repeats([]byte(r.fragments+it.glue+final), whenCut()); piece > 0 {
+			return endRepeated(ctx, r, it, final)
+		}
 		r.lengths++
 		r.fragments += it.glue + final
 		r.trail = it.trail
@@ -138,6 +145,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
 	case ctx.Err() != nil:
 		r.res.Stop, r.res.Err = Cancelled, context.Cause(ctx)
+		r.res.Text = strings.TrimSpace(r.fragments + it.glue + it.said)
 		it.Err = r.res.Err
 		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}
@@ -161,8 +169,12 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 const interruptedNote = "[No answer: the model call failed.]"
 
 // exhausted ends a run that used up its iterations with a summary by the model
-// or, if that fails, with a fixed text.
+// or, if that fails, with a fixed text; without both if another run goes on.
 func (r *run) exhausted(ctx context.Context) error {
+	if r.transient = nil; ctx.Err() == nil && r.hooks.continues(ctx) {
+		r.res.Stop = MaxIterations
+		return nil
+	}
 	it := &Iteration{Number: r.iteration + 1, run: r}
 	r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askWrapUp)}}
 	final := ""

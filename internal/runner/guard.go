@@ -4,43 +4,62 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// When a repeated iteration is noticed: the model is warned, then its calls
-// are refused, then the turn ends.
+// When repeated steps are noticed: the model is warned, then the calls are
+// refused, then the turn ends. Steps count as repeated wherever they are among
+// the last ones, so that A-B-A-B is noticed, too.
 const (
+	loopSteps  = 10
 	loopWarn   = 3
 	loopRefuse = 5
-	loopEnd    = 8
+	loopEnd    = 4 // refusals
 )
 
-// loopGuard counts how often the same calls with the same results came in a row.
+// step is the calls of one iteration and what came of them.
+type step struct{ calls, results string }
+
+// loopGuard counts how often the same calls had the same results lately.
 type loopGuard struct {
-	calls, results string
-	streak         int
+	steps   []step
+	count   int // of the newest step, itself included
+	refused int // steps in a row
 }
 
-// next is called with the calls about to run and returns how many times in a
-// row they will have been made, this time included.
-func (g *loopGuard) next(calls string) int {
-	if calls != g.calls {
-		g.calls, g.results, g.streak = calls, "", 0
+// next is called with the calls about to run and reports whether they are
+// refused.
+func (g *loopGuard) next(calls string) (refuse bool) {
+	s := step{calls: calls}
+	g.count = 1
+	for _, old := range slices.Backward(g.steps) {
+		if old.calls != calls {
+			continue
+		}
+		if s.results == "" {
+			s.results = old.results
+		}
+		if old.results != s.results {
+			break // something moved
+		}
+		g.count++
 	}
-	g.streak++
-	return g.streak
+	g.steps = append(g.steps[max(len(g.steps)-loopSteps+2, 0):], s)
+	return g.count >= loopRefuse
 }
 
 // ran notes the results of calls that really ran; a different result starts
 // the count again, because something moved.
 func (g *loopGuard) ran(results string) {
-	if g.results != "" && g.results != results {
-		g.streak = 1
+	s := &g.steps[len(g.steps)-1]
+	if s.results != "" && s.results != results {
+		g.count = 1
 	}
-	g.results = results
+	s.results, g.refused = results, 0
 }
 
 func signature(calls []llm.ToolCall) string {

@@ -28,6 +28,8 @@ type Iteration struct {
 	run       *run
 	streamed  bool
 	malformed bool
+	repeated  bool   // the model repeated itself and was stopped
+	said      string // visible text of the last request, also of one that broke off
 	glue      string // white space between this part of an answer and the one before
 	trail     string // white space at the end of a part that was cut off
 }
@@ -50,8 +52,9 @@ type Hooks struct {
 	// DeltaVoid closes a visible message that broke off; its text comes again
 	// from the beginning. Without it DeltaEnd(true) is called.
 	DeltaVoid func(ctx context.Context)
-	// Notice carries a text for the user, such as a wait before a retry.
-	Notice      func(ctx context.Context, text string)
+	// Notice carries a text for the user. A brief one holds only until the next
+	// event, such as a wait before a retry.
+	Notice      func(ctx context.Context, text string, brief bool)
 	BeforeTools func(ctx context.Context, it *Iteration)
 	// BeforeTool may veto a call: a non-nil error is what the model sees
 	// instead of a result. A panic here counts as a veto.
@@ -61,7 +64,10 @@ type Hooks struct {
 	// Finalize may rewrite the text of every answer without tool calls.
 	Finalize func(ctx context.Context, it *Iteration, text string) string
 	OnError  func(ctx context.Context, it *Iteration, err error)
-	AfterRun func(ctx context.Context, res *Result)
+	// Continues reports that another run goes on where this one has used up its
+	// iterations. Then no summary is asked for.
+	Continues func() bool
+	AfterRun  func(ctx context.Context, res *Result)
 }
 
 // hookList calls several Hooks in order, each isolated from the others.
@@ -148,10 +154,10 @@ func (l hookList) deltaVoid(ctx context.Context) {
 	})
 }
 
-func (l hookList) notice(ctx context.Context, s string) {
+func (l hookList) notice(ctx context.Context, s string, brief bool) {
 	l.each(ctx, "notice", func(h Hooks) {
 		if h.Notice != nil {
-			h.Notice(ctx, s)
+			h.Notice(ctx, s, brief)
 		}
 	})
 }
@@ -213,6 +219,12 @@ func (l hookList) onError(ctx context.Context, it *Iteration, err error) {
 			h.OnError(ctx, it, err)
 		}
 	})
+}
+
+// continues reports whether a hook goes on with another run.
+func (l hookList) continues(ctx context.Context) (yes bool) {
+	l.each(ctx, "continues", func(h Hooks) { yes = yes || h.Continues != nil && h.Continues() })
+	return yes
 }
 
 func (l hookList) afterRun(ctx context.Context, res *Result) {

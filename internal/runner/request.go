@@ -72,11 +72,13 @@ func (w *window) shrink(e *llm.Error, estimate, maxTokens int) (limit int, again
 func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.Response, error) {
 	var f text.Think
 	var raw, thought strings.Builder
+	var saying, thinking repeater
 	feed := func(delta string) {
 		raw.WriteString(delta)
 		visible, reasoning := f.Feed(delta)
 		r.emit(ctx, it, &raw, &thought, visible, reasoning)
 	}
+	defer func() { it.said = text.StripThink(raw.String()) }()
 	for ev, err := range r.Model.Stream(ctx, req) {
 		if err != nil {
 			if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {
@@ -87,16 +89,18 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		switch ev.Kind {
 		case llm.TextDelta:
 			feed(ev.Text)
+			it.repeated = saying.add(ev.Text)
 		case llm.ReasoningDelta:
 			r.hooks.reasoning(ctx, it, ev.Text)
+			it.repeated = thinking.add(ev.Text)
 		case llm.Waiting:
-			r.hooks.notice(ctx, ev.Text)
+			r.hooks.notice(ctx, ev.Text, ev.Brief)
 		case llm.Restarted:
 			if r.segmentOpen {
 				r.segmentOpen = false
 				r.hooks.deltaVoid(ctx)
 			}
-			f = text.Think{}
+			f, saying, thinking = text.Think{}, repeater{}, repeater{}
 			raw.Reset()
 			thought.Reset()
 			it.glue, it.streamed = "", false
@@ -113,6 +117,10 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 			it.malformed = clean(&resp, thought.String())
 			it.Response = &resp
 			return resp, nil
+		}
+		if it.repeated {
+			r.log.WarnContext(ctx, "the model repeats itself, stopped", "session", r.Call.SessionKey, "bytes", raw.Len())
+			return llm.Response{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text.StripThink(raw.String()))}, Finish: llm.FinishStop}, nil
 		}
 	}
 	return llm.Response{}, &llm.Error{Kind: llm.StreamTruncated, Message: "the model's answer ended early"}

@@ -118,16 +118,17 @@ type ToolEvent struct {
 
 // Result is what a run produced.
 type Result struct {
-	Text     string        // the final answer, think tags removed
+	Text     string        // the final answer, think tags removed; if Stop is Cancelled, what there was of it, not recorded
 	New      []llm.Message // messages recorded by this run, in prompt order
 	Stop     Stop
 	Err      error // set when Stop is ModelError, ToolError or Cancelled
 	Usage    llm.Usage
 	Tools    []ToolEvent
 	Requests int
-	Injected bool // user input arrived and was answered during the run
-	Tainted  bool // content from outside was seen, or the turn began with it
-	Cut      bool // the answer was cut off by the output limit, and going on did not help
+	Injected bool   // user input arrived and was answered during the run
+	Tainted  bool   // content from outside was seen, or the turn began with it
+	Refused  string // the first call that needed an approval and got none, and why
+	Cut      bool   // the answer was cut off by the output limit, and going on did not help
 	// Streamed says that the text was shown completely by deltas.
 	Streamed bool
 	// ContextLimit is the real window in tokens, when the provider named it or
@@ -310,6 +311,8 @@ func (r *run) answer(ctx context.Context, it *Iteration, resp llm.Response, err 
 	switch {
 	case err != nil:
 		return r.failed(ctx, it, err)
+	case it.repeated:
+		return endRepeated(ctx, r, it, it.said)
 	case len(resp.Message.ToolCalls) > 0 && resp.Finish.RunsTools():
 		return r.runTools(ctx, it, resp)
 	case it.malformed:

@@ -356,7 +356,7 @@ func testLoopGuard(t *testing.T, bench func(*testing.T, llm.Model, ...tool.Tool)
 	m := llmtest.NewScript(t)
 	warned := 0
 	m.Otherwise = func(req llm.Request) llmtest.Step {
-		if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.Content.Text, "times in a row with the same result") {
+		if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.Content.Text, "times with the same result") {
 			warned++
 		}
 		return llmtest.Call("same", `{"text":"x"}`)

@@ -18,7 +18,7 @@ import (
 
 const (
 	refusedLoop   = "Error: this same call was made before with the same result and is not run again. Change something or answer the user."
-	warnLoop      = "\n\n[You made this call %d times in a row with the same result. Do something else or answer the user.]"
+	warnLoop      = "\n\n[You made this call %d times with the same result. Do something else or answer the user.]"
 	skipped       = "Error: not run, because an earlier call of this batch failed."
 	sideEffectOdd = "\n\n[It may have taken effect before it failed; check before trying again.]"
 )
@@ -43,7 +43,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 	if err := r.record(ctx, r.withoutSecrets(resp.Message)); err != nil {
 		return done, err
 	}
-	it.Calls = resp.Message.ToolCalls
+	it.Calls, it.said = resp.Message.ToolCalls, ""
 	r.hooks.beforeTools(ctx, it)
 
 	calls := make([]prepared, len(it.Calls))
@@ -53,8 +53,9 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		polling = polling && calls[i].tool.Polling
 	}
 	r.calls.n += len(calls)
-	streak := r.calls.loop.next(signature(it.Calls))
-	if !polling && streak >= loopRefuse {
+	refuse := r.calls.loop.next(signature(it.Calls)) && !polling
+	if refuse {
+		r.calls.loop.refused++
 		for i := range calls {
 			calls[i].ready = &tool.Result{Content: llm.Text(refusedLoop), IsError: true, Code: tool.DeniedPolicy}
 		}
@@ -66,15 +67,15 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 	if ctx.Err() != nil {
 		return r.failed(ctx, it, context.Cause(ctx))
 	}
-	if streak < loopRefuse {
+	if !refuse {
 		r.calls.loop.ran(resultSignature(results))
 	}
 	switch {
 	case fatal != nil:
 		return r.fatalTool(ctx, it, fatal)
-	case !polling && streak >= loopEnd:
+	case r.calls.loop.refused >= loopEnd:
 		r.drains = drainCycles
-		msg := fmt.Sprintf("I stopped: I made the same call (%s) %d times in a row and got the same result each time. Please tell me how to go on.", it.Calls[0].Name, streak)
+		msg := fmt.Sprintf("I stopped: I made the same call (%s) again and again and got the same result each time. Please tell me how to go on.", it.Calls[0].Name)
 		return r.finish(ctx, it, llm.Message{}, msg, LoopDetected)
 	}
 	for _, c := range calls {
@@ -83,8 +84,8 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 			return done, nil
 		}
 	}
-	if !polling && r.calls.loop.streak >= loopWarn && r.calls.loop.streak < loopRefuse {
-		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.calls.loop.streak)))}}
+	if !polling && !refuse && r.calls.loop.count >= loopWarn {
+		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.calls.loop.count)))}}
 	}
 	r.drain(ctx)
 	return again, nil
@@ -271,6 +272,10 @@ func (r *run) event(it *Iteration, p prepared, f finished) {
 	said := f.res.Content.String()
 	e := ToolEvent{CallID: p.call.ID, Name: p.call.Name, OK: !f.res.IsError, Detail: text.Cut(firstLine(said), 120), Receipt: receipt(p, f, len(said))}
 	it.Events = append(it.Events, e)
+	if f.res.Code == tool.DeniedApproval && f.res.IsError && r.res.Refused == "" {
+		why, _, _ := strings.Cut(firstLine(said), ". It was not run")
+		r.res.Refused = p.call.Name + ": " + text.Cut(strings.TrimPrefix(why, "Error: "), 400)
+	}
 	r.res.Tools = append(r.res.Tools, e)
 }
 

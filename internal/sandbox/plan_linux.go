@@ -29,6 +29,7 @@ type plan struct {
 	OwnNet  bool     // Inner, and the network is a private one
 	Trial   bool     // do everything but run the command
 	Control int      // descriptor for requests to freeze; 0 without
+	Console string   // the terminal of the command; "" without
 	DropEnv int      // leading variables meant for the helper alone
 	identity
 	Version int // of this type
@@ -43,7 +44,7 @@ type identity struct {
 }
 
 // planVersion changes with the meaning of a plan: the helper's file may be newer.
-const planVersion = 4
+const planVersion = 5
 
 // encode writes the plan down.
 func (p *plan) encode() ([]byte, error) {
@@ -88,7 +89,7 @@ func decodePlan(from io.Reader) (*plan, error) {
 // texts replaces every text of the plan.
 func (p *plan) texts(change func(string) string) {
 	f := &p.Profile
-	for _, s := range []*string{&p.Command, &p.Dir, &p.Home, &p.Temp, &f.Workspace, &f.ProxySocket, &f.ProxyCerts} {
+	for _, s := range []*string{&p.Command, &p.Dir, &p.Home, &p.Temp, &p.Console, &f.Workspace, &f.ProxySocket, &f.ProxyCerts} {
 		*s = change(*s)
 	}
 	for _, list := range []*[]string{&p.Links, &f.ReadOnly, &f.ReadWrite, &f.Protected} {
@@ -169,10 +170,16 @@ func (p *plan) accounts() map[string]string {
 
 const nobody = 65534
 
-// hidden lists the protected paths that a grant would otherwise show.
+// hidden lists the protected paths that a grant would otherwise show. What lies
+// in a hidden folder is hidden with it, unless a grant is in between.
 func (p *plan) hidden() []string {
 	granted := slices.Concat([]string{p.Profile.Workspace}, p.Profile.ReadOnly, p.Profile.ReadWrite, systemPaths(), etcPaths())
+	shown := func(path, below string) bool {
+		return slices.ContainsFunc(granted, func(dir string) bool { return within(path, dir) && dir != below && within(dir, below) })
+	}
 	return slices.DeleteFunc(slices.Clone(p.Profile.Protected), func(path string) bool {
-		return !slices.ContainsFunc(granted, func(dir string) bool { return within(path, dir) })
+		return !shown(path, "/") || slices.ContainsFunc(p.Profile.Protected, func(around string) bool {
+			return around != path && within(path, around) && !shown(path, around)
+		})
 	})
 }

@@ -34,7 +34,7 @@ func TestPlanTravels(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got, p) {
 		t.Errorf("%v: got %+v, want %+v", err, got, p)
 	}
-	other := bytes.Replace(data, []byte(`"Version":4`), []byte(`"Version":3`), 1)
+	other := bytes.Replace(data, []byte(`"Version":5`), []byte(`"Version":4`), 1)
 	if _, err := decodePlan(bytes.NewReader(other)); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("a plan of another version: %v", err)
 	}

@@ -89,6 +89,9 @@ func (p *plan) lay() []place {
 	for _, d := range devices() {
 		bind(d, d, bindDevice)
 	}
+	if p.Console != "" { // where programs find the name of their terminal, which is one of another set
+		bind("/dev/console", p.Console, bindDevice)
+	}
 	add("/dev/pts", terminals, "newinstance,ptmxmode=0666,mode=620")
 	add("/dev/ptmx", link, "pts/ptmx")
 	add("/dev/shm", memory, "mode=1777,size=64m")

@@ -113,6 +113,12 @@ func (p *plan) confine(out *routine) {
 		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
 		raiseOOMScore(s)
 	}
+	if p.Console != "" {
+		// In a session of its own, so that Ctrl-C reaches neither the helper nor
+		// bubblewrap.
+		s.add("begin", "a session", unix.SYS_SETSID)
+		s.add("take", "the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	}
 	if p.ABI > 0 {
 		p.rules(out)
 	}

@@ -357,6 +357,14 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
 	}
+	if f, ok := cmd.Stdin.(*os.File); ok && strings.HasPrefix(f.Name(), "/dev/pts/") {
+		pl.Console = f.Name()
+		if cmd.SysProcAttr != nil { // the command takes it, not the helper
+			attr := *cmd.SysProcAttr
+			attr.Setctty = false
+			cmd.SysProcAttr = &attr
+		}
+	}
 	if p.Network == NetHost {
 		pl.Spaces &^= unix.CLONE_NEWNET
 	}

@@ -2,8 +2,6 @@ package schedule
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,28 +9,27 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Whoever runs jobs is told in the chat when their file is damaged while they
 // run: once, and a file that somebody mends is used again.
-func TestDamageIsTold(t *testing.T) {
+func TestDamageIsTold(t *testing.T) { storetest.Each(t, testDamageIsTold) }
+
+func testDamageIsTold(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, who := range []string{"gateway", "guest"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ws := t.TempDir()
-				o := Options{Workspace: ws, State: stateOf(ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
+				o := Options{Workspace: ws, State: stateOf(t, open, ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
 				if who == "guest" {
 					o.Guest.Takes = terminal().SameChat
 				}
-				s, f := newFake(t, o)
+				s, f := newFake(t, open, o)
 				add(t, s, Draft{Timing: Every(time.Hour), Route: terminal()})
-				path, copied := filepath.Join(ws, "state", "jobs.json"), filepath.Join(ws, "state", goodCopy)
-				whole, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				whole := doc(t, s.State, fileJobs)
 				heard := func(part string) int {
 					n := 0
 					f.set(func() {
@@ -42,20 +39,20 @@ func TestDamageIsTold(t *testing.T) {
 				}
 				during(t, s, f, func() {
 					f.pass(time.Minute)
-					put(t, ws, "state/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					putDoc(t, s.State, fileJobs, `{"version": 1, "jobs": [{"id"`)
 					f.pass(2 * time.Minute)
 					if n := heard("went back to the last good copy"); n != 1 {
 						t.Errorf("the repair was told %d times: %q", n, f.notices)
 					}
-					if err := os.Remove(copied); err != nil {
+					if err := s.State.Remove(t.Context(), goodCopy); err != nil {
 						t.Fatal(err)
 					}
-					put(t, ws, "state/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					putDoc(t, s.State, fileJobs, `{"version": 1, "jobs": [{"id"`)
 					f.pass(10 * time.Minute)
 					if n := heard("Scheduled jobs do not run"); n != 1 {
 						t.Errorf("the damage was told %d times: %q", n, f.notices)
 					}
-					put(t, ws, "state/jobs.json", string(whole))
+					putDoc(t, s.State, fileJobs, whole)
 					f.pass(2 * time.Hour)
 				})
 				if f.count() == 0 {

@@ -24,13 +24,16 @@ const (
 
 // result is how a run ended.
 type result struct {
-	status string
-	err    string
-	tokens int
-	usd    float64
-	note   string
-	silent bool
-	change func(*Job) // more to write down with it; may be nil
+	status  string
+	err     string
+	tokens  int
+	usd     float64
+	note    string
+	silent  bool
+	answer  string
+	clean   bool       // no words from outside were before the model
+	refused bool       // a call needed an approval and got none; all else went well
+	change  func(*Job) // more to write down with it; may be nil
 }
 
 // runs are the runs that are going on in this process.
@@ -196,7 +199,7 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 	}
 	if j.ID == heartbeatID {
 		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID
-		return in, rs.heartbeat.beat(ctx, &in)
+		return in, rs.heartbeat.beat(ctx, &in, j.State.Last)
 	}
 	if in.Route.Channel == "" && rs.o.LastRoute != nil {
 		in.Route, _ = rs.o.LastRoute(ctx)
@@ -204,7 +207,7 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 	if in.Route.Channel == "" {
 		in.Route = bus.Route{Channel: "cli", ChatID: "direct"}
 	}
-	if in.Text = jobText(j, rs.o.Location); !j.Payload.Untrusted {
+	if in.Text = jobText(j, rs.o.Location) + j.State.Last.note(rs.o.Location); !j.Payload.Untrusted {
 		in.Text += j.Payload.Message
 		return in, ""
 	}
@@ -262,7 +265,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		deliver = deliver && !j.State.RunHistory[told].Silent
 	case in.Event == EventHeartbeat:
 		deliver = deliver && s.heartbeat.worthTelling(ctx, &j, in, out, &res)
-	case j.ID != "" && !j.Payload.Deliver && res.status == StatusOK:
+	case j.ID != "" && !j.Payload.Deliver && (res.status == StatusOK || res.refused):
 		deliver = false
 	}
 	if p := j.State.Pending; deliver && p != nil && p.OccurrenceMS == occurrence && p.LateMS > 0 {
@@ -287,24 +290,29 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 }
 
 func resultOf(out bus.Outbound) result {
-	r := result{status: StatusOK}
-	if t := out.Turn; t != nil {
-		r.tokens, r.usd = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD
-		if t.Error != "" {
-			r.status, r.err = StatusError, text.Label(t.Error, 500)
-		}
+	r := result{status: StatusOK, answer: strings.TrimSpace(out.Text)}
+	t := out.Turn
+	if t == nil {
+		return r
+	}
+	r.tokens, r.usd, r.clean = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD, t.Clean
+	switch {
+	case t.Error != "":
+		r.status, r.err = StatusError, text.Label(t.Error, 500)
+	case t.Refused != "":
+		r.status, r.err, r.refused = StatusError, "a call was refused: "+text.Label(t.Refused, 500), true
 	}
 	return r
 }
 
 // finish writes down how a run ended, once, and lets the next one begin.
 func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result) {
-	var off *notice
+	var say *notice
 	counted := false
 	end := func(t *table) {
 		n, first := rs.conclude(t, id, occurrence, res)
 		if n != nil {
-			off = n
+			say = n
 		}
 		if first && !counted {
 			counted = true
@@ -313,7 +321,7 @@ func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result
 	}
 	ctx = context.WithoutCancel(ctx)
 	err := rs.store.update(ctx, func(t *table) error {
-		off = nil
+		say = nil
 		end(t)
 		t.changed = true
 		return nil
@@ -333,8 +341,8 @@ func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result
 		}
 	}
 	rs.mu.Unlock()
-	if off != nil {
-		rs.notifier.tell(ctx, *off)
+	if say != nil {
+		rs.notifier.tell(ctx, *say)
 	}
 	rs.poke()
 }
@@ -354,8 +362,9 @@ func (rs *runs) saved(n int) {
 }
 
 // conclude applies a result to a job; the notice says that it was switched
-// off. first is false for a run whose end was known already.
-func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (off *notice, first bool) {
+// off, or that calls are refused. first is false for a run whose end was known
+// already.
+func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *notice, first bool) {
 	j := t.find(id)
 	if j == nil || j.broken != nil {
 		return nil, false
@@ -381,11 +390,19 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (off *n
 		return nil, false
 	}
 	st.Pending, st.LastRunAtMS = nil, line.RunAtMS
-	switch res.status {
-	case StatusError:
+	switch {
+	case res.refused: // it has an answer, so it goes on
+		if !st.RefusalTold {
+			say = &notice{id, j.Payload.Route(), refusal("scheduled job", j.Name, res.err)}
+		}
+		st.ErrorsInRow, st.RefusalTold = 0, true
+	case res.status == StatusError:
 		st.ErrorsInRow++
-	case StatusOK:
-		st.ErrorsInRow = 0
+	case res.status == StatusOK:
+		st.ErrorsInRow, st.RefusalTold = 0, false
+	}
+	if res.status == StatusOK || res.status == StatusError {
+		st.Last = lastOf(line.RunAtMS, res)
 	}
 	if j.Schedule.Kind == KindAt && !p.Manual {
 		j.Enabled, st.NextRunAtMS = false, 0
@@ -393,15 +410,21 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (off *n
 			t.remove(id)
 			t.defined = true
 		}
-		return nil, true
+		return say, true
 	}
 	if st.ErrorsInRow < rs.o.Limits.ErrorsInRow || j.Protected() {
-		return nil, true
+		return say, true
 	}
 	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
 	return &notice{id, j.Payload.Route(), fmt.Sprintf(
 		"I switched off the scheduled job %q because it failed %d times in a row. The last error: %s. Switch it on again with: nanobot cron enable %s",
 		j.Name, st.ErrorsInRow, res.err, id)}, true
+}
+
+// refusal is what the owner is told, once, about runs whose calls are refused.
+func refusal(what, name, why string) string {
+	return fmt.Sprintf("The %s %q cannot do all it should: %s. Nobody can be asked during a run; a rule in tools.approval.rules allows the call. "+
+		"I do not tell you again until a run succeeds.", what, name, strings.TrimRight(why, "."))
 }
 
 // change alters one job, if it is still there.

@@ -16,30 +16,27 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 func terminal() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
 
 // newGuest is a chat in a terminal.
-func newGuest(t *testing.T, ws string) (*Scheduler, *agentFake) {
+func newGuest(t *testing.T, open storetest.Open, ws string) (*Scheduler, *agentFake) {
 	t.Helper()
-	return newFake(t, Options{
-		Workspace: ws, State: stateOf(ws), Guest: GuestOptions{Takes: terminal().SameChat},
+	return newFake(t, open, Options{
+		Workspace: ws, State: stateOf(t, open, ws), Guest: GuestOptions{Takes: terminal().SameChat},
 		System:    []System{{ID: "mine", Name: "mine", Timing: Every(time.Hour), Run: func(context.Context) error { t.Error("a guest ran a system job"); return nil }}},
 		Heartbeat: Heartbeat{Every: time.Hour},
 	})
 }
 
 // records are the jobs of a file as they are written there, by id.
-func records(t *testing.T, ws string) map[string]string {
+func records(t *testing.T, open storetest.Open, ws string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(ws, "state", "jobs.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var table struct{ Jobs []json.RawMessage }
-	if err := json.Unmarshal(data, &table); err != nil {
+	if err := json.Unmarshal([]byte(doc(t, stateOf(t, open, ws), fileJobs)), &table); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
@@ -53,12 +50,14 @@ func records(t *testing.T, ws string) map[string]string {
 	return out
 }
 
-func TestGuestRunsOnlyItsOwn(t *testing.T) {
+func TestGuestRunsOnlyItsOwn(t *testing.T) { storetest.Each(t, testGuestRunsOnlyItsOwn) }
+
+func testGuestRunsOnlyItsOwn(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		gateway, gf := newFake(t, Options{
-			Workspace: ws, State: stateOf(ws), System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
+		gateway, gf := newFake(t, open, Options{
+			Workspace: ws, State: stateOf(t, open, ws), System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
 		})
 		during(t, gateway, gf, func() {})
 		add(t, gateway, Draft{Timing: Every(10 * time.Minute), Message: "often"})
@@ -72,9 +71,9 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 		if _, err := gateway.Triggers.Fire(t.Context(), trigger.ID, "now", false); err != nil {
 			t.Fatal(err)
 		}
-		before := records(t, ws)
+		before := records(t, open, ws)
 
-		guest, f := newGuest(t, ws)
+		guest, f := newGuest(t, open, ws)
 		once := add(t, guest, Draft{Timing: Once(time.Now().Add(time.Minute)), Route: terminal(), Message: "tea"})
 		hourly := add(t, guest, Draft{Timing: Every(time.Hour), Route: terminal(), Message: "water"})
 		during(t, guest, f, func() { f.pass(48 * time.Hour) })
@@ -87,7 +86,7 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 				t.Errorf("ran %s, which is none of its jobs", id)
 			}
 		}
-		after := records(t, ws)
+		after := records(t, open, ws)
 		if _, ok := after[once.ID]; ok {
 			t.Error("a reminder stays after its run")
 		}
@@ -98,8 +97,8 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("other jobs changed (-before +after):\n%s", diff)
 		}
-		if left, err := os.ReadDir(gateway.State.Where(inbox)); err != nil || len(left) != 1 {
-			t.Errorf("%d messages of triggers left, %v; want 1", len(left), err)
+		if left := docs(t, gateway.State, inbox); left != 1 {
+			t.Errorf("%d messages of triggers left, want 1", left)
 		}
 	})
 }
@@ -114,7 +113,9 @@ func beside(t *testing.T, s *Scheduler) (done chan error, cancel context.CancelF
 	return done, cancel
 }
 
-func TestGuestYields(t *testing.T) {
+func TestGuestYields(t *testing.T) { storetest.Each(t, testGuestYields) }
+
+func testGuestYields(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	cases := []struct {
 		name         string
@@ -130,7 +131,7 @@ func TestGuestYields(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ws := t.TempDir()
-				guest, gf := newGuest(t, ws)
+				guest, gf := newGuest(t, open, ws)
 				var left []bus.Inbound
 				guest.Guest.Leave = func(in bus.Inbound) { left = append(left, in) }
 				gf.takes = c.takes
@@ -142,14 +143,14 @@ func TestGuestYields(t *testing.T) {
 				guestDone, stopGuest := beside(t, guest)
 				defer stopGuest()
 				time.Sleep(time.Minute + 15*time.Second)
-				if pid, running := Owner(t.Context(), stateOf(ws)); running {
+				if pid, running := Owner(t.Context(), stateOf(t, open, ws)); running {
 					t.Errorf("Owner = %d while only a guest is there", pid)
 				}
-				if pid, running := Guest(t.Context(), stateOf(ws)); !running || pid != os.Getpid() {
+				if pid, running := Guest(t.Context(), stateOf(t, open, ws)); !running || pid != os.Getpid() {
 					t.Errorf("Guest = %d, %v", pid, running)
 				}
 
-				owner, of := newFake(t, Options{Workspace: ws, State: stateOf(ws), Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
+				owner, of := newFake(t, open, Options{Workspace: ws, State: stateOf(t, open, ws), Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
 				of.takes = 10 * time.Minute
 				ownerDone, stopOwner := beside(t, owner)
 				defer stopOwner()
@@ -184,8 +185,8 @@ func TestGuestYields(t *testing.T) {
 				if st := job(t, owner, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 					t.Errorf("state %+v", st)
 				}
-				if _, err := os.Stat(stateOf(ws).Where(wantedLock)); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("the note is still there: %v", err)
+				if note, err := stateOf(t, open, ws).Stat(t.Context(), wantedLock); err != nil || note.Exists() {
+					t.Errorf("the note is still there: %+v, %v", note, err)
 				}
 			})
 		})
@@ -193,11 +194,13 @@ func TestGuestYields(t *testing.T) {
 }
 
 // A chat that is closed in the middle of a run, or dies, leaves it to the next.
-func TestGuestEndsInTheMiddle(t *testing.T) {
+func TestGuestEndsInTheMiddle(t *testing.T) { storetest.Each(t, testGuestEndsInTheMiddle) }
+
+func testGuestEndsInTheMiddle(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		first, f := newGuest(t, ws)
+		first, f := newGuest(t, open, ws)
 		f.takes = time.Minute
 		j := add(t, first, Draft{Timing: Once(time.Now().Add(time.Minute)), Route: terminal(), Keep: true})
 		during(t, first, f, func() { time.Sleep(90 * time.Second) })
@@ -207,7 +210,7 @@ func TestGuestEndsInTheMiddle(t *testing.T) {
 		if len(f.said) != 0 {
 			t.Errorf("said %v although nobody is there", f.said)
 		}
-		next, nf := newGuest(t, ws)
+		next, nf := newGuest(t, open, ws)
 		during(t, next, nf, func() { nf.pass(time.Minute) })
 		if !slices.Equal(nf.runs, f.runs) || len(nf.said) != 1 {
 			t.Errorf("the next chat ran %v and said %d, want %v once", nf.runs, len(nf.said), f.runs)
@@ -222,31 +225,33 @@ func TestNoteOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		for _, path := range []string{stateOf(ws).Where(wantedLock), stateOf(ws).Where(guestLock), stateOf(ws).Where(ownerLock)} {
+		for _, path := range []string{stateOf(t, storetest.Disk, ws).Where(wantedLock), stateOf(t, storetest.Disk, ws).Where(guestLock), stateOf(t, storetest.Disk, ws).Where(ownerLock)} {
 			put(t, ws, filepath.Join("state", filepath.Base(path)), "4711               \n")
 		}
-		guest, f := newGuest(t, ws)
+		guest, f := newGuest(t, storetest.Disk, ws)
 		add(t, guest, Draft{Timing: Once(time.Now().Add(time.Minute)), Route: terminal()})
 		during(t, guest, f, func() { f.pass(2 * time.Minute) })
 		if f.count() != 1 {
 			t.Errorf("%d runs, want 1", f.count())
 		}
-		if _, err := os.Stat(stateOf(ws).Where(wantedLock)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(stateOf(t, storetest.Disk, ws).Where(wantedLock)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the note is still there: %v", err)
 		}
 	})
 }
 
 // Two gateways: the second says so once and takes over when the first ends.
-func TestOwnerWaits(t *testing.T) {
+func TestOwnerWaits(t *testing.T) { storetest.Each(t, testOwnerWaits) }
+
+func testOwnerWaits(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		first, _ := newFake(t, Options{Workspace: ws, State: stateOf(ws)})
+		first, _ := newFake(t, open, Options{Workspace: ws, State: stateOf(t, open, ws)})
 		firstDone, stopFirst := beside(t, first)
 		defer stopFirst()
 		blocked := 0
-		second, f := newFake(t, Options{Workspace: ws, State: stateOf(ws), Blocked: func(_ context.Context, err error) {
+		second, f := newFake(t, open, Options{Workspace: ws, State: stateOf(t, open, ws), Blocked: func(_ context.Context, err error) {
 			blocked++
 			if _, ok := errors.AsType[*diskio.LockedError](err); !ok {
 				t.Errorf("blocked by %v", err)
@@ -273,9 +278,11 @@ func TestOwnerWaits(t *testing.T) {
 	})
 }
 
-func TestToolInAGuest(t *testing.T) {
+func TestToolInAGuest(t *testing.T) { storetest.Each(t, testToolInAGuest) }
+
+func testToolInAGuest(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	guest, _ := newGuest(t, t.TempDir())
+	guest, _ := newGuest(t, open, t.TempDir())
 	got, _ := call(t, guest, tool.Call{Route: terminal()}, `{"action":"add","message":"a","every_seconds":3600}`)
 	if !strings.Contains(got, "while this chat is open") {
 		t.Errorf("in the chat: %q", got)

@@ -57,7 +57,7 @@ func (h *heartbeat) job() (System, bool) {
 
 // beat fills in the message of a heartbeat, or says why there is nothing to
 // do. A look at an empty list asks no model.
-func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound) (skip string) {
+func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip string) {
 	now := h.o.Now().In(h.o.Location)
 	if a := h.o.Heartbeat.Active; a.set && !a.Contains(now) {
 		return "outside of its active hours"
@@ -78,7 +78,7 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound) (skip string) {
 	}
 	in.Route = route
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
-		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n"
+		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n" + last.note(h.o.Location)
 	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, HeartbeatFile)) {
 		in.Quoted = []bus.Quote{{About: "the list; words from outside are in it", Text: tasks}}
 	} else {
@@ -148,7 +148,7 @@ func stripComments(s string) string {
 // nothing is told, except that a row of failures is, once.
 func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool {
 	answer := strings.TrimSpace(out.Text)
-	if res.status == StatusError {
+	if res.status == StatusError && !res.refused {
 		return j.State.ErrorsInRow+1 == judgeErrors // not every half hour
 	}
 	if strings.EqualFold(strings.Trim(answer, " .!*`\""), AllClear) {

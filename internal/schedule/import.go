@@ -330,17 +330,32 @@ const fileMirror = "mirror"
 // mirror writes the copy of the jobs into the workspace, for people and for
 // other programs. One that somebody else changed is left alone: it is not read
 // by itself, and nanobot migrate shows it. Without a copy everything works.
-func (s *Store) mirror(ctx context.Context, data []byte) {
+//
+// The program's own jobs are not in it: another program would run them for
+// ever. Nor are answers, which commands in the workspace would read.
+func (s *Store) mirror(ctx context.Context, t *table) error {
 	if s.workspace == "" {
-		return
+		return nil
 	}
-	err := s.writeMirror(ctx, data)
-	switch {
+	shown := &table{Version: t.Version, Jobs: t.own(), extra: t.extra}
+	for i, j := range shown.Jobs {
+		if j.State.Last != nil {
+			plain := *j
+			plain.State.Last = nil
+			shown.Jobs[i] = &plain
+		}
+	}
+	data, err := shown.encode()
+	if err != nil {
+		return err
+	}
+	switch err := s.writeMirror(ctx, data); {
 	case errors.Is(err, errForeign):
 		s.log.WarnContext(ctx, "the jobs in the workspace were changed by somebody else and are not used; see: nanobot migrate", "file", oldJobs)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		s.log.WarnContext(ctx, "the copy of the jobs in the workspace was not written", "err", err)
 	}
+	return nil
 }
 
 var errForeign = errors.New("changed by somebody else")

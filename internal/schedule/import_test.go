@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const (
@@ -36,7 +37,9 @@ func ids(t *testing.T, s *Scheduler) string {
 
 // Jobs, and what processes of the original had appended to be done, are taken
 // over once.
-func TestTakeOver(t *testing.T) {
+func TestTakeOver(t *testing.T) { storetest.Each(t, testTakeOver) }
+
+func testTakeOver(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
 	put(t, ws, oldJobs, oldStore(dreamJob, goneJob))
@@ -53,7 +56,7 @@ not json
 	put(t, ws, oldProcessing+"/2-tdl_b.json", `{"version":1,"delivery":{"id":"tdl_b","triggerId":"trg_AB23CD45","content":"hello"}}`)
 	put(t, ws, oldInbox+"/3-bad.json", `{`)
 
-	s := plain(t, ws)
+	s := plain(t, open, ws)
 	got, err := s.TakeOver(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -68,9 +71,8 @@ not json
 		t.Errorf("a system job was changed: %+v", j.Payload)
 	}
 	for _, name := range []string{"1-tdl_a.json", "2-tdl_b.json"} {
-		data, err := os.ReadFile(filepath.Join(s.State.Where(inbox), name))
-		if err != nil || strings.Contains(string(data), `"trusted":true`) {
-			t.Errorf("%s: %s %v; nothing says who wrote it", name, data, err)
+		if data := doc(t, s.State, inbox+"/"+name); strings.Contains(data, `"trusted":true`) {
+			t.Errorf("%s: %s; nothing says who wrote it", name, data)
 		}
 	}
 
@@ -80,7 +82,9 @@ not json
 	}
 }
 
-func TestTakeOverDamaged(t *testing.T) {
+func TestTakeOverDamaged(t *testing.T) { storetest.Each(t, testTakeOverDamaged) }
+
+func testTakeOverDamaged(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		good string
@@ -93,7 +97,7 @@ func TestTakeOverDamaged(t *testing.T) {
 			if c.good != "" {
 				put(t, ws, oldGoodCopy, c.good)
 			}
-			s := plain(t, ws)
+			s := plain(t, open, ws)
 			got, err := s.TakeOver(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
@@ -111,11 +115,13 @@ func TestTakeOverDamaged(t *testing.T) {
 }
 
 // Versions before the first kept the jobs with the configuration.
-func TestTakeOverElsewhere(t *testing.T) {
+func TestTakeOverElsewhere(t *testing.T) { storetest.Each(t, testTakeOverElsewhere) }
+
+func testTakeOverElsewhere(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
 	file := put(t, ws, "data/cron/jobs.json", oldStore(goneJob))
-	s := plain(t, ws)
+	s := plain(t, open, ws)
 	if got, err := s.TakeOver(t.Context(), file); err != nil || got.Jobs != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -151,7 +157,7 @@ func TestTakeOverFollowsNoLink(t *testing.T) {
 			if err := os.Symlink(filepath.Join(dir, "elsewhere", filepath.FromSlash(link)), path); err != nil {
 				t.Skip("no symbolic links here:", err)
 			}
-			s := plain(t, ws)
+			s := plain(t, storetest.Disk, ws)
 			got, err := s.TakeOver(t.Context(), "")
 			if err != nil || got.Jobs+got.Triggers+got.Deliveries > 0 {
 				t.Errorf("taken through a link: %+v %v", got, err)
@@ -173,10 +179,12 @@ func addJob(t *testing.T, s *Scheduler, message string) {
 
 // The workspace has a copy of the jobs. What somebody else writes there is not
 // read, and not overwritten either, until a person takes it.
-func TestMirror(t *testing.T) {
+func TestMirror(t *testing.T) { storetest.Each(t, testMirror) }
+
+func testMirror(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
-	s := plain(t, ws)
+	s := plain(t, open, ws)
 	file := filepath.Join(ws, filepath.FromSlash(oldJobs))
 	equal := func() {
 		t.Helper()
@@ -184,7 +192,7 @@ func TestMirror(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own, err := os.ReadFile(s.State.Where(fileJobs)); err != nil || string(own) != string(copied) {
+		if own := doc(t, s.State, fileJobs); own != string(copied) {
 			t.Errorf("the copy differs: %s", copied)
 		}
 	}
@@ -238,7 +246,7 @@ func TestMirrorFollowsNoLink(t *testing.T) {
 		if err := os.Symlink(filepath.Join(dir, "elsewhere", filepath.FromSlash(link)), path); err != nil {
 			t.Skip("no symbolic links here:", err)
 		}
-		s := plain(t, ws)
+		s := plain(t, storetest.Disk, ws)
 		addJob(t, s, "first")
 		if got, _ := os.ReadFile(canary); string(got) != "canary" {
 			t.Errorf("%s was followed: %s", link, got)

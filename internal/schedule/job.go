@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // MS is a moment in milliseconds since 1970, or a length of time in
@@ -133,7 +135,7 @@ type Payload struct {
 	Channel    Opt    `json:"channel"`
 	To         Opt    `json:"to"`
 	ThreadID   string `json:"threadId,omitempty"`
-	SessionKey string `json:"sessionKey,omitempty"` // "" gives the job a conversation of its own
+	SessionKey string `json:"sessionKey,omitempty"` // as Python has it; the runs have one of their own
 	Scope      string `json:"scope,omitempty"`      // whose memory the runs belong to
 	Untrusted  bool   `json:"untrusted,omitempty"`  // the wish came from a turn that had seen content from outside
 
@@ -168,6 +170,8 @@ type State struct {
 	Notified       string       `json:"notified,omitempty"` // hash of what the heartbeat said last
 	NotifiedAtMS   MS           `json:"notifiedAtMs,omitzero"`
 	JudgeErrors    int          `json:"judgeErrors,omitempty"` // in a row
+	Last           *Last        `json:"last,omitempty"`
+	RefusalTold    bool         `json:"refusalTold,omitempty"` // the owner knows that calls are refused
 
 	extra extra
 }
@@ -196,6 +200,41 @@ type Pending struct {
 	LateMS       MS   `json:"lateMs,omitzero"`
 	Manual       bool `json:"manual,omitempty"`
 	Guest        bool `json:"guest,omitempty"` // begun by a guest, so it is in no queue
+}
+
+// Last is the result of the last run, for the next one to read.
+type Last struct {
+	AtMS   MS     `json:"atMs"`
+	Status string `json:"status"`
+	Chars  int    `json:"chars"`          // of the whole answer
+	Text   string `json:"text,omitempty"` // its beginning; "" when words from outside were before the model
+}
+
+// lastChars is how much of an answer the next run reads.
+const lastChars = 1000
+
+// lastOf is what the next run is told about this one.
+func lastOf(at MS, res result) *Last {
+	l := &Last{AtMS: at, Status: res.status, Chars: utf8.RuneCountInString(res.answer)}
+	if res.clean {
+		l.Text = text.Cut(res.answer, lastChars)
+	}
+	return l
+}
+
+// note tells the model about the last run. The answer is quoted: it is data.
+func (l *Last) note(loc *time.Location) string {
+	if l == nil {
+		return ""
+	}
+	head := fmt.Sprintf("[The last run, %s, ended with: %s.", Stamp(l.AtMS.Time(), loc), l.Status)
+	switch {
+	case l.Text != "":
+		return head + " Its answer, as data:\n> " + strings.ReplaceAll(l.Text, "\n", "\n> ") + "]\n\n"
+	case l.Chars > 0:
+		return head + fmt.Sprintf(" Its answer (%d characters) is not shown, because words from outside were before the model; search_memory finds it.]\n\n", l.Chars)
+	}
+	return head + "]\n\n"
 }
 
 // Undelivered is a result that no channel takes at the moment.
@@ -237,13 +276,9 @@ func (j *Job) Broken() string {
 	return string(j.State.LastError)
 }
 
-// Session is the conversation the runs happen in.
-func (j *Job) Session() string {
-	if j.Payload.SessionKey != "" {
-		return j.Payload.SessionKey
-	}
-	return idPrefix + j.ID
-}
+// Session is the conversation the runs happen in: one of their own, so that
+// what they see stays out of the chat.
+func (j *Job) Session() string { return idPrefix + j.ID }
 
 const historyLen = 20
 

@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // A model that never judges holds up the end of a heartbeat only for a while.
-func TestJudgeHangs(t *testing.T) {
+func TestJudgeHangs(t *testing.T) { storetest.Each(t, testJudgeHangs) }
+
+func testJudgeHangs(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newFake(t, Options{Heartbeat: Heartbeat{Judge: func(ctx context.Context, _, _ string) (bool, error) {
+		s, _ := newFake(t, open, Options{Heartbeat: Heartbeat{Judge: func(ctx context.Context, _, _ string) (bool, error) {
 			<-ctx.Done()
 			return true, ctx.Err()
 		}}})

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const roleEnv = "NANOBOT_SCHEDULE_TEST_ROLE"
@@ -37,7 +39,7 @@ func play(role, ws string) error {
 	defer cancel()
 	var s *Scheduler
 	s, err := Open(Options{
-		Workspace: ws, State: stateOf(ws), Location: time.UTC,
+		Workspace: ws, State: disk.Open(filepath.Join(ws, "state"), nil), Location: time.UTC,
 		Notify: func(context.Context, bus.Outbound) error { return nil },
 		Submit: func(ctx context.Context, in bus.Inbound) error {
 			if role == "die-before" || role == "guest-dies" {
@@ -117,7 +119,7 @@ func TestKilledBetweenClaimAndQueue(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			ws := t.TempDir()
-			s := plain(t, ws)
+			s := plain(t, storetest.Disk, ws)
 			j := add(t, s, Draft{Timing: Once(time.Now()), Keep: true})
 			if err := child(t, role, ws).Run(); err == nil {
 				t.Fatal("the process did not die")
@@ -157,7 +159,7 @@ func TestGuestProcessYields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		if pid, running := Guest(t.Context(), stateOf(ws)); running {
+		if pid, running := Guest(t.Context(), stateOf(t, storetest.Disk, ws)); running {
 			if pid != guest.Process.Pid && pid != 0 { // 0: it is just being written
 				t.Errorf("guest %d, want %d", pid, guest.Process.Pid)
 			}
@@ -166,7 +168,7 @@ func TestGuestProcessYields(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	ran := make(chan string, 4)
-	s := plain(t, ws)
+	s := plain(t, storetest.Disk, ws)
 	s.Notify = func(context.Context, bus.Outbound) error { return nil }
 	s.Submit = func(_ context.Context, in bus.Inbound) error { ran <- in.ID; return nil }
 	s.Blocked = func(_ context.Context, err error) { t.Errorf("the guest stays: %v", err) }
@@ -199,25 +201,27 @@ func TestTwoProcessesAdd(t *testing.T) {
 	if err := one.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := plain(t, ws).List(t.Context())
+	all, err := plain(t, storetest.Disk, ws).List(t.Context())
 	if err != nil || len(all) != 30 {
 		t.Errorf("%d jobs, %v; want 30", len(all), err)
 	}
 }
 
 // Only one process runs jobs, and others can tell which.
-func TestOneOwner(t *testing.T) {
+func TestOneOwner(t *testing.T) { storetest.Each(t, testOneOwner) }
+
+func testOneOwner(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
-	if pid, running := Owner(t.Context(), stateOf(ws)); running {
+	if pid, running := Owner(t.Context(), stateOf(t, open, ws)); running {
 		t.Errorf("owner %d of an empty workspace", pid)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	fired := make(chan string, 4)
-	open := func() *Scheduler {
+	scheduler := func() *Scheduler {
 		s, err := Open(Options{
-			Workspace: ws, State: stateOf(ws), Location: time.UTC, Notify: func(context.Context, bus.Outbound) error { return nil },
+			Workspace: ws, State: stateOf(t, open, ws), Location: time.UTC, Notify: func(context.Context, bus.Outbound) error { return nil },
 			Submit: func(_ context.Context, in bus.Inbound) error { fired <- in.ID; return nil },
 		})
 		if err != nil {
@@ -225,9 +229,9 @@ func TestOneOwner(t *testing.T) {
 		}
 		return s
 	}
-	first := open()
+	first := scheduler()
 	go func() { done <- first.Run(ctx) }()
-	j := add(t, plain(t, ws), Draft{Timing: Once(time.Now())}) // seen by watching the file
+	j := add(t, plain(t, open, ws), Draft{Timing: Once(time.Now())}) // seen by watching the file
 	select {
 	case id := <-fired:
 		if !strings.HasPrefix(id, idPrefix+j.ID) {
@@ -236,12 +240,12 @@ func TestOneOwner(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a job that another process added did not run")
 	}
-	if pid, running := Owner(t.Context(), stateOf(ws)); !running || pid != os.Getpid() {
+	if pid, running := Owner(t.Context(), stateOf(t, open, ws)); !running || pid != os.Getpid() {
 		t.Errorf("owner %d, %v", pid, running)
 	}
 	over, end := context.WithCancel(t.Context())
 	end() // so that it does not wait
-	if err := open().Run(over); err == nil {
+	if err := scheduler().Run(over); err == nil {
 		t.Error("two owners")
 	}
 	cancel()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // agentFake stands for the queue and the agent behind it.
@@ -35,6 +36,8 @@ type agentFake struct {
 	takes   time.Duration
 	texts   []string
 	quotes  [][]bus.Quote
+	ins     []bus.Inbound
+	turn    bus.Turn // of the replies, apart from what the fake fills in
 }
 
 func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
@@ -50,7 +53,7 @@ func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
 	}
 	f.seen[in.ID] = true
 	f.runs, f.at, f.texts = append(f.runs, in.ID), append(f.at, time.Now()), append(f.texts, in.Text)
-	f.quotes = append(f.quotes, in.Quoted)
+	f.quotes, f.ins = append(f.quotes, in.Quoted), append(f.ins, in)
 	if !f.manual {
 		f.works.Go(func() { f.work(context.WithoutCancel(ctx), in) })
 	}
@@ -62,12 +65,14 @@ func (f *agentFake) work(ctx context.Context, in bus.Inbound) {
 		time.Sleep(f.takes)
 	}
 	text, fail := "done", ""
+	f.mu.Lock()
+	turn := f.turn
 	if f.answer != nil {
-		f.mu.Lock()
 		text, fail = f.answer(in)
-		f.mu.Unlock()
 	}
-	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &bus.Turn{Error: fail, Usage: bus.Usage{Prompt: 10, Completion: 5}}}
+	f.mu.Unlock()
+	turn.Error, turn.Usage = fail, bus.Usage{Prompt: 10, Completion: 5}
+	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &turn}
 	if out, ok := f.s.Outcome(ctx, in, out); ok {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -95,14 +100,14 @@ func (f *agentFake) count() int {
 	return len(f.runs)
 }
 
-func newFake(t *testing.T, o Options) (*Scheduler, *agentFake) {
+func newFake(t *testing.T, open storetest.Open, o Options) (*Scheduler, *agentFake) {
 	t.Helper()
 	f := &agentFake{t: t, seen: map[string]bool{}}
 	if o.Workspace == "" {
 		o.Workspace = t.TempDir()
 	}
 	if o.State == nil {
-		o.State = stateOf(o.Workspace)
+		o.State = stateOf(t, open, o.Workspace)
 	}
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -168,10 +173,12 @@ func job(t *testing.T, s *Scheduler, id string) Job {
 	return j
 }
 
-func TestRunsAtTheMinute(t *testing.T) {
+func TestRunsAtTheMinute(t *testing.T) { storetest.Each(t, testRunsAtTheMinute) }
+
+func testRunsAtTheMinute(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // the clock starts at 2000-01-01 00:00 UTC
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		hourly := add(t, s, Draft{Timing: Cron("5 * * * *", "")})
 		often := add(t, s, Draft{Timing: Every(20 * time.Minute), Message: "other"})
 		once := add(t, s, Draft{Timing: Once(time.Now().Add(90 * time.Second)), Message: "once"})
@@ -204,7 +211,9 @@ func TestRunsAtTheMinute(t *testing.T) {
 	})
 }
 
-func TestSummerTimeThroughTheLoop(t *testing.T) {
+func TestSummerTimeThroughTheLoop(t *testing.T) { storetest.Each(t, testSummerTimeThroughTheLoop) }
+
+func testSummerTimeThroughTheLoop(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		zone  string
@@ -224,7 +233,7 @@ func TestSummerTimeThroughTheLoop(t *testing.T) {
 			loc := zone(t, c.zone)
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(c.begin))
-				s, f := newFake(t, Options{Location: loc})
+				s, f := newFake(t, open, Options{Location: loc})
 				add(t, s, Draft{Timing: Cron(c.expr, "")})
 				during(t, s, f, func() { f.pass(48 * time.Hour) })
 				var got []string
@@ -240,10 +249,12 @@ func TestSummerTimeThroughTheLoop(t *testing.T) {
 }
 
 // A job that runs is not disturbed by changes of others, nor by a slow one.
-func TestSlowJobsAndChanges(t *testing.T) {
+func TestSlowJobsAndChanges(t *testing.T) { storetest.Each(t, testSlowJobsAndChanges) }
+
+func testSlowJobsAndChanges(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		f.takes = 5 * time.Minute
 		slow := add(t, s, Draft{Timing: Every(time.Minute)})
 		during(t, s, f, func() {
@@ -271,10 +282,12 @@ func TestSlowJobsAndChanges(t *testing.T) {
 	})
 }
 
-func TestPool(t *testing.T) {
+func TestPool(t *testing.T) { storetest.Each(t, testPool) }
+
+func testPool(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{Limits: Limits{Concurrent: 2}})
+		s, f := newFake(t, open, Options{Limits: Limits{Concurrent: 2}})
 		f.takes = 10 * time.Second
 		for i := range 5 {
 			add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute)), Message: fmt.Sprint(i)})
@@ -296,10 +309,12 @@ func TestPool(t *testing.T) {
 	})
 }
 
-func TestTimeout(t *testing.T) {
+func TestTimeout(t *testing.T) { storetest.Each(t, testTimeout) }
+
+func testTimeout(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		f.takes = time.Hour
 		j := add(t, s, Draft{Timing: Every(2 * time.Hour), Timeout: time.Minute})
 		during(t, s, f, func() { f.pass(2*time.Hour + 5*time.Minute) })
@@ -313,10 +328,12 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestFailuresSwitchOff(t *testing.T) {
+func TestFailuresSwitchOff(t *testing.T) { storetest.Each(t, testFailuresSwitchOff) }
+
+func testFailuresSwitchOff(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		f.answer = func(bus.Inbound) (string, string) { return "it broke", "it broke" }
 		j := add(t, s, Draft{Timing: Every(time.Minute), Silent: true})
 		during(t, s, f, func() { f.pass(time.Hour) })
@@ -336,7 +353,9 @@ func TestFailuresSwitchOff(t *testing.T) {
 }
 
 // A machine that slept, or a program that was not running.
-func TestMissed(t *testing.T) {
+func TestMissed(t *testing.T) { storetest.Each(t, testMissed) }
+
+func testMissed(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -360,7 +379,7 @@ func TestMissed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, f := newFake(t, Options{})
+				s, f := newFake(t, open, Options{})
 				j := add(t, s, Draft{Timing: c.timing(time.Now()), CatchUp: c.policy})
 				f.pass(c.down)
 				during(t, s, f, func() { f.pass(time.Second) })
@@ -384,14 +403,16 @@ func TestMissed(t *testing.T) {
 }
 
 // The clock of the machine moves while the program goes on.
-func TestClockJumps(t *testing.T) {
+func TestClockJumps(t *testing.T) { storetest.Each(t, testClockJumps) }
+
+func testClockJumps(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var shift time.Duration
 		move := func(d time.Duration) { mu.Lock(); shift += d; mu.Unlock() }
 		now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Round(0).Add(shift) }
-		s, f := newFake(t, Options{Now: now})
+		s, f := newFake(t, open, Options{Now: now})
 		j := add(t, s, Draft{Timing: Cron("0 9 * * *", "")})
 		during(t, s, f, func() {
 			f.pass(8 * time.Hour)
@@ -422,12 +443,14 @@ func TestClockJumps(t *testing.T) {
 }
 
 // Intervals are counted from the making of the job, whatever is restarted.
-func TestIntervalsOutliveRestarts(t *testing.T) {
+func TestIntervalsOutliveRestarts(t *testing.T) { storetest.Each(t, testIntervalsOutliveRestarts) }
+
+func testIntervalsOutliveRestarts(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dreams := 0
 		o := Options{System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { dreams++; return nil }}}}
-		s, f := newFake(t, o)
+		s, f := newFake(t, open, o)
 		o.Workspace, o.State = s.Workspace, s.State
 		add(t, s, Draft{Timing: Every(24 * time.Hour)})
 		for range 26 { // a restart every hour
@@ -442,14 +465,16 @@ func TestIntervalsOutliveRestarts(t *testing.T) {
 	})
 }
 
-func TestQuietHours(t *testing.T) {
+func TestQuietHours(t *testing.T) { storetest.Each(t, testQuietHours) }
+
+func testQuietHours(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		quiet, err := ParseHours("22:00-07:00")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, f := newFake(t, Options{Limits: Limits{Quiet: quiet}})
+		s, f := newFake(t, open, Options{Limits: Limits{Quiet: quiet}})
 		add(t, s, Draft{Timing: Cron("0 3 * * *", ""), Message: "nightly"})
 		add(t, s, Draft{Timing: Once(time.Now().Add(2 * time.Hour)), Message: "named moment"})
 		during(t, s, f, func() { f.pass(24 * time.Hour) })
@@ -464,7 +489,9 @@ func TestQuietHours(t *testing.T) {
 }
 
 // The process dies at each step of a run; there is exactly one run all the same.
-func TestDeathAtEveryStep(t *testing.T) {
+func TestDeathAtEveryStep(t *testing.T) { storetest.Each(t, testDeathAtEveryStep) }
+
+func testDeathAtEveryStep(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -485,7 +512,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, f := newFake(t, Options{})
+				s, f := newFake(t, open, Options{})
 				j := add(t, s, Draft{Timing: Every(time.Hour)})
 				ctx, cancel := context.WithCancel(t.Context())
 				c.die(f, cancel)
@@ -499,7 +526,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				if p := job(t, s, j.ID).State.Pending; p == nil || p.Submitted {
 					t.Fatalf("pending %+v, want a claimed run", p)
 				}
-				again, g := newFake(t, Options{Workspace: s.Workspace, State: s.State})
+				again, g := newFake(t, open, Options{Workspace: s.Workspace, State: s.State})
 				g.seen, g.runs = f.seen, f.runs
 				during(t, again, g, func() { f.pass(time.Second) })
 				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
@@ -511,10 +538,12 @@ func TestDeathAtEveryStep(t *testing.T) {
 }
 
 // The agent tells an outcome twice when it dies between telling and completing.
-func TestOutcomeTwice(t *testing.T) {
+func TestOutcomeTwice(t *testing.T) { storetest.Each(t, testOutcomeTwice) }
+
+func testOutcomeTwice(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		f.manual = true
 		j := add(t, s, Draft{Timing: Every(time.Hour)})
 		during(t, s, f, func() {
@@ -533,7 +562,9 @@ func TestOutcomeTwice(t *testing.T) {
 	})
 }
 
-func TestUndeliverable(t *testing.T) {
+func TestUndeliverable(t *testing.T) { storetest.Each(t, testUndeliverable) }
+
+func testUndeliverable(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		off := map[string]bool{"telegram": true, "email": true}
@@ -550,7 +581,7 @@ func TestUndeliverable(t *testing.T) {
 			LastRoute: func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "email", ChatID: "me"}, true },
 		}
 		var s *Scheduler
-		s, f = newFake(t, o)
+		s, f = newFake(t, open, o)
 		j := add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute))})
 		during(t, s, f, func() {
 			f.pass(2 * time.Minute)
@@ -569,7 +600,9 @@ func TestUndeliverable(t *testing.T) {
 	})
 }
 
-func TestHeartbeat(t *testing.T) {
+func TestHeartbeat(t *testing.T) { storetest.Each(t, testHeartbeat) }
+
+func testHeartbeat(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		judged, verdict, jerr := 0, true, error(nil)
@@ -589,7 +622,7 @@ func TestHeartbeat(t *testing.T) {
 			}},
 		}
 		var s *Scheduler
-		s, f = newFake(t, o)
+		s, f = newFake(t, open, o)
 		text := "the disk is full"
 		f.answer = func(bus.Inbound) (string, string) { return text, "" }
 		file := filepath.Join(s.Workspace, HeartbeatFile)
@@ -639,10 +672,12 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-func TestTriggers(t *testing.T) {
+func TestTriggers(t *testing.T) { storetest.Each(t, testTriggers) }
+
+func testTriggers(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -674,9 +709,8 @@ func TestTriggers(t *testing.T) {
 				t.Errorf("unknown trigger: %v", err)
 			}
 		})
-		left, err := os.ReadDir(s.State.Where(inbox))
-		if err != nil || len(left) != 0 {
-			t.Errorf("inbox %v, %v", left, err)
+		if left := docs(t, s.State, inbox); left != 0 {
+			t.Errorf("%d messages left in the inbox", left)
 		}
 		all, err := s.Triggers.List(t.Context())
 		if err != nil || len(all) != 1 || all[0].LastStatus != StatusOK || len(all[0].RunHistory) != 1 {
@@ -686,10 +720,12 @@ func TestTriggers(t *testing.T) {
 }
 
 // A turn that is over before it was noted that it began stays over.
-func TestTriggerOverAtOnce(t *testing.T) {
+func TestTriggerOverAtOnce(t *testing.T) { storetest.Each(t, testTriggerOverAtOnce) }
+
+func testTriggerOverAtOnce(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -713,10 +749,12 @@ func TestTriggerOverAtOnce(t *testing.T) {
 }
 
 // A message that the queue does not take after all is kept, and its chat is told.
-func TestTriggerGivesUp(t *testing.T) {
+func TestTriggerGivesUp(t *testing.T) { storetest.Each(t, testTriggerGivesUp) }
+
+func testTriggerGivesUp(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -728,9 +766,8 @@ func TestTriggerGivesUp(t *testing.T) {
 			}
 			f.pass(time.Hour)
 		})
-		kept, err := os.ReadDir(s.State.Where(failed))
-		if err != nil || len(kept) != 1 {
-			t.Errorf("kept %v, %v", kept, err)
+		if kept := docs(t, s.State, failed); kept != 1 {
+			t.Errorf("%d kept, want 1", kept)
 		}
 		if len(f.notices) != 1 || !strings.Contains(f.notices[0], `the trigger "deploy" could not be taken: full`) {
 			t.Errorf("notices %q", f.notices)
@@ -738,10 +775,12 @@ func TestTriggerGivesUp(t *testing.T) {
 	})
 }
 
-func TestRunNow(t *testing.T) {
+func TestRunNow(t *testing.T) { storetest.Each(t, testRunNow) }
+
+func testRunNow(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, open, Options{})
 		j := add(t, s, Draft{Timing: Cron("0 9 * * *", "")})
 		during(t, s, f, func() {
 			if _, err := s.RunNow(t.Context(), j.ID, false); err != nil {

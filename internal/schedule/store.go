@@ -236,25 +236,33 @@ func (s *Store) save(ctx context.Context, t *table) error {
 	if t.Jobs == nil {
 		t.Jobs = []*Job{}
 	}
-	flat, err := writeObject((*plainTable)(t), t.extra)
+	data, err := t.encode()
 	if err != nil {
 		return err
 	}
-	var data bytes.Buffer
-	if err := json.Indent(&data, flat, "", "  "); err != nil {
-		return err
-	}
-	data.WriteByte('\n')
-	if t.version, err = s.state.Put(ctx, fileJobs, data.Bytes(), t.version, true); err != nil {
+	if t.version, err = s.state.Put(ctx, fileJobs, data, t.version, true); err != nil {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
 	if t.defined || t.repair != "" {
-		if err := s.keepGood(ctx, data.Bytes()); err != nil {
+		if err := s.keepGood(ctx, data); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
-	s.mirror(ctx, data.Bytes())
-	return nil
+	return s.mirror(ctx, t)
+}
+
+// encode is the table as its file holds it.
+func (t *table) encode() ([]byte, error) {
+	flat, err := writeObject((*plainTable)(t), t.extra)
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	if err := json.Indent(&data, flat, "", "  "); err != nil {
+		return nil, err
+	}
+	data.WriteByte('\n')
+	return data.Bytes(), nil
 }
 
 // keepGood renews the good copy unless it holds the very bytes: a start finds

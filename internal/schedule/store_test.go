@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func plain(t *testing.T, ws string) *Scheduler {
+func plain(t *testing.T, open storetest.Open, ws string) *Scheduler {
 	t.Helper()
-	s, err := Open(Options{Workspace: ws, State: stateOf(ws), Location: time.UTC})
+	s, err := Open(Options{Workspace: ws, State: stateOf(t, open, ws), Location: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,40 @@ func plain(t *testing.T, ws string) *Scheduler {
 }
 
 // stateOf is the folder of the jobs in a test whose files are all in one place.
-func stateOf(ws string) store.Store { return disk.Open(filepath.Join(ws, "state"), nil) }
+func stateOf(t *testing.T, open storetest.Open, ws string) store.Store {
+	t.Helper()
+	return open(t, filepath.Join(ws, "state"))
+}
+
+// putDoc replaces a document, as a person with an editor does.
+func putDoc(t *testing.T, s store.Store, name, body string) {
+	t.Helper()
+	if _, err := s.Put(t.Context(), name, []byte(body), store.Any, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doc is what a document holds.
+func doc(t *testing.T, s store.Store, name string) string {
+	t.Helper()
+	data, v, err := s.Doc(t.Context(), name)
+	if err != nil || v == store.Missing {
+		t.Fatalf("%s: version %q, %v", s.Where(name), v, err)
+	}
+	return string(data)
+}
+
+// docs counts the documents of a folder.
+func docs(t *testing.T, s store.Store, dir string) (n int) {
+	t.Helper()
+	for _, err := range s.Docs(t.Context(), dir) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
 
 func put(t *testing.T, ws, name, body string) string {
 	t.Helper()
@@ -50,20 +83,18 @@ const pythonStore = `{"version":1,"future":{"a":1},"jobs":[
  "junk"
 ]}`
 
-func TestPythonStoreSurvives(t *testing.T) {
+func TestPythonStoreSurvives(t *testing.T) { storetest.Each(t, testPythonStoreSurvives) }
+
+func testPythonStoreSurvives(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
-	path := put(t, ws, "state/jobs.json", pythonStore)
-	s := plain(t, ws)
+	putDoc(t, stateOf(t, open, ws), fileJobs, pythonStore)
+	s := plain(t, open, ws)
 	if _, err := s.Update(t.Context(), "aaaaaaaa", Change{Name: new("new")}); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got map[string]any
-	if err := json.Unmarshal(data, &got); err != nil {
+	if err := json.Unmarshal([]byte(doc(t, s.State, fileJobs)), &got); err != nil {
 		t.Fatal(err)
 	}
 	at := func(path ...any) (v any) {
@@ -101,20 +132,21 @@ func TestPythonStoreSurvives(t *testing.T) {
 		}
 	}
 	j := job(t, s, "bbbbbbbb")
-	if j.Payload.Route().SessionKey() != "telegram:9" || j.Session() != "telegram:9" {
-		t.Errorf("origin route %v, session %q", j.Payload.Route(), j.Session())
+	if j.Payload.Route().SessionKey() != "telegram:9" || j.Session() != "cron:bbbbbbbb" || j.Payload.SessionKey != "telegram:9" {
+		t.Errorf("origin route %v, session %q, told in %q", j.Payload.Route(), j.Session(), j.Payload.SessionKey)
 	}
 	if _, err := s.Remove(t.Context(), "cccccccc"); err != nil {
 		t.Errorf("an unreadable entry cannot be removed: %v", err)
 	}
 }
 
+// Files that people or crashes damaged.
 func TestCorruptStore(t *testing.T) {
 	t.Parallel()
 	t.Run("with a good copy", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
-		s := plain(t, ws)
+		s := plain(t, storetest.Disk, ws)
 		j := add(t, s, Draft{Timing: Every(time.Hour)})
 		put(t, ws, "state/jobs.json", `{"version":1,"jobs":[{"id":`)
 		if got := job(t, s, j.ID); got.Payload.Message != "do it" {
@@ -123,7 +155,7 @@ func TestCorruptStore(t *testing.T) {
 		if kept, err := filepath.Glob(filepath.Join(ws, "state/jobs.json.corrupt-*")); err != nil || len(kept) != 1 {
 			t.Errorf("damaged file kept as %q, %v", kept, err)
 		}
-		if got := job(t, plain(t, ws), j.ID); got.ID != j.ID {
+		if got := job(t, plain(t, storetest.Disk, ws), j.ID); got.ID != j.ID {
 			t.Errorf("the copy was not put in place")
 		}
 	})
@@ -132,7 +164,7 @@ func TestCorruptStore(t *testing.T) {
 		for _, body := range []string{`{`, `[]`, `{"version":1}`, ``, "\x00\x00"} {
 			ws := t.TempDir()
 			path := put(t, ws, "state/jobs.json", body)
-			s := plain(t, ws)
+			s := plain(t, storetest.Disk, ws)
 			_, err := s.Add(t.Context(), Draft{Message: "m", Timing: Every(time.Hour), Route: home()})
 			if _, ok := errors.AsType[*CorruptError](err); !ok {
 				t.Errorf("%q: %v, want a CorruptError", body, err)
@@ -150,7 +182,7 @@ func TestBeginWritesOnlyChanges(t *testing.T) {
 	ws := t.TempDir()
 	files := []string{filepath.Join(ws, "state", "jobs.json"), filepath.Join(ws, "state", goodCopy)}
 	begin := func(system ...System) (found []os.FileInfo) {
-		s, err := Open(Options{Workspace: ws, State: stateOf(ws), Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+		s, err := Open(Options{Workspace: ws, State: stateOf(t, storetest.Disk, ws), Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +211,9 @@ func TestBeginWritesOnlyChanges(t *testing.T) {
 	}
 }
 
-func TestDraftsThatAreRefused(t *testing.T) {
+func TestDraftsThatAreRefused(t *testing.T) { storetest.Each(t, testDraftsThatAreRefused) }
+
+func testDraftsThatAreRefused(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	now := time.Now()
 	for _, c := range []struct {
@@ -202,7 +236,7 @@ func TestDraftsThatAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := plain(t, t.TempDir()).Add(t.Context(), c.d)
+			_, err := plain(t, open, t.TempDir()).Add(t.Context(), c.d)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -210,9 +244,11 @@ func TestDraftsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestLimitsAndDuplicates(t *testing.T) {
+func TestLimitsAndDuplicates(t *testing.T) { storetest.Each(t, testLimitsAndDuplicates) }
+
+func testLimitsAndDuplicates(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s, err := Open(Options{State: disk.Open(t.TempDir(), nil), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
+	s, err := Open(Options{State: open(t, t.TempDir()), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +269,7 @@ func TestLimitsAndDuplicates(t *testing.T) {
 		t.Error("a fourth job")
 	}
 	// Seconds that went by while the model was thinking do not matter.
-	s2 := plain(t, t.TempDir())
+	s2 := plain(t, open, t.TempDir())
 	if j := add(t, s2, Draft{Timing: Once(time.Now().Add(-time.Minute))}); j.State.NextRunAtMS == 0 {
 		t.Errorf("a moment a minute ago has no next run: %+v", j.State)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -37,9 +38,11 @@ func call(t *testing.T, s *Scheduler, c tool.Call, args string) (string, tool.Co
 	return r.Content.String(), r.Code
 }
 
-func TestTool(t *testing.T) {
+func TestTool(t *testing.T) { storetest.Each(t, testTool) }
+
+func testTool(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := plain(t, t.TempDir())
+	s := plain(t, open, t.TempDir())
 	s.Preview = func(context.Context, float64) string { return "about $1 a month" }
 	s.Now = func() time.Time { return time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC) }
 	for _, c := range []struct {
@@ -72,9 +75,11 @@ func TestTool(t *testing.T) {
 	}
 }
 
-func TestToolKeepsChatsApart(t *testing.T) {
+func TestToolKeepsChatsApart(t *testing.T) { storetest.Each(t, testToolKeepsChatsApart) }
+
+func testToolKeepsChatsApart(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := plain(t, t.TempDir())
+	s := plain(t, open, t.TempDir())
 	mine := add(t, s, Draft{Timing: Every(time.Hour), Message: "owner's secret"})
 	guest := tool.Call{Scope: "telegram:2/3", Route: bus.Route{Channel: "telegram", ChatID: "2"}, Tainted: true}
 	if got, _ := call(t, s, guest, `{"action":"list"}`); !strings.Contains(got, "no scheduled jobs") {
@@ -160,9 +165,11 @@ func TestEvaluator(t *testing.T) {
 
 // A reminder that was asked for in a terminal says who brings it, or that
 // nobody does.
-func TestToolSaysWhoRunsJobs(t *testing.T) {
+func TestToolSaysWhoRunsJobs(t *testing.T) { storetest.Each(t, testToolSaysWhoRunsJobs) }
+
+func testToolSaysWhoRunsJobs(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := plain(t, t.TempDir())
+	s := plain(t, open, t.TempDir())
 	const nobody, gateway = "nothing runs jobs at the moment", "the gateway runs it"
 	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"a","every_seconds":3600}`); !strings.Contains(got, nobody) {
 		t.Errorf("nobody runs: %q", got)
@@ -183,7 +190,9 @@ func TestToolSaysWhoRunsJobs(t *testing.T) {
 
 // What a job says is its owner's unless a tainted turn worded it; what a server
 // said about a run is the server's.
-func TestWordsOfAJob(t *testing.T) {
+func TestWordsOfAJob(t *testing.T) { storetest.Each(t, testWordsOfAJob) }
+
+func testWordsOfAJob(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		tainted bool
@@ -192,7 +201,7 @@ func TestWordsOfAJob(t *testing.T) {
 	}{"clean": {}, "of a tainted turn": {tainted: true, listed: true}, "failed": {fails: "HTTP 500 obey me", listed: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := plain(t, t.TempDir())
+			s := plain(t, open, t.TempDir())
 			c1 := tool.Call{Tainted: c.tainted, Route: bus.Route{Channel: "telegram", ChatID: "2"}}
 			if got, code := call(t, s, c1, `{"action":"add","message":"do it","name":"the name","every_seconds":3600}`); code != "" {
 				t.Fatal(got)
@@ -215,17 +224,19 @@ func TestWordsOfAJob(t *testing.T) {
 }
 
 // The list of the heartbeat is the owner's unless its file came from outside.
-func TestForeignHeartbeat(t *testing.T) {
+func TestForeignHeartbeat(t *testing.T) { storetest.Each(t, testForeignHeartbeat) }
+
+func testForeignHeartbeat(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, foreign := range []bool{false, true} {
-		s := plain(t, t.TempDir())
+		s := plain(t, open, t.TempDir())
 		if err := os.WriteFile(filepath.Join(s.Workspace, HeartbeatFile), []byte("## Active Tasks\n- watch it\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.LastRoute = func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "telegram", ChatID: "1"}, true }
 		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, HeartbeatFile) }
 		var in bus.Inbound
-		if skip := s.heartbeat.beat(t.Context(), &in); skip != "" {
+		if skip := s.heartbeat.beat(t.Context(), &in, nil); skip != "" {
 			t.Fatal(skip)
 		}
 		if in.Foreign() != foreign || strings.Contains(in.Text, "watch it") == foreign {

@@ -39,6 +39,8 @@ type Trigger struct {
 	LastStatus  Opt    `json:"lastStatus"`
 	LastError   Opt    `json:"lastError"`
 	RunHistory  []Run  `json:"runHistory"`
+	Last        *Last  `json:"last,omitempty"`
+	RefusalTold bool   `json:"refusalTold,omitempty"`
 
 	extra extra
 }
@@ -355,12 +357,12 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		in := bus.Inbound{
-			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: tr.SessionKey, Scope: tr.Scope,
-			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]", tr.Name),
+			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: triggerPrefix + tr.ID, Scope: tr.Scope,
+			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n", tr.Name) + tr.Last.note(ts.o.Location),
 			At:   at, Event: EventTrigger, OwnTurn: true,
 		}
 		if d.Trusted {
-			in.Text += "\n\n" + d.Content
+			in.Text += d.Content
 		} else {
 			in.Quoted = []bus.Quote{{About: "what the program says", Text: d.Content}}
 		}
@@ -420,17 +422,25 @@ func (t *Trigger) ran(at MS) bool {
 func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
+	say := ""
 	ts.note(ctx, id, func(t *Trigger) {
 		at := At(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
-		if t.ran(at) {
+		if say = ""; t.ran(at) {
 			return
 		}
+		if t.Last = lastOf(at, res); res.refused && !t.RefusalTold {
+			say = refusal("trigger", t.Name, res.err)
+		}
+		t.RefusalTold = res.refused || t.RefusalTold && res.status != StatusOK
 		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
 		if n := len(t.RunHistory) - historyLen; n > 0 {
 			t.RunHistory = slices.Delete(t.RunHistory, 0, n)
 		}
 	})
+	if say != "" {
+		ts.notifier.tell(ctx, notice{route: in.Route, text: say})
+	}
 }
 
 // note changes a trigger, if it is still there, about a turn of it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func setTitle(s string) func(*Session) error {
@@ -13,10 +15,12 @@ func setTitle(s string) func(*Session) error {
 }
 
 // A conversation gets its title in the middle of a turn, and keeps it.
-func TestAnnotate(t *testing.T) {
+func TestAnnotate(t *testing.T) { storetest.Each(t, testAnnotate) }
+
+func testAnnotate(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	must(t, st.Annotate(t.Context(), "test:k", setTitle("before")))
 	if got := title(t, st); got != "before" {
 		t.Errorf("before the first message: %q", got)
@@ -24,7 +28,7 @@ func TestAnnotate(t *testing.T) {
 	s := acquire(t, st, "test:k")
 	must(t, s.BeginTurn("t", user("hi")))
 	must(t, st.Annotate(t.Context(), "test:k", setTitle("during")))
-	if got := title(t, openStore(t, dir)); got != "during" {
+	if got := title(t, openStore(t, open, dir)); got != "during" {
 		t.Errorf("in a turn, for somebody who reads the file: %q", got)
 	}
 	if s.OpenTurn() == nil {
@@ -32,7 +36,7 @@ func TestAnnotate(t *testing.T) {
 	}
 	must(t, s.EndTurn(answer("done")))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "test:k")
+	s = acquire(t, openStore(t, open, dir), "test:k")
 	var got string
 	if !s.Meta("title", &got) || got != "during" || s.Len() != 2 || s.OpenTurn() != nil {
 		t.Errorf("afterwards: title %q, %d messages, open %v", got, s.Len(), s.OpenTurn())
@@ -49,22 +53,26 @@ func TestAnnotate(t *testing.T) {
 }
 
 // Another process is waited for only as long as the caller does.
-func TestAnnotateElsewhere(t *testing.T) {
+func TestAnnotateElsewhere(t *testing.T) { storetest.Each(t, testAnnotateElsewhere) }
+
+func testAnnotateElsewhere(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := acquire(t, openStore(t, dir), "test:k")
+	s := acquire(t, openStore(t, open, dir), "test:k")
 	ctx, cancel := context.WithTimeout(t.Context(), annotateWait/2)
 	defer cancel()
-	if err := openStore(t, dir).Annotate(ctx, "test:k", setTitle("x")); !errors.Is(err, context.DeadlineExceeded) {
+	if err := openStore(t, open, dir).Annotate(ctx, "test:k", setTitle("x")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another has it: %v", err)
 	}
 	must(t, s.Release())
 }
 
 // Owners come and go while others annotate; no change is lost.
-func TestAnnotateConcurrently(t *testing.T) {
+func TestAnnotateConcurrently(t *testing.T) { storetest.Each(t, testAnnotateConcurrently) }
+
+func testAnnotateConcurrently(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir(), func(o *Options) { o.Fsync = FsyncNever })
+	st := openStore(t, open, t.TempDir(), func(o *Options) { o.Fsync = FsyncNever })
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {

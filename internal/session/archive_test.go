@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -30,10 +30,12 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestClear(t *testing.T) {
+func TestClear(t *testing.T) { storetest.Each(t, testClear) }
+
+func testClear(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	for i := range 3 {
 		s := acquire(t, st, "k")
 		u := user(fmt.Sprint(i))
@@ -49,10 +51,10 @@ func TestClear(t *testing.T) {
 		must(t, s.Release())
 	}
 	want := []string{"archive/aw.1.jsonl", "archive/aw.2.jsonl", "archive/aw.3.jsonl", "aw.jsonl"}
-	if diff := cmp.Diff(want, files(t, st.Dir())); diff != "" {
+	if diff := cmp.Diff(want, logs(t, st)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, openStore(t, open, dir), "k")
 	var v string
 	if !s.Meta("_nanobot_model_preset", &v) || v != "fast" || s.Meta(keySummary, &v) {
 		t.Error("the wrong metadata survived")
@@ -63,7 +65,7 @@ func TestClear(t *testing.T) {
 	must(t, s.BeginTurn("t", user("new")))
 	must(t, s.EndTurn(answer("a")))
 	must(t, s.Release())
-	data, err := os.ReadFile(filepath.Join(st.Dir(), "archive", "aw.1.jsonl"))
+	data, err := st.text(t, "archive/aw.1.jsonl")
 	must(t, err)
 	if !bytes.Contains(data, []byte(`"content":"0"`)) {
 		t.Errorf("archive 1 = %s", data)
@@ -73,13 +75,13 @@ func TestClear(t *testing.T) {
 // A crash between linking and renaming leaves one file with two names.
 func TestClearAfterCrash(t *testing.T) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, storetest.Disk, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a")))
 	must(t, s.Release())
 	must(t, st.state.Archive(t.Context(), s.slot.j.name, "archive/aw.1.jsonl", s.slot.j.size))
 	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
-	st = openStore(t, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir()))))
+	st = openStore(t, storetest.Disk, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir()))))
 	s = acquire(t, st, "k")
 	if s.Len() != 1 {
 		t.Errorf("Len = %d, want 1: the old file wins", s.Len())
@@ -91,13 +93,15 @@ func TestClearAfterCrash(t *testing.T) {
 	}
 }
 
-func TestCompact(t *testing.T) {
+func TestCompact(t *testing.T) { storetest.Each(t, testCompact) }
+
+func testCompact(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir, func(o *Options) { o.CompactBytes = 4000 })
-	path := filepath.Join(st.Dir(), "aw.jsonl")
+	st := openStore(t, open, dir, func(o *Options) { o.CompactBytes = 4000 })
+	const path = "aw.jsonl"
 	foreign := `{"role":"user","content":"foreign","cron_job_id":"keep me","ts":1}`
-	plant(t, path, []byte(foreign+"\n"+`{"role":"assistant","content":"ok"}`+"\nunreadable\n"))
+	st.plant(t, path, []byte(foreign+"\n"+`{"role":"assistant","content":"ok"}`+"\nunreadable\n"))
 	s := acquire(t, st, "k")
 	for i := range 20 {
 		must(t, s.BeginTurn("t", user(fmt.Sprint(i))))
@@ -105,21 +109,21 @@ func TestCompact(t *testing.T) {
 	}
 	must(t, s.SetLastConsolidated(10))
 	must(t, s.SaveMeta())
-	before, err := os.ReadFile(path)
+	before, err := st.text(t, path)
 	must(t, err)
 
 	// Nothing is dead: nothing happens.
 	must(t, s.Compact())
-	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
+	if now, err := st.text(t, path); err != nil || !bytes.Equal(now, before) {
 		t.Errorf("a log without dead weight was rewritten (%v)", err)
 	}
 	must(t, s.SetReplay(38))
 	want := gist(s.Messages())
 	must(t, s.Release()) // compacts
-	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, logs(t, st)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	archived, err := os.ReadFile(filepath.Join(st.Dir(), "archive", "aw.1.jsonl"))
+	archived, err := st.text(t, "archive/aw.1.jsonl")
 	must(t, err)
 	if !bytes.HasPrefix(before, archived) || !bytes.HasPrefix(archived, []byte(foreign+"\n")) {
 		t.Error("the archive is not the beginning of the old log")
@@ -128,16 +132,16 @@ func TestCompact(t *testing.T) {
 		if diff := cmp.Diff(want, gist(s.reacquire(t, st).Messages())); diff != "" {
 			t.Errorf("live part (-want +got):\n%s", diff)
 		}
-		st = openStore(t, dir)
+		st = openStore(t, open, dir)
 	}
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if s.Len() != 4 || s.LastConsolidated() != 0 || s.j.bytesRead == 0 {
 		t.Errorf("Len = %d, consolidated = %d; want 4, 0", s.Len(), s.LastConsolidated())
 	}
 	must(t, s.BeginTurn("t", user("next")))
 	must(t, s.EndTurn(answer("next")))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if diff := cmp.Diff(append(want, "user:next", "assistant:next"), gist(s.Messages())); diff != "" {
 		t.Errorf("after the next turn (-want +got):\n%s", diff)
 	}
@@ -155,22 +159,26 @@ func (s *Session) reacquire(t *testing.T, st *Store) *Session {
 
 // Lines that cannot be read keep their place in the live part.
 func TestCompactKeepsUnreadableLines(t *testing.T) {
+	storetest.Each(t, testCompactKeepsUnreadableLines)
+}
+
+func testCompactKeepsUnreadableLines(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
-	path := filepath.Join(st.Dir(), "aw.jsonl")
-	plant(t, path, []byte(`{"role":"user","content":"1"}`+"\n"+`{"role":"user","content":"2"}`+"\nbad\n"+
+	st := openStore(t, open, t.TempDir())
+	const path = "aw.jsonl"
+	st.plant(t, path, []byte(`{"role":"user","content":"1"}`+"\n"+`{"role":"user","content":"2"}`+"\nbad\n"+
 		`{"_type":"provider_state","state":1}`+"\n"+`{"role":"assistant","content":"3","odd":"<>"}`+"\n"))
 	s := acquire(t, st, "k")
 	must(t, s.SetReplay(1))
 	must(t, s.Compact())
 	must(t, s.SetReplay(1))
 	must(t, s.Release())
-	s = acquire(t, st.fresh(), "k")
+	s = acquire(t, st.fresh(t, open), "k")
 	if diff := cmp.Diff([]string{"assistant:3"}, gist(s.Messages())); diff != "" || s.Len() != 2 {
 		t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
 	}
 	must(t, s.Release())
-	data, err := os.ReadFile(path)
+	data, err := st.text(t, path)
 	must(t, err)
 	for _, want := range []string{"\nbad\n", `{"_type":"provider_state","state":1}`, `{"role":"assistant","content":"3","odd":"<>"}`} {
 		if !strings.Contains(string(data), want) {
@@ -183,7 +191,7 @@ func TestCompactKeepsUnreadableLines(t *testing.T) {
 func TestCompactAfterCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a"), answer("b"), user("c"), answer("d")))
 	must(t, s.SetReplay(2))
@@ -191,7 +199,7 @@ func TestCompactAfterCrash(t *testing.T) {
 	must(t, s.archive(s.j.offsets[0]))
 	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, storetest.Disk, dir), "k")
 	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
 		t.Errorf("files before (-want +got):\n%s", diff)
 	}
@@ -201,16 +209,18 @@ func TestCompactAfterCrash(t *testing.T) {
 	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, storetest.Disk, dir), "k")
 	if diff := cmp.Diff([]string{"user:c", "assistant:d", "user:e"}, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 	must(t, s.Release())
 }
 
-func TestDelete(t *testing.T) {
+func TestDelete(t *testing.T) { storetest.Each(t, testDelete) }
+
+func testDelete(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a")))
 	must(t, s.Release())
@@ -218,7 +228,7 @@ func TestDelete(t *testing.T) {
 	if err := st.Delete(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("second Delete: %v, want ErrNotFound", err)
 	}
-	if diff := cmp.Diff([]string{"archive/aw.1.jsonl"}, files(t, st.Dir())); diff != "" {
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl"}, logs(t, st)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	s = acquire(t, st, "k")
@@ -228,19 +238,23 @@ func TestDelete(t *testing.T) {
 	must(t, s.Append(user("b")))
 	must(t, s.Release())
 	must(t, st.Delete(t.Context(), "k"))
-	if n := len(files(t, st.Dir())); n != 2 {
+	if n := len(logs(t, st)); n != 2 {
 		t.Errorf("%d files, want two archives", n)
 	}
 }
 
-func TestListReadExport(t *testing.T) {
+func TestListReadExport(t *testing.T) { storetest.Each(t, testListReadExport) }
+
+func testListReadExport(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
 	now := clock()
-	must(t, os.MkdirAll(filepath.Join(dir, "workspace", "sessions"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "workspace", "sessions", "slack_1.jsonl"),
-		[]byte(`{"_type": "metadata", "key": "slack:1", "created_at": "2020-01-01T00:00:00", "updated_at": "2020-01-02T00:00:00", "metadata": {}, "last_consolidated": 0}`+"\n"+`{"role": "user", "content": "old"}`+"\n"), 0o600))
-	st := openStore(t, dir, func(o *Options) { o.Now = func() time.Time { return now } })
+	st := openStore(t, open, dir, func(o *Options) { o.Now = func() time.Time { return now } })
+	old, err := fileName("slack:1")
+	must(t, err)
+	st.plant(t, old+suffixLog, []byte(
+		`{"_type": "metadata", "key": "slack:1", "created_at": "2020-01-01T00:00:00", "updated_at": "2020-01-02T00:00:00", "metadata": {}, "last_consolidated": 0}`+"\n"+
+			`{"role": "user", "content": "old"}`+"\n"))
 	for i, key := range []string{"cli:direct", "telegram:42", strings.Repeat("long key ", 60)} {
 		now = now.AddDate(0, 0, 1)
 		s := acquire(t, st, key)
@@ -252,6 +266,9 @@ func TestListReadExport(t *testing.T) {
 		}
 		must(t, s.SetMeta("title", fmt.Sprint("title ", i)))
 		must(t, s.Release())
+	}
+	if n, err := st.Count(t.Context()); err != nil || n != 4 {
+		t.Errorf("Count = %d, %v, want 4", n, err)
 	}
 	infos, err := st.List(t.Context())
 	must(t, err)
@@ -310,7 +327,7 @@ func TestListReadExport(t *testing.T) {
 func TestLocksLeaveNoLitter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	state := disk.Open(dir, nil)
+	state := storetest.Disk(t, dir)
 	st, err := Open(Options{DataDir: dir, Store: state, Workspace: t.TempDir(), Fsync: FsyncNever, MaxLive: 4})
 	must(t, err)
 	for i := range 40 {

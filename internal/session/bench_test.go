@@ -3,6 +3,8 @@ package session
 import (
 	"fmt"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // BenchmarkTurn is a whole turn with one tool call in a session that already
@@ -11,8 +13,8 @@ func BenchmarkTurn(b *testing.B) {
 	for _, fsync := range []Fsync{FsyncNever, FsyncTurn} {
 		for _, n := range []int{10, 10_000} {
 			b.Run(fmt.Sprintf("fsync=%s/messages=%d", fsync, n), func(b *testing.B) {
-				st := openStore(b, b.TempDir(), func(o *Options) { o.Fsync = fsync })
-				quick := openStore(b, b.TempDir())
+				st := openStore(b, storetest.Disk, b.TempDir(), func(o *Options) { o.Fsync = fsync })
+				quick := openStore(b, storetest.Disk, b.TempDir())
 				if fsync == FsyncNever {
 					quick = st
 				}
@@ -41,11 +43,11 @@ func BenchmarkAcquireCold(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {
 			dir := b.TempDir()
-			fill(b, openStore(b, dir), "k", n)
+			fill(b, openStore(b, storetest.Disk, dir), "k", n)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for b.Loop() {
-				must(b, acquire(b, openStore(b, dir), "k").Release())
+				must(b, acquire(b, openStore(b, storetest.Disk, dir), "k").Release())
 			}
 		})
 	}

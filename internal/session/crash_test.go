@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // story writes two turns, the second with three iterations, parallel calls, an
 // injected message and metadata, and returns the log.
 func story(t *testing.T) (data []byte, name string) {
 	t.Helper()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, storetest.Disk, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.BeginTurn("t1", user("hi")))
 	must(t, s.EndTurn(answer("hello")))
@@ -65,7 +67,7 @@ func TestCrashAtEveryByte(t *testing.T) {
 	for shard := range shards {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
-			st := openStore(t, t.TempDir())
+			st := openStore(t, storetest.Disk, t.TempDir())
 			for n := shard; n <= len(data); n += shards {
 				if !worthCutting(data, n) {
 					continue
@@ -89,7 +91,7 @@ func crashAt(t *testing.T, st *Store, path string, data []byte) {
 	t.Helper()
 	must(t, os.RemoveAll(path+".torn"))
 	plant(t, path, data)
-	s := acquire(t, st.fresh(), "k")
+	s := acquire(t, st.fresh(t, storetest.Disk), "k")
 	_, err := s.Recover(nil)
 	must(t, err)
 	first := gist(s.Messages())
@@ -114,7 +116,7 @@ func crashAt(t *testing.T, st *Store, path string, data []byte) {
 		t.Fatal(err)
 	}
 
-	s = acquire(t, st.fresh(), "k")
+	s = acquire(t, st.fresh(t, storetest.Disk), "k")
 	if rec, err := s.Recover(nil); err != nil || rec != (Recovery{}) {
 		t.Errorf("cut at %d: second recovery did %+v, %v", len(data), rec, err)
 	}
@@ -156,10 +158,10 @@ func TestCrashDuringRecovery(t *testing.T) {
 	data, name := story(t)
 	cut := bytes.Index(data, []byte(`"tool_call_id":"e"`)) // after calls e and f
 	cut = bytes.LastIndexByte(data[:cut], '\n') + 1
-	st := openStore(t, t.TempDir())
+	st := openStore(t, storetest.Disk, t.TempDir())
 	path := filepath.Join(st.Dir(), name)
 	plant(t, path, data[:cut])
-	s := acquire(t, st.fresh(), "k")
+	s := acquire(t, st.fresh(t, storetest.Disk), "k")
 	_, err := s.Recover(nil)
 	must(t, err)
 	want := gist(s.Messages())
@@ -171,7 +173,7 @@ func TestCrashDuringRecovery(t *testing.T) {
 			continue
 		}
 		plant(t, path, recovered[:n])
-		s := acquire(t, st.fresh(), "k")
+		s := acquire(t, st.fresh(t, storetest.Disk), "k")
 		_, err := s.Recover(nil)
 		must(t, err)
 		if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {
@@ -182,11 +184,13 @@ func TestCrashDuringRecovery(t *testing.T) {
 }
 
 // The crash matrix, step by step.
-func TestRecoverMatrix(t *testing.T) {
+func TestRecoverMatrix(t *testing.T) { storetest.Each(t, testRecoverMatrix) }
+
+func testRecoverMatrix(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	readOnly := func(tool string) bool { return tool == "tool_a" }
 	cut := func(id string) string { return "result " + id + ":" + textEffectCut + " (interrupted)" }
-	note := "assistant:" + textTurnCut + " (interrupted)"
+	note := "user:" + TurnCut + " (interrupted)"
 	command := answer("/status is fine")
 	command.Command = true
 	for _, c := range []struct {
@@ -215,10 +219,10 @@ func TestRecoverMatrix(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := acquire(t, openStore(t, dir), "k")
+			s := acquire(t, openStore(t, open, dir), "k")
 			must(t, s.BeginTurn("t", c.recs...))
 			must(t, s.Release())
-			s = acquire(t, openStore(t, dir), "k")
+			s = acquire(t, openStore(t, open, dir), "k")
 			rec, err := s.Recover(readOnly)
 			must(t, err)
 			if rec.Turn == nil || rec.Turn.ID != "t" || rec.Turn.PID != os.Getpid() {
@@ -240,9 +244,11 @@ func TestRecoverMatrix(t *testing.T) {
 	}
 }
 
-func TestBeginTurnRecoversFirst(t *testing.T) {
+func TestBeginTurnRecoversFirst(t *testing.T) { storetest.Each(t, testBeginTurnRecoversFirst) }
+
+func testBeginTurnRecoversFirst(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.BeginTurn("t1", user("one")))
 	must(t, s.Append(calls("a")))
@@ -257,16 +263,18 @@ func TestBeginTurnRecoversFirst(t *testing.T) {
 }
 
 // S1: a history that ends with an unanswered user message.
-func TestUnansweredWithoutTurn(t *testing.T) {
+func TestUnansweredWithoutTurn(t *testing.T) { storetest.Each(t, testUnansweredWithoutTurn) }
+
+func testUnansweredWithoutTurn(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := acquire(t, openStore(t, t.TempDir()), "k")
+	s := acquire(t, openStore(t, open, t.TempDir()), "k")
 	must(t, s.Append(user("old")))
 	must(t, s.BeginTurn("t", user("new")))
 	must(t, s.Append(calls("a")))
 	must(t, s.Append(result("a", "A")))
 	must(t, s.EndTurn(answer("done")))
 	want := []string{
-		"user:old", "assistant:" + textTurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
+		"user:old", "user:" + TurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
 	}
 	if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -282,7 +290,7 @@ func TestCheckpointOfPython(t *testing.T) {
 	q := `{"role":"user","content":"q","timestamp":"2026-04-14T20:49:51"}` + "\n"
 	want := []string{
 		"user:q", "assistant: call a call b", "result a:A",
-		"result b:" + textEffectCut + " (interrupted)", "assistant:" + textTurnCut + " (interrupted)",
+		"result b:" + textEffectCut + " (interrupted)", "user:" + TurnCut + " (interrupted)",
 	}
 	for _, c := range []struct{ name, data string }{
 		{"none stored", meta + q},
@@ -292,10 +300,10 @@ func TestCheckpointOfPython(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			st := openStore(t, dir)
+			st := openStore(t, storetest.Disk, dir)
 			must(t, os.WriteFile(filepath.Join(st.Dir(), "aw.jsonl"), []byte(c.data), 0o600))
 			for range 2 {
-				s := acquire(t, openStore(t, dir), "k")
+				s := acquire(t, openStore(t, storetest.Disk, dir), "k")
 				_, err := s.Recover(nil)
 				must(t, err)
 				if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {

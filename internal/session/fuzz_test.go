@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Any bytes may be found in a log: no panic, no whole line lost, and the log
@@ -17,12 +19,12 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(pythonLog("k", "{}", "3", `{"role":"user","content":[{"type":"text","text":"x"}]}`, `{"role":"tool"}`, "")))
 	f.Add([]byte(`{"_type":"metadata","key":"k","metadata":{"_replay":{"index":5,"offset":3,"count":7,"at":0},"open_turn":{"id":1}}}` + "\n"))
 	f.Add([]byte(`{"role":"user","content":"a"}` + "\n" + `{"_type":"metadata","key":"k","metadata":{"_replay":{"index":1,"offset":30,"count":1,"at":30},"open_turn":{"id":"t"}}}` + "\n"))
-	st := openStore(f, f.TempDir())
+	st := openStore(f, storetest.Disk, f.TempDir())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(st.Dir(), "aw.jsonl")
 		must(t, os.RemoveAll(filepath.Join(st.Dir(), hashName("k")+suffixLog)))
 		plant(t, path, data)
-		s, err := st.fresh().Acquire(t.Context(), "k")
+		s, err := st.fresh(t, storetest.Disk).Acquire(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 		want := gist(s.Messages())
 		path = s.logPath()
 		must(t, s.Release())
-		s = acquire(t, st.fresh(), "k")
+		s = acquire(t, st.fresh(t, storetest.Disk), "k")
 		if got := gist(s.Messages()); len(got) != len(want) || got[len(got)-1] != "assistant:a" {
 			t.Errorf("after reopen %q, want %q", got, want)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func pythonLog(key, meta, cursor string, lines ...string) string {
@@ -45,7 +47,7 @@ func TestImport(t *testing.T) {
 			source := filepath.Join(dir, filepath.FromSlash(c.file))
 			must(t, os.MkdirAll(filepath.Dir(source), 0o755))
 			plant(t, source, []byte(c.data))
-			st := openStore(t, dir, func(o *Options) { o.ImportDirs = []string{filepath.Join(dir, "further")} })
+			st := openStore(t, storetest.Disk, dir, func(o *Options) { o.ImportDirs = []string{filepath.Join(dir, "further")} })
 			s := acquire(t, st, c.key)
 			if diff := cmp.Diff(c.want, gist(s.Messages())); diff != "" {
 				t.Errorf("messages (-want +got):\n%s", diff)
@@ -84,7 +86,7 @@ func TestImportCursor(t *testing.T) {
 		path := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		plant(t, path, []byte(pythonLog("k", "{}", fmt.Sprint(cursor), append(lines, "")...)))
-		s := acquire(t, openStore(t, dir), "k")
+		s := acquire(t, openStore(t, storetest.Disk, dir), "k")
 		if got := len(s.Messages()); got != want || s.Len() != 40 {
 			t.Errorf("cursor %d: %d live of %d, want %d of 40", cursor, got, s.Len(), want)
 		}
@@ -99,13 +101,13 @@ func TestImportOnce(t *testing.T) {
 	sessions := filepath.Join(dir, "workspace", "sessions")
 	must(t, os.MkdirAll(sessions, 0o755))
 	plant(t, filepath.Join(sessions, "old.jsonl"), []byte(pythonLog("old", "{}", "0", `{"role": "user", "content": "x"}`, "")))
-	first := openStore(t, dir)
+	first := openStore(t, storetest.Disk, dir)
 	if got := first.Taken().Sessions; got != 1 {
 		t.Errorf("taken: %d", got)
 	}
 	forged := filepath.Join(sessions, "k.jsonl")
 	plant(t, forged, []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "forged"}`, "")))
-	for _, st := range []*Store{first, openStore(t, dir), openStore(t, dir, func(o *Options) { o.ImportDirs = []string{sessions} })} {
+	for _, st := range []*Store{first, openStore(t, storetest.Disk, dir), openStore(t, storetest.Disk, dir, func(o *Options) { o.ImportDirs = []string{sessions} })} {
 		s := acquire(t, st, "k")
 		if s.Len() != 0 {
 			t.Errorf("taken in later: %q", gist(s.Messages()))
@@ -142,7 +144,7 @@ func TestImportUpgrade(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		plant(t, path, []byte(body))
 	}
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	if filepath.Base(st.Dir()) != id || st.Taken().Sessions != 1 {
 		t.Errorf("%s, taken %+v", st.Dir(), st.Taken())
 	}
@@ -166,7 +168,7 @@ func TestImportMany(t *testing.T) {
 		key := fmt.Sprintf("cli:%d", i)
 		plant(t, filepath.Join(sessions, fmt.Sprintf("cli_%d.jsonl", i)), []byte(pythonLog(key, "{}", "0", `{"role": "user", "content": "x"}`, "")))
 	}
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	infos, err := st.List(t.Context())
 	must(t, err)
 	if st.Taken().Sessions != n || len(infos) != n || len(st.Taken().Left) > 0 {
@@ -178,7 +180,7 @@ func TestImportMany(t *testing.T) {
 func TestRewrittenByPython(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a"), answer("b"), user("c"), answer("d")))
 	must(t, s.SetReplay(2))
@@ -210,7 +212,7 @@ func TestImportConflict(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		plant(t, path, []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "`+place+`"}`, "")))
 	}
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	s := acquire(t, st, "k")
 	if diff := cmp.Diff([]string{"user:workspace/sessions"}, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -240,7 +242,7 @@ func TestImportRefusesLinks(t *testing.T) {
 			if err := os.Symlink(target, link); err != nil {
 				t.Skip("no symbolic links here:", err)
 			}
-			st := openStore(t, dir)
+			st := openStore(t, storetest.Disk, dir)
 			if st.Taken().Sessions != 0 || len(st.Taken().Left) != 1 {
 				t.Errorf("taken: %+v", st.Taken())
 			}

@@ -13,7 +13,7 @@ func SuffixStart(recs []Record, n int) int {
 		return len(recs)
 	}
 	i := max(len(recs)-n, 0)
-	for i > 0 && (i == len(recs) || recs[i].Role != llm.User || recs[i].Command) {
+	for i > 0 && (i == len(recs) || recs[i].Role != llm.User || recs[i].Command || recs[i].Mark()) {
 		i--
 	}
 	return i
@@ -22,7 +22,8 @@ func SuffixStart(recs []Record, n int) int {
 // CheckLegal says why a history could not be sent as it is: a tool result
 // without its call, a call without exactly one result before the next message,
 // two user messages in a row, or a beginning other than a user message.
-// Command records are passed over, because they are never sent.
+// Command records are passed over, because they are never sent. The mark of an
+// interrupted turn is joined to the message behind it.
 func CheckLegal(recs []Record) error {
 	open := map[string]bool{} // calls that wait for a result
 	begun, lastUser := false, false
@@ -41,14 +42,14 @@ func CheckLegal(recs []Record) error {
 		if len(open) > 0 {
 			return fmt.Errorf("record %d: %d calls before it have no result", i, len(open))
 		}
-		if r.Role == llm.User && lastUser {
+		if r.Role == llm.User && lastUser && !r.Mark() {
 			return fmt.Errorf("record %d: two user messages in a row", i)
 		}
 		if !begun && r.Role != llm.User && r.Role != llm.System && !r.Delivery {
 			return fmt.Errorf("record %d: the history begins with %s", i, r.Role)
 		}
 		begun = begun || r.Role == llm.User
-		lastUser = r.Role == llm.User
+		lastUser = r.Role == llm.User && !r.Mark()
 		for _, c := range r.ToolCalls {
 			open[c.ID] = true
 		}

@@ -142,7 +142,7 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 			continue
 		}
 		var r Record
-		if r.UnmarshalJSON(line.Bytes) != nil || r.Role != llm.User || r.Command || r.Internal || r.Hidden {
+		if r.UnmarshalJSON(line.Bytes) != nil || r.Role != llm.User || r.Command || r.Internal || r.Hidden || r.Mark() {
 			continue
 		}
 		text := r.Display()
@@ -157,6 +157,9 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 // Display is the text of a record as people should see it, without the part
 // marked in Runtime.
 func (r Record) Display() string {
+	if r.Mark() {
+		return "(interrupted; there is no answer)"
+	}
 	text := r.Content.String()
 	if r.Runtime != nil {
 		text = strings.TrimRight(strings.TrimSuffix(text, r.Runtime.Suffix), "\n")

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Keys inside the metadata object that the log keeps for itself, and those of
@@ -110,11 +110,11 @@ func parseOpenTurn(v json.RawMessage) *OpenTurn {
 // appendLine appends the line without its newline; keys come in a fixed order.
 func (m *metadata) appendLine(b []byte) []byte {
 	b = append(b, metadataStart+`"key":`...)
-	b = llm.AppendString(b, m.key)
+	b = text.AppendJSON(b, m.key)
 	b = append(b, `,"created_at":`...)
-	b = llm.AppendString(b, m.created)
+	b = text.AppendJSON(b, m.created)
 	b = append(b, `,"updated_at":`...)
-	b = llm.AppendString(b, m.updated)
+	b = text.AppendJSON(b, m.updated)
 	b = append(b, `,"metadata":{`...)
 	sep := len(b)
 	for _, k := range slices.Sorted(maps.Keys(m.values)) {
@@ -131,7 +131,7 @@ func (m *metadata) appendLine(b []byte) []byte {
 		b = appendPair(b, sep, keyReplay, append(v, '}'))
 	}
 	if o := m.open; o != nil {
-		v := llm.AppendString([]byte(`{"id":`), o.ID)
+		v := text.AppendJSON([]byte(`{"id":`), o.ID)
 		v = append(v, `,"started_at":"`...)
 		v = appendTime(v, o.Started)
 		v = append(v, `","pid":`...)
@@ -151,7 +151,7 @@ func appendPair(b []byte, first int, key string, v []byte) []byte {
 	if len(b) != first {
 		b = append(b, ',')
 	}
-	b = llm.AppendString(b, key)
+	b = text.AppendJSON(b, key)
 	b = append(b, ':')
 	return append(b, v...)
 }

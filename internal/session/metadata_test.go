@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // title is the title that Metadata tells.
@@ -27,9 +28,11 @@ func title(t *testing.T, st *Store) string {
 }
 
 // Metadata is told while somebody else owns the conversation.
-func TestMetadata(t *testing.T) {
+func TestMetadata(t *testing.T) { storetest.Each(t, testMetadata) }
+
+func testMetadata(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	if _, err := st.Metadata(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of nothing: %v, want ErrNotFound", err)
 	}
@@ -61,10 +64,12 @@ func TestMetadata(t *testing.T) {
 }
 
 // Peek shows what is live, to who has no right to it.
-func TestPeek(t *testing.T) {
+func TestPeek(t *testing.T) { storetest.Each(t, testPeek) }
+
+func testPeek(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	if _, err := st.Peek("test:k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of nothing: %v, want ErrNotFound", err)
 	}
@@ -73,7 +78,7 @@ func TestPeek(t *testing.T) {
 	must(t, s.SetReplay(2))
 	must(t, s.SetMeta("title", "x"))
 	must(t, s.BeginTurn("t", user("newer")))
-	before, err := os.ReadFile(s.logPath())
+	before, err := st.text(t, s.slot.j.name)
 	must(t, err)
 	p, err := st.Peek("test:k")
 	must(t, err)
@@ -83,7 +88,7 @@ func TestPeek(t *testing.T) {
 	}
 	must(t, p.Append(user("in memory only")))
 	must(t, p.Release())
-	if after, err := os.ReadFile(s.logPath()); err != nil || !bytes.Equal(before, after) {
+	if after, err := st.text(t, s.slot.j.name); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("looking changed the log: %v", err)
 	}
 	must(t, s.EndTurn(answer("done")))

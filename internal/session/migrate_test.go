@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // said makes messages of a user, one per word.
@@ -51,7 +52,7 @@ func TestGoesOn(t *testing.T) {
 func TestTakeWhatWasShown(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	file := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	shown := pythonLog("k", "{}", "0", `{"role": "user", "content": "shown"}`, "")

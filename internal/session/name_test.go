@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/quick"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func TestFileNames(t *testing.T) {
@@ -43,17 +45,19 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-func TestLongKeys(t *testing.T) {
+func TestLongKeys(t *testing.T) { storetest.Each(t, testLongKeys) }
+
+func testLongKeys(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
 	a, b := strings.Repeat("k", 1000)+"a", strings.Repeat("k", 1000)+"b"
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	for _, key := range []string{a, b} {
 		s := acquire(t, st, key)
 		must(t, s.Append(user(key[1000:])))
 		must(t, s.Release())
 	}
-	st = openStore(t, dir)
+	st = openStore(t, open, dir)
 	for _, key := range []string{a, b} {
 		s := acquire(t, st, key)
 		if s.Len() != 1 || s.Messages()[0].Content.Text != key[1000:] {
@@ -64,13 +68,15 @@ func TestLongKeys(t *testing.T) {
 }
 
 // On a file system that ignores case two keys may meet at one name.
-func TestNameOfAnotherKey(t *testing.T) {
+func TestNameOfAnotherKey(t *testing.T) { storetest.Each(t, testNameOfAnotherKey) }
+
+func testNameOfAnotherKey(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
-	plant(t, filepath.Join(st.Dir(), "aw.jsonl"), []byte(pythonLog("other", "{}", "0", `{"role": "user", "content": "not yours"}`, "")))
+	st := openStore(t, open, dir)
+	st.plant(t, "aw.jsonl", []byte(pythonLog("other", "{}", "0", `{"role": "user", "content": "not yours"}`, "")))
 	for range 2 {
-		s := acquire(t, openStore(t, dir), "k")
+		s := acquire(t, openStore(t, open, dir), "k")
 		must(t, s.Append(user("mine"), answer("yours")))
 		for _, r := range s.Messages() {
 			if r.Content.Text == "not yours" {
@@ -79,13 +85,13 @@ func TestNameOfAnotherKey(t *testing.T) {
 		}
 		must(t, s.Release())
 	}
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, openStore(t, open, dir), "k")
 	if s.Len() != 4 {
 		t.Errorf("Len = %d, want 4", s.Len())
 	}
 	must(t, s.Release())
 	n := 0
-	for _, err := range openStore(t, dir).Records(t.Context(), "k") {
+	for _, err := range openStore(t, open, dir).Records(t.Context(), "k") {
 		must(t, err)
 		n++
 	}

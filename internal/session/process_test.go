@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const roleEnv = "NANOBOT_SESSION_TEST_ROLE"
@@ -37,7 +38,7 @@ func TestChild(t *testing.T) {
 	if !ok {
 		t.Skip("only runs as another process")
 	}
-	st := openStore(t, dir, func(o *Options) { o.LockWait = 20 * time.Second })
+	st := openStore(t, storetest.Disk, dir, func(o *Options) { o.LockWait = 20 * time.Second })
 	if name, writes := strings.CutPrefix(role, "write"); writes {
 		for i := range 30 {
 			s := acquire(t, st, "k")
@@ -60,7 +61,7 @@ func TestChild(t *testing.T) {
 func TestTwoProcessesWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	openStore(t, dir)
+	openStore(t, storetest.Disk, dir)
 	var cmds []*exec.Cmd
 	for _, role := range []string{"writea", "writeb"} {
 		cmd, out := child(t, role, dir)
@@ -72,7 +73,7 @@ func TestTwoProcessesWrite(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, openStore(t, storetest.Disk, dir), "k")
 	defer s.Release()
 	if err := CheckLegal(s.Messages()); err != nil {
 		t.Error(err)
@@ -94,7 +95,7 @@ func TestTwoProcessesWrite(t *testing.T) {
 func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir, func(o *Options) { o.LockWait = time.Millisecond })
+	st := openStore(t, storetest.Disk, dir, func(o *Options) { o.LockWait = time.Millisecond })
 	cmd, out := child(t, "hold", dir)
 	if line, err := out.ReadString('\n'); line != "holding\n" {
 		t.Fatalf("child said %q, %v", line, err)

@@ -48,7 +48,7 @@ func (r *Record) quick(line []byte) bool {
 // stamped takes the time from the readable form if there is no other.
 func (r *Record) stamped(raw []byte) bool {
 	var s string
-	if raw != nil && !text(raw, &s) {
+	if raw != nil && !quoted(raw, &s) {
 		return false
 	}
 	if r.Time.IsZero() {
@@ -66,22 +66,22 @@ func (r *Record) member(key string, raw []byte) bool {
 	case "content":
 		if raw[0] == '"' {
 			r.Content = llm.Content{}
-			return text(raw, &r.Content.Text)
+			return quoted(raw, &r.Content.Text)
 		}
 		return json.Unmarshal(raw, &r.Content) == nil
 	case "tool_calls":
 		return raw[0] == '[' && json.Unmarshal(raw, &r.ToolCalls) == nil
 	case "tool_call_id":
-		return text(raw, &r.ToolCallID)
+		return quoted(raw, &r.ToolCallID)
 	case "name":
-		return text(raw, &r.Name)
+		return quoted(raw, &r.Name)
 	case "is_error":
 		return flag(raw, &r.IsError)
 	case "reasoning_content":
 		r.HasReasoning = true
-		return text(raw, &r.Reasoning)
+		return quoted(raw, &r.Reasoning)
 	case "_origin":
-		return text(raw, &r.Origin)
+		return quoted(raw, &r.Origin)
 	}
 	return r.ownMember(key, raw)
 }
@@ -93,11 +93,11 @@ func (r *Record) ownMember(key string, raw []byte) bool {
 		r.Time = time.UnixMilli(ms)
 		return ok
 	case "turn_id":
-		return text(raw, &r.TurnID)
+		return quoted(raw, &r.TurnID)
 	case "inbound_id":
-		return text(raw, &r.InboundID)
+		return quoted(raw, &r.InboundID)
 	case "sender_id":
-		return text(raw, &r.SenderID)
+		return quoted(raw, &r.SenderID)
 	case "latency_ms":
 		n, ok := number(raw)
 		r.LatencyMS = n
@@ -143,8 +143,8 @@ func number(raw []byte) (int64, bool) {
 	return n, err == nil && raw[0] > '0' && raw[0] <= '9'
 }
 
-// text reads a string with its quotes.
-func text(raw []byte, to *string) bool {
+// quoted reads a string with its quotes.
+func quoted(raw []byte, to *string) bool {
 	if raw[0] != '"' {
 		return false
 	}

@@ -14,6 +14,17 @@ type Seen struct {
 	Changed time.Time
 }
 
+// Count counts the conversations without reading them.
+func (st *Store) Count(ctx context.Context) (n int, err error) {
+	for _, err := range st.state.Logs(ctx, "") {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // Recent finds the conversations that changed since a time, the last changed
 // first, at most the given number. It reads the directory and, of logs whose
 // name does not tell, the end: it costs little however many conversations

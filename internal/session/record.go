@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Record is one message of a session with what the log knows about it beside
@@ -117,7 +118,7 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = llm.AppendString(b, m)
+			b = text.AppendJSON(b, m)
 		}
 		b = append(b, ']')
 	}
@@ -156,7 +157,7 @@ func (c RuntimeContext) appendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = llm.AppendString(b, s)
+		b = text.AppendJSON(b, s)
 	}
 	b = append(b, ']')
 	b = appendText(b, "suffix", c.Suffix)
@@ -198,7 +199,7 @@ func appendText(b []byte, key, v string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, key...)
 	b = append(b, '"', ':')
-	return llm.AppendString(b, v)
+	return text.AppendJSON(b, v)
 }
 
 func appendFlag(b []byte, key string, v bool) []byte {

@@ -10,22 +10,42 @@ import (
 )
 
 // What Recover writes in place of what never came. The model reads these.
+// TurnCut is the mark of an interrupted turn: it stands behind what the user
+// said, as a note of ours, so that no model takes it for an answer of its own.
 const (
+	TurnCut       = "[System note: this turn was interrupted. The user has not received an answer to it.]"
 	textReadCut   = "Error: interrupted before this call finished. It only reads, so it can be made again."
 	textEffectCut = "Error: interrupted before this call finished. It may have taken effect: check before you repeat it."
-	textTurnCut   = "Error: this turn was interrupted before an answer was written."
 )
+
+// What earlier versions, and the Python version, wrote as an answer of the model.
+const (
+	oldTurnCut    = "Error: this turn was interrupted before an answer was written."
+	pythonTurnCut = "Error: Task interrupted before a response was generated."
+)
+
+// Mark reports whether the record is the mark of an interrupted turn, in the
+// form of any version.
+func (r *Record) Mark() bool {
+	switch r.Role {
+	case llm.User:
+		return r.Interrupted
+	case llm.Assistant:
+		return len(r.ToolCalls) == 0 && (r.Interrupted || r.Content.Text == oldTurnCut || r.Content.Text == pythonTurnCut)
+	}
+	return false
+}
 
 // Recovery says what Recover had to do.
 type Recovery struct {
 	Turn    *OpenTurn // the turn that was open, if one was
 	Results int       // tool results written for calls that never finished
-	Note    bool      // a note was written in place of the answer
+	Note    bool      // a mark was written in place of the answer
 }
 
 // Recover closes a turn that was interrupted, so that the log is legal again:
 // each call at the end that has no result gets one that says so, in the order
-// of the calls, and an unanswered end gets a note. Calls of tools for which
+// of the calls, and an unanswered end gets a mark. Calls of tools for which
 // readOnly is false, or all when it is nil, are said to have perhaps taken
 // effect. Everything is one write; running it again, also after a crash in
 // the middle of it, changes nothing further. What older versions left of an
@@ -61,7 +81,7 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 	rec.Note = last == llm.User || len(missing) > 0 || (last == llm.ToolRole && m.open != nil)
 	if rec.Note {
 		add = append(add, Record{
-			Message:     llm.Message{Role: llm.Assistant, Content: llm.Text(textTurnCut)},
+			Message:     llm.Message{Role: llm.User, Content: llm.Text(TurnCut)},
 			Interrupted: true,
 		})
 	}
@@ -94,7 +114,9 @@ func unfinished(recs []Record) (calls []llm.ToolCall, last llm.Role) {
 			continue
 		}
 		if last == "" {
-			last = r.Role
+			if last = r.Role; r.Mark() {
+				last = llm.Assistant // closed already
+			}
 		}
 		if r.Role == llm.ToolRole {
 			done[r.ToolCallID] = true

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Texts are taken out of every log, also of archives, without moving anything in
@@ -14,7 +16,7 @@ import (
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	const key, blank = "sk-ant-api03-secret", "[redacted:key]*****"
 	for _, name := range []string{"k", strings.Repeat("long", 60)} {
 		s := acquire(t, st, name)
@@ -55,7 +57,7 @@ func TestScrub(t *testing.T) {
 		}
 	}
 	want := []string{"user:first", "user:again " + blank + " and " + blank}
-	for _, store := range []*Store{st, openStore(t, dir)} {
+	for _, store := range []*Store{st, openStore(t, storetest.Disk, dir)} {
 		s := acquire(t, store, "k")
 		if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {
 			t.Errorf("messages (-want +got):\n%s", diff)
@@ -73,7 +75,7 @@ func TestScrub(t *testing.T) {
 func TestScrubWaits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	s := acquire(t, st, "k")
 	must(t, s.BeginTurn("t", user("secret")))
 	logs, err := Logs(t.Context(), filepath.Join(dir, "data"))

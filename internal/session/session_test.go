@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,19 +16,20 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func clock() time.Time { return time.Date(2026, 4, 14, 20, 49, 51, 526861000, time.Local) }
 
 // openStore opens a store in dir with settings that suit tests.
-func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
+func openStore(tb testing.TB, open storetest.Open, dir string, change ...func(*Options)) *Store {
 	tb.Helper()
 	ws := filepath.Join(dir, "workspace")
 	if err := os.MkdirAll(ws, 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	opt := Options{DataDir: filepath.Join(dir, "data"), Store: disk.Open(filepath.Join(dir, "data"), nil), Workspace: ws, Fsync: FsyncNever, Now: clock}
+	data := filepath.Join(dir, "data")
+	opt := Options{DataDir: data, Store: open(tb, data), Workspace: ws, Fsync: FsyncNever, Now: clock}
 	for _, c := range change {
 		c(&opt)
 	}
@@ -40,9 +42,44 @@ func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
 
 // fresh is the same store as another process would open it, without the
 // reading of the workspace's id, which takes longer than many a test.
-func (st *Store) fresh() *Store {
-	state := store.Under(disk.Open(st.opt.DataDir, nil), dirRoot, st.place.ID)
+func (st *Store) fresh(tb testing.TB, open storetest.Open) *Store {
+	tb.Helper()
+	state := store.Under(open(tb, st.opt.DataDir), dirRoot, st.place.ID)
 	return &Store{opt: st.opt, place: st.place, dir: st.dir, state: state, used: map[string]*slot{}}
+}
+
+// text is what a log holds.
+func (st *Store) text(t *testing.T, name string) ([]byte, error) {
+	t.Helper()
+	data, _, err := st.state.Doc(t.Context(), name)
+	return data, err
+}
+
+// plant puts a log there that another program may have written.
+func (st *Store) plant(t *testing.T, name string, data []byte) {
+	t.Helper()
+	l, err := st.state.Log(t.Context(), name)
+	must(t, err)
+	must(t, errors.Join(l.Replace(t.Context(), -1, data), l.Close()))
+}
+
+// logs are the names of all logs.
+func logs(t *testing.T, st *Store) (names []string) {
+	t.Helper()
+	for _, dir := range []string{dirArchive, ""} {
+		for info, err := range st.state.Logs(t.Context(), dir) {
+			must(t, err)
+			names = append(names, info.Name)
+		}
+	}
+	return names
+}
+
+func (st *Store) stat(tb testing.TB, name string) store.Info {
+	tb.Helper()
+	info, err := st.state.Stat(tb.Context(), name)
+	must(tb, err)
+	return info
 }
 
 func acquire(tb testing.TB, st *Store, key string) *Session {
@@ -100,10 +137,12 @@ func gist(recs []Record) []string {
 	return out
 }
 
-func TestTurnSurvivesReopen(t *testing.T) {
+func TestTurnSurvivesReopen(t *testing.T) { storetest.Each(t, testTurnSurvivesReopen) }
+
+func testTurnSurvivesReopen(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := acquire(t, openStore(t, dir), "cli:direct")
+	s := acquire(t, openStore(t, open, dir), "cli:direct")
 	u := user("hello <world> & 世界\n")
 	u.InboundID, u.Media, u.SenderID = "tg:1", []string{"/a b.png"}, "me"
 	u.Runtime = &RuntimeContext{Version: 1, Sources: []string{"clock"}, Suffix: "x"}
@@ -115,7 +154,7 @@ func TestTurnSurvivesReopen(t *testing.T) {
 	want := s.Messages()
 	must(t, s.Release())
 
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	s = acquire(t, st, "cli:direct")
 	if diff := cmp.Diff(want, s.Messages(), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 		t.Errorf("messages after reopen (-want +got):\n%s", diff)
@@ -135,18 +174,13 @@ func TestTurnSurvivesReopen(t *testing.T) {
 	}
 	must(t, s.Release())
 	must(t, st.Close())
-	left, err := filepath.Glob(filepath.Join(st.Dir(), "*"))
-	must(t, err)
-	left = slices.DeleteFunc(left, func(name string) bool { return filepath.Base(name) == ".locks" })
-	if len(left) != 3 {
-		t.Errorf("files left: %v, want only the log and the markers", left)
-	}
 }
 
+// The bytes in the file are a promise to other programs.
 func TestLineFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	s := acquire(t, st, "cli:direct")
 	must(t, s.BeginTurn("t1", user("a<b")))
 	must(t, s.EndTurn(answer("ok")))
@@ -170,11 +204,20 @@ func TestLineFormat(t *testing.T) {
 			t.Errorf("not JSON: %s", l)
 		}
 	}
+	must(t, st.Close())
+	left, err := filepath.Glob(filepath.Join(st.Dir(), "*"))
+	must(t, err)
+	left = slices.DeleteFunc(left, func(name string) bool { return filepath.Base(name) == ".locks" })
+	if len(left) != 3 {
+		t.Errorf("files left: %v, want only the log and the markers", left)
+	}
 }
 
-func TestReleasedSession(t *testing.T) {
+func TestReleasedSession(t *testing.T) { storetest.Each(t, testReleasedSession) }
+
+func testReleasedSession(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := acquire(t, openStore(t, t.TempDir()), "k")
+	s := acquire(t, openStore(t, open, t.TempDir()), "k")
 	must(t, s.Release())
 	must(t, s.Release())
 	if err := s.Append(user("x")); err == nil {

@@ -156,19 +156,25 @@ func (st *Store) Dir() string { return st.dir }
 // arrival and as long as ctx lasts, and up to Options.LockWait while another
 // process has it; then it fails with a *BusyError. The caller must Release it.
 func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
+	return st.AcquireTelling(ctx, key, func(*BusyError) {})
+}
+
+// AcquireTelling is Acquire for callers who want to know that another process
+// has the session: it calls busy once after it has waited for a second.
+func (st *Store) AcquireTelling(ctx context.Context, key string, busy func(*BusyError)) (*Session, error) {
 	name, err := fileName(key)
 	if err != nil {
 		return nil, err
 	}
 	sl := st.enter(key, name)
-	s, err := st.acquire(ctx, sl, name)
+	s, err := st.acquire(ctx, sl, name, busy)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("acquire session %q: %w", key, err), st.leave(sl))
 	}
 	return s, nil
 }
 
-func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, error) {
+func (st *Store) acquire(ctx context.Context, sl *slot, name string, busy func(*BusyError)) (*Session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +183,7 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if err := st.lock(ctx, sl); err != nil {
+	if err := sl.lock(ctx, st.state, st.opt.LockWait, busy); err != nil {
 		<-sl.turn
 		return nil, err
 	}
@@ -195,10 +201,11 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 }
 
 // lock takes the slot's lock against other processes.
-func (st *Store) lock(ctx context.Context, sl *slot) error {
+func (sl *slot) lock(ctx context.Context, state store.Store, wait time.Duration, busy func(*BusyError)) error {
 	var waited, pause time.Duration
+	told := false
 	for {
-		free, err := st.state.Lock(ctx, sl.name)
+		free, err := state.Lock(ctx, sl.name)
 		if err == nil {
 			sl.free = free
 			return nil
@@ -207,10 +214,14 @@ func (st *Store) lock(ctx context.Context, sl *slot) error {
 		if !ok {
 			return err
 		}
-		if waited >= st.opt.LockWait {
+		if waited >= wait {
 			return &BusyError{Key: sl.key, PID: locked.PID}
 		}
-		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, st.opt.LockWait-waited)
+		if waited >= time.Second && !told {
+			told = true
+			busy(&BusyError{Key: sl.key, PID: locked.PID})
+		}
+		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, wait-waited)
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,18 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, opt := range []Options{{}, {DataDir: dir}, {Workspace: dir}, {DataDir: dir, Workspace: dir}, {DataDir: dir, Store: disk.Open(dir, nil), Workspace: dir, Fsync: "maybe"}} {
+	for _, opt := range []Options{{}, {DataDir: dir}, {Workspace: dir}, {DataDir: dir, Workspace: dir}, {DataDir: dir, Store: storetest.Disk(t, dir), Workspace: dir, Fsync: "maybe"}} {
 		if _, err := Open(opt); err == nil {
 			t.Errorf("Open(%+v) worked", opt)
 		}
 	}
-	st := openStore(t, dir)
+	st := openStore(t, storetest.Disk, dir)
 	for _, key := range []string{"", "\xff"} {
 		if _, err := st.Acquire(t.Context(), key); err == nil {
 			t.Errorf("Acquire(%q) worked", key)
@@ -34,9 +33,11 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestAcquireWaitsInOrder(t *testing.T) {
+func TestAcquireWaitsInOrder(t *testing.T) { storetest.Each(t, testAcquireWaitsInOrder) }
+
+func testAcquireWaitsInOrder(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	const workers, turns = 8, 10
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -75,9 +76,11 @@ func TestAcquireWaitsInOrder(t *testing.T) {
 	}
 }
 
-func TestAcquireCancelled(t *testing.T) {
+func TestAcquireCancelled(t *testing.T) { storetest.Each(t, testAcquireCancelled) }
+
+func testAcquireCancelled(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	s := acquire(t, st, "k")
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan error)
@@ -94,10 +97,12 @@ func TestAcquireCancelled(t *testing.T) {
 }
 
 // Parallel tool calls append from several goroutines.
-func TestAppendConcurrently(t *testing.T) {
+func TestAppendConcurrently(t *testing.T) { storetest.Each(t, testAppendConcurrently) }
+
+func testAppendConcurrently(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := acquire(t, openStore(t, dir, func(o *Options) { o.Fsync = FsyncTurn }), "k")
+	s := acquire(t, openStore(t, open, dir, func(o *Options) { o.Fsync = FsyncTurn }), "k")
 	must(t, s.BeginTurn("t", user("q")))
 	var ids []string
 	for i := range 16 {
@@ -116,7 +121,7 @@ func TestAppendConcurrently(t *testing.T) {
 	must(t, s.EndTurn(answer("done")))
 	want := gist(s.Messages())
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if err := CheckLegal(s.Messages()); err != nil {
 		t.Error(err)
 	}
@@ -128,10 +133,12 @@ func TestAppendConcurrently(t *testing.T) {
 
 // Two stores stand for two processes: each sees what the other appended and
 // reads no more than that.
-func TestOtherProcessAppends(t *testing.T) {
+func TestOtherProcessAppends(t *testing.T) { storetest.Each(t, testOtherProcessAppends) }
+
+func testOtherProcessAppends(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	a, b := openStore(t, dir), openStore(t, dir)
+	a, b := openStore(t, open, dir), openStore(t, open, dir)
 	turn := func(st *Store, text string) (read int64) {
 		s := acquire(t, st, "k")
 		before := s.j.bytesRead
@@ -159,7 +166,7 @@ func TestOtherProcessAppends(t *testing.T) {
 	}
 }
 
-// What another program does to the file is seen, whatever it is.
+// What another program does to a file is seen, whatever it is.
 func TestForeignChanges(t *testing.T) {
 	t.Parallel()
 	line := `{"role":"user","content":"foreign"}` + "\n"
@@ -184,7 +191,7 @@ func TestForeignChanges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			st := openStore(t, t.TempDir())
+			st := openStore(t, storetest.Disk, t.TempDir())
 			s := acquire(t, st, "k")
 			must(t, s.BeginTurn("t", user("q")))
 			must(t, s.EndTurn(answer("a")))
@@ -196,7 +203,7 @@ func TestForeignChanges(t *testing.T) {
 			}
 			must(t, s.Append(answer("more")))
 			must(t, s.Release())
-			s = acquire(t, openStore(t, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir())))), "k")
+			s = acquire(t, openStore(t, storetest.Disk, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir())))), "k")
 			if diff := cmp.Diff(append(c.want, "assistant:more"), gist(s.Messages())); diff != "" {
 				t.Errorf("messages after an append (-want +got):\n%s", diff)
 			}
@@ -207,7 +214,7 @@ func TestForeignChanges(t *testing.T) {
 
 func TestChangedDuringTurn(t *testing.T) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, storetest.Disk, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("q"), answer("a")))
 	must(t, s.Release())
@@ -222,21 +229,26 @@ func TestChangedDuringTurn(t *testing.T) {
 // An I/O error is an error, never an empty conversation.
 func TestUnreadableLogIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, storetest.Disk, t.TempDir())
 	path := filepath.Join(st.Dir(), "aw.jsonl")
 	must(t, os.MkdirAll(path, 0o700))
 	if s, err := st.Acquire(t.Context(), "k"); err == nil {
 		t.Errorf("acquired %v although its log is a directory", s)
 	}
+	if len(st.used) != 0 {
+		t.Errorf("a failed Acquire leaves %d slots behind", len(st.used))
+	}
 	must(t, os.Remove(path))
 	must(t, acquire(t, st, "k").Release())
 }
 
-func TestUnreadableLinesStay(t *testing.T) {
+func TestUnreadableLinesStay(t *testing.T) { storetest.Each(t, testUnreadableLinesStay) }
+
+func testUnreadableLinesStay(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
-	path := filepath.Join(st.Dir(), "aw.jsonl")
+	st := openStore(t, open, dir)
+	const path = "aw.jsonl"
 	data := `{"_type":"metadata","key":"k","metadata":null,"last_consolidated":"7","future":{"x":1}}` + "\n" +
 		`{"_type":"provider_state","state":{"secret":1}}` + "\n" +
 		`{"role":"user","content":"a","cron_job_id":"j","latency_ms":1.5,"media":[{"odd":1}],"_command":"yes"}` + "\n" +
@@ -244,7 +256,7 @@ func TestUnreadableLinesStay(t *testing.T) {
 		`{"role":"nobody","content":"x"}` + "\n" +
 		`[]` + "\n" +
 		`{"role":"assistant","content":null}` + "\n"
-	plant(t, path, []byte(data))
+	st.plant(t, path, []byte(data))
 	s := acquire(t, st, "k")
 	if diff := cmp.Diff([]string{"user:a", "assistant:"}, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -255,7 +267,7 @@ func TestUnreadableLinesStay(t *testing.T) {
 	must(t, s.Append(user("b")))
 	must(t, s.SetMeta("x", 1))
 	must(t, s.Release())
-	got, err := os.ReadFile(path)
+	got, err := st.text(t, path)
 	must(t, err)
 	if !strings.HasPrefix(string(got), data) {
 		t.Error("old lines changed")
@@ -265,9 +277,11 @@ func TestUnreadableLinesStay(t *testing.T) {
 	}
 }
 
-func TestLiveSessionsAreBounded(t *testing.T) {
+func TestLiveSessionsAreBounded(t *testing.T) { storetest.Each(t, testLiveSessionsAreBounded) }
+
+func testLiveSessionsAreBounded(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir(), func(o *Options) { o.MaxLive = 10 })
+	st := openStore(t, open, t.TempDir(), func(o *Options) { o.MaxLive = 10 })
 	for i := range 1000 {
 		s := acquire(t, st, fmt.Sprintf("chat:%d", i))
 		must(t, s.Append(user(fmt.Sprint(i))))
@@ -298,9 +312,11 @@ func TestLiveSessionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestLiveBytesAreBounded(t *testing.T) {
+func TestLiveBytesAreBounded(t *testing.T) { storetest.Each(t, testLiveBytesAreBounded) }
+
+func testLiveBytesAreBounded(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir(), func(o *Options) { o.MaxLiveBytes = 100_000 })
+	st := openStore(t, open, t.TempDir(), func(o *Options) { o.MaxLiveBytes = 100_000 })
 	for i := range 50 {
 		s := acquire(t, st, fmt.Sprintf("chat:%d", i))
 		must(t, s.Append(user(strings.Repeat("x", 10_000))))
@@ -313,25 +329,19 @@ func TestLiveBytesAreBounded(t *testing.T) {
 	if sum != st.size || sum > 100_000 || sum < 50_000 {
 		t.Errorf("idle bytes = %d, accounted %d; want at most 100000 and most of it used", sum, st.size)
 	}
-	// A failed Acquire leaves nothing behind.
-	path := filepath.Join(st.Dir(), "aw.jsonl")
-	must(t, os.MkdirAll(path, 0o700))
-	before := len(st.used)
-	if _, err := st.Acquire(t.Context(), "k"); err == nil {
-		t.Error("acquired a directory")
-	}
-	if len(st.used) != before {
-		t.Errorf("%d slots, want %d", len(st.used), before)
-	}
 }
 
 // Ten thousand stored messages must not be read when the live part is small.
 func TestColdLoadReadsOnlyTheLivePart(t *testing.T) {
+	storetest.Each(t, testColdLoadReadsOnlyTheLivePart)
+}
+
+func testColdLoadReadsOnlyTheLivePart(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	long := fill(t, st, "long", 10_000)
-	s := acquire(t, openStore(t, dir), "long")
+	s := acquire(t, openStore(t, open, dir), "long")
 	defer s.Release()
 	if s.Len() != 10_000 || len(s.Messages()) != 20 || s.j.skipped != 0 {
 		t.Errorf("Len = %d, live = %d, skipped = %d; want 10000, 20, 0", s.Len(), len(s.Messages()), s.j.skipped)
@@ -356,16 +366,16 @@ func fill(tb testing.TB, st *Store, key string, n int) int64 {
 		must(tb, s.EndTurn(answer(fmt.Sprintf("answer %d", i))))
 	}
 	must(tb, s.Release())
-	fi, err := os.Stat(s.logPath())
-	must(tb, err)
-	return fi.Size()
+	return st.stat(tb, s.slot.j.name).Size
 }
 
 // A crash in a turn with much output must not make the next load read it all.
-func TestMetadataComesOften(t *testing.T) {
+func TestMetadataComesOften(t *testing.T) { storetest.Each(t, testMetadataComesOften) }
+
+func testMetadataComesOften(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	fill(t, st, "k", 1000)
 	s := acquire(t, st, "k")
 	must(t, s.BeginTurn("t", user("go")))
@@ -375,21 +385,19 @@ func TestMetadataComesOften(t *testing.T) {
 		must(t, s.Append(result(id, strings.Repeat("x", 100_000))))
 	}
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if s.Len() != 1081 || len(s.Messages()) != 20+81 || s.OpenTurn() == nil {
 		t.Errorf("Len = %d, live = %d, open = %v", s.Len(), len(s.Messages()), s.OpenTurn())
 	}
 	must(t, s.Release())
 }
 
-func TestAppendCostDoesNotGrow(t *testing.T) {
+func TestAppendCostDoesNotGrow(t *testing.T) { storetest.Each(t, testAppendCostDoesNotGrow) }
+
+func testAppendCostDoesNotGrow(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
-	size := func() int64 {
-		fi, err := os.Stat(filepath.Join(st.Dir(), "aw.jsonl"))
-		must(t, err)
-		return fi.Size()
-	}
+	st := openStore(t, open, t.TempDir())
+	size := func() int64 { return st.stat(t, "aw.jsonl").Size }
 	turn := func() {
 		s := acquire(t, st, "k")
 		must(t, s.BeginTurn("t", user("same")))
@@ -408,10 +416,12 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	}
 }
 
-func TestSetReplay(t *testing.T) {
+func TestSetReplay(t *testing.T) { storetest.Each(t, testSetReplay) }
+
+func testSetReplay(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	s := acquire(t, st, "k")
 	for i := range 3 {
 		u := user(fmt.Sprint(i))
@@ -431,7 +441,7 @@ func TestSetReplay(t *testing.T) {
 	}
 	must(t, s.SetLastConsolidated(2))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if diff := cmp.Diff([]string{"user:2", "assistant:a"}, gist(s.Messages())); diff != "" || s.Len() != 6 || s.LastConsolidated() != 2 {
 		t.Errorf("Len = %d, consolidated = %d, live (-want +got):\n%s", s.Len(), s.LastConsolidated(), diff)
 	}
@@ -442,24 +452,26 @@ func TestSetReplay(t *testing.T) {
 	}
 	must(t, s.SetReplay(6))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if len(s.Messages()) != 0 || s.Len() != 6 || !s.SeenInbound("in0") {
 		t.Errorf("live = %d, Len = %d; want 0, 6", len(s.Messages()), s.Len())
 	}
 	must(t, s.BeginTurn("t", user("new")))
 	must(t, s.EndTurn(answer("b")))
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if diff := cmp.Diff([]string{"user:new", "assistant:b"}, gist(s.Messages())); diff != "" || s.Len() != 8 {
 		t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
 	}
 	must(t, s.Release())
 }
 
-func TestOpaquePartsStayOnOneLine(t *testing.T) {
+func TestOpaquePartsStayOnOneLine(t *testing.T) { storetest.Each(t, testOpaquePartsStayOnOneLine) }
+
+func testOpaquePartsStayOnOneLine(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, openStore(t, open, dir), "k")
 	r := answer("x")
 	r.Thinking = []json.RawMessage{json.RawMessage("{\n \"signature\" : \"<&>\"\n}")}
 	must(t, s.Append(r))
@@ -472,16 +484,18 @@ func TestOpaquePartsStayOnOneLine(t *testing.T) {
 		t.Errorf("Len = %d, want 1: a refused batch leaves nothing behind", s.Len())
 	}
 	must(t, s.Release())
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, openStore(t, open, dir), "k")
 	if s.Len() != 1 || string(s.Messages()[0].Thinking[0]) != `{"signature":"<&>"}` {
 		t.Errorf("messages = %+v", s.Messages())
 	}
 	must(t, s.Release())
 }
 
-func TestMetaKeysOfTheLog(t *testing.T) {
+func TestMetaKeysOfTheLog(t *testing.T) { storetest.Each(t, testMetaKeysOfTheLog) }
+
+func testMetaKeysOfTheLog(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := acquire(t, openStore(t, t.TempDir()), "k")
+	s := acquire(t, openStore(t, open, t.TempDir()), "k")
 	defer s.Release()
 	for _, k := range []string{keyOpenTurn, keyReplay, keyInbound} {
 		if s.SetMeta(k, 1) == nil {
@@ -499,25 +513,29 @@ func TestMetaKeysOfTheLog(t *testing.T) {
 	}
 }
 
-func TestNewSessionMakesNoFile(t *testing.T) {
+func TestNewSessionMakesNoFile(t *testing.T) { storetest.Each(t, testNewSessionMakesNoFile) }
+
+func testNewSessionMakesNoFile(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	s := acquire(t, st, "k")
 	if _, err := s.Recover(nil); err != nil {
 		t.Error(err)
 	}
 	must(t, s.Clear())
 	must(t, s.Release())
-	if _, err := os.Stat(filepath.Join(st.Dir(), "aw.jsonl")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("stat: %v, want no file", err)
+	if info := st.stat(t, "aw.jsonl"); info.Exists() {
+		t.Errorf("%+v, want no log", info)
 	}
 }
 
 // What another process dropped from the live part is dropped here, too.
-func TestOtherProcessSetsReplay(t *testing.T) {
+func TestOtherProcessSetsReplay(t *testing.T) { storetest.Each(t, testOtherProcessSetsReplay) }
+
+func testOtherProcessSetsReplay(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	a := openStore(t, t.TempDir())
-	b := a.fresh()
+	a := openStore(t, open, t.TempDir())
+	b := a.fresh(t, open)
 	s := acquire(t, a, "k")
 	must(t, s.Append(user("1"), answer("2"), user("3"), answer("4")))
 	must(t, s.Release())
@@ -534,18 +552,20 @@ func TestOtherProcessSetsReplay(t *testing.T) {
 
 // A line that went bad makes the stored positions doubtful: everything that
 // can be read counts then, and nothing readable is hidden.
-func TestDamageInTheLivePart(t *testing.T) {
+func TestDamageInTheLivePart(t *testing.T) { storetest.Each(t, testDamageInTheLivePart) }
+
+func testDamageInTheLivePart(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	st := openStore(t, t.TempDir())
+	st := openStore(t, open, t.TempDir())
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("1"), answer("2"), user("3"), answer("4")))
 	must(t, s.SetReplay(2))
 	must(t, s.Release())
-	data, err := os.ReadFile(s.logPath())
+	data, err := st.text(t, s.slot.j.name)
 	must(t, err)
-	plant(t, s.logPath(), []byte(strings.Replace(string(data), `"content":"3"`, `"content":<3>`, 1)))
+	st.plant(t, s.slot.j.name, []byte(strings.Replace(string(data), `"content":"3"`, `"content":<3>`, 1)))
 	for range 2 {
-		s = acquire(t, st.fresh(), "k")
+		s = acquire(t, st.fresh(t, open), "k")
 		if diff := cmp.Diff([]string{"user:1", "assistant:2", "assistant:4"}, gist(s.Messages())); diff != "" || s.Len() != 3 {
 			t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
 		}

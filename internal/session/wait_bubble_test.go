@@ -7,18 +7,33 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func TestAcquireGivesUpAfterLockWait(t *testing.T) {
+	storetest.Each(t, testAcquireGivesUpAfterLockWait)
+}
+
+func testAcquireGivesUpAfterLockWait(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		st := openStore(t, dir, func(o *Options) { o.LockWait = 30 * time.Second })
-		other := diskio.NewLocks(st.Dir()) // as another process has it
-		must(t, other.Try("aw"))
+		st := openStore(t, open, dir, func(o *Options) { o.LockWait = 30 * time.Second })
+		other := store.Under(open(t, st.opt.DataDir), dirRoot, st.place.ID) // as another process has it
+		release, err := other.Lock(t.Context(), "aw")
+		must(t, err)
 		begun := time.Now()
-		_, err := st.Acquire(t.Context(), "k")
+		told := 0
+		_, err = st.AcquireTelling(t.Context(), "k", func(*BusyError) {
+			told++
+			if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
+				t.Errorf("told after %v", waited)
+			}
+		})
+		if told != 1 {
+			t.Errorf("told %d times, want once", told)
+		}
 		if _, ok := errors.AsType[*BusyError](err); !ok {
 			t.Errorf("got %v, want a BusyError", err)
 		}
@@ -42,7 +57,7 @@ func TestAcquireGivesUpAfterLockWait(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		begun = time.Now()
-		must(t, other.Release("aw"))
+		must(t, release())
 		s := <-got
 		if waited := time.Since(begun); waited > 50*time.Millisecond {
 			t.Errorf("noticed the free lock after %v", waited)

@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // ground is a place for workspaces and a data folder.
 type ground struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	open storetest.Open
 }
 
-func newGround(t *testing.T) *ground {
+func newGround(t *testing.T, open storetest.Open) *ground {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	return &ground{t, dir}
+	return &ground{t, dir, open}
 }
 
 func (g *ground) data() string { return filepath.Join(g.dir, "data") }
@@ -30,7 +31,7 @@ func (g *ground) find(name string) *Workspace {
 	g.t.Helper()
 	ws := filepath.Join(g.dir, name)
 	must(g.t, os.MkdirAll(ws, 0o755))
-	w, err := Identify(disk.Open(g.data(), nil), g.data(), ws)
+	w, err := Identify(g.open(g.t, g.data()), g.data(), ws)
 	must(g.t, err)
 	return w
 }
@@ -52,9 +53,11 @@ func (g *ground) write(name, body string) {
 	must(g.t, os.WriteFile(path, []byte(body), 0o600))
 }
 
-func TestWorkspaceID(t *testing.T) {
+func TestWorkspaceID(t *testing.T) { storetest.Each(t, testWorkspaceID) }
+
+func testWorkspaceID(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, open)
 	first := g.id("a")
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(first) {
 		t.Fatalf("id = %q", first)
@@ -108,9 +111,11 @@ func TestWorkspaceID(t *testing.T) {
 }
 
 // A new folder that got the inode of a removed one is not taken for it.
-func TestWorkspaceInodeUsedAgain(t *testing.T) {
+func TestWorkspaceInodeUsedAgain(t *testing.T) { storetest.Each(t, testWorkspaceInodeUsedAgain) }
+
+func testWorkspaceInodeUsedAgain(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, open)
 	for i := range 20 {
 		first := g.id("a")
 		must(t, os.RemoveAll(filepath.Join(g.dir, "a")))
@@ -128,8 +133,12 @@ func TestWorkspaceInodeUsedAgain(t *testing.T) {
 
 // What a command writes into the workspace decides nothing.
 func TestWorkspaceIDIsNotReadFromTheWorkspace(t *testing.T) {
+	storetest.Each(t, testWorkspaceIDIsNotReadFromTheWorkspace)
+}
+
+func testWorkspaceIDIsNotReadFromTheWorkspace(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, open)
 	victim, mine := g.id("victim"), g.id("mine")
 	must(t, os.RemoveAll(filepath.Join(g.dir, "victim")))
 	for _, ws := range []string{"mine", "new"} {
@@ -141,10 +150,12 @@ func TestWorkspaceIDIsNotReadFromTheWorkspace(t *testing.T) {
 }
 
 // The table of versions before are the markers beside the conversations.
-func TestWorkspaceTakeover(t *testing.T) {
+func TestWorkspaceTakeover(t *testing.T) { storetest.Each(t, testWorkspaceTakeover) }
+
+func testWorkspaceTakeover(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	const known, moved, orphan = "00000000000000000000000000000001", "00000000000000000000000000000002", "00000000000000000000000000000003"
-	g := newGround(t)
+	g := newGround(t, open)
 	g.write("data/sessions/"+known+"/.workspace", filepath.Join(g.dir, "known")+"\n")
 	g.write("data/sessions/"+moved+"/.workspace", filepath.Join(g.dir, "gone")+"\n")
 	g.write("data/sessions/"+orphan+"/aw.jsonl", "")
@@ -172,7 +183,7 @@ func TestWorkspaceTakeoverFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	const orphan = "00000000000000000000000000000003"
 	for _, link := range []string{".nanobot", ".nanobot/workspace-id"} {
-		g := newGround(t)
+		g := newGround(t, storetest.Disk)
 		g.write("data/sessions/"+orphan+"/aw.jsonl", "")
 		g.write("elsewhere/workspace-id", orphan+"\n")
 		target := filepath.Join(g.dir, "elsewhere")
@@ -200,7 +211,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t)
+			g := newGround(t, storetest.Disk)
 			a, b := g.find("a"), g.id("b")
 			must(t, a.Once("jobs", clock(), func() error { return nil }))
 			must(t, harm(filepath.Join(g.data(), fileTable)))
@@ -223,9 +234,11 @@ func TestWorkspaceTableRepair(t *testing.T) {
 	}
 }
 
-func TestWorkspaceOnce(t *testing.T) {
+func TestWorkspaceOnce(t *testing.T) { storetest.Each(t, testWorkspaceOnce) }
+
+func testWorkspaceOnce(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, open)
 	n := 0
 	count := func() error { n++; return nil }
 	fail := func() error { n++; return os.ErrPermission }
@@ -246,26 +259,30 @@ func TestWorkspaceOnce(t *testing.T) {
 	}
 }
 
-func TestWorkspaceFind(t *testing.T) {
+func TestWorkspaceFind(t *testing.T) { storetest.Each(t, testWorkspaceFind) }
+
+func testWorkspaceFind(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
-	if _, ok, err := Find(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "a")); ok || err != nil {
+	g := newGround(t, open)
+	if _, ok, err := Find(g.open(g.t, g.data()), g.data(), filepath.Join(g.dir, "a")); ok || err != nil {
 		t.Errorf("found %v, %v", ok, err)
 	}
 	if _, err := os.Stat(g.data()); err == nil {
 		t.Error("looking made the data folder")
 	}
 	id := g.id("a")
-	if w, ok, err := Find(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "a")); !ok || err != nil || w.ID != id {
+	if w, ok, err := Find(g.open(g.t, g.data()), g.data(), filepath.Join(g.dir, "a")); !ok || err != nil || w.ID != id {
 		t.Errorf("found %v %v, %v", w, ok, err)
 	}
 }
 
-func TestWorkspaceAdopt(t *testing.T) {
+func TestWorkspaceAdopt(t *testing.T) { storetest.Each(t, testWorkspaceAdopt) }
+
+func testWorkspaceAdopt(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, open)
 	old := g.id("old")
-	if _, err := Adopt(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old")); err == nil {
+	if _, err := Adopt(g.open(g.t, g.data()), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old")); err == nil {
 		t.Error("a workspace that is there was taken away")
 	}
 	must(t, os.CopyFS(filepath.Join(g.dir, "new"), os.DirFS(filepath.Join(g.dir, "old"))))
@@ -274,7 +291,7 @@ func TestWorkspaceAdopt(t *testing.T) {
 	if w.ID == old || len(w.Notes) != 1 || !strings.Contains(w.Notes[0], "nanobot migrate --from") {
 		t.Fatalf("%s %q", w.ID, w.Notes)
 	}
-	w, err := Adopt(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old"))
+	w, err := Adopt(g.open(g.t, g.data()), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old"))
 	must(t, err)
 	if w.ID != old || g.id("new") != old {
 		t.Errorf("adopted: %s, then %s, want %s", w.ID, g.id("new"), old)

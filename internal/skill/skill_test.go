@@ -275,7 +275,7 @@ func TestBuiltinSkills(t *testing.T) {
 	if diff := cmp.Diff([]string{"clawhub", "cron", "github", "image-generation", "memory", "my", "skill-creator", "summarize", "tmux", "update-setup", "weather"}, names(list)); diff != "" {
 		t.Fatalf("built-in skills (-want +got):\n%s", diff)
 	}
-	needs := map[string]string{"clawhub": "CLI: npx", "github": "CLI: gh", "summarize": "CLI: summarize", "tmux": "CLI: tmux", "weather": "CLI: curl"}
+	needs := map[string]string{"clawhub": "CLI: npx", "github": "CLI: gh", "summarize": "CLI: summarize", "weather": "CLI: curl"}
 	for _, s := range list {
 		if s.Always || len(s.Notes) > 0 || s.Missing != needs[s.Name] || s.Description == s.Name {
 			t.Errorf("%s: always %v, notes %q, missing %q, description %q", s.Name, s.Always, s.Notes, s.Missing, s.Description)
@@ -295,7 +295,7 @@ func TestBuiltinSkills(t *testing.T) {
 		t.Errorf("the summary has %d bytes even without their needs, want fewer than 1100:\n%s", got, lib.Summary())
 	}
 	o.GOOS = "windows"
-	if s, _ := skill.Open(o).Load("tmux"); s.Missing != "CLI: tmux, OS: darwin or linux" {
+	if s, _ := skill.Open(o).Load("tmux"); s.Missing != "OS: darwin or linux" {
 		t.Errorf("tmux on windows lacks %q", s.Missing)
 	}
 	if err := fs.WalkDir(skill.BuiltinFS(), ".", func(p string, d fs.DirEntry, err error) error {

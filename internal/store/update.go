@@ -35,13 +35,26 @@ func Update(ctx context.Context, s Store, name string, change func(old []byte) (
 	}
 }
 
+// Add appends lines wherever the log ends, also while others append.
+func Add(ctx context.Context, l Log, lines []byte, sync bool) error {
+	for {
+		info, err := l.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.Append(ctx, info.Size, lines, sync); !errors.Is(err, ErrMoved) {
+			return err
+		}
+	}
+}
+
 // WaitLock is Lock for locks that are held for a moment only: it tries again
-// for so long, or until the context ends.
-func WaitLock(ctx context.Context, s Store, name string, patience time.Duration) (release func() error, err error) {
+// until the timeout or the end of the context.
+func WaitLock(ctx context.Context, s Store, name string, timeout time.Duration) (release func() error, err error) {
 	pause, waited := 250*time.Microsecond, time.Duration(0)
 	for {
 		release, err := s.Lock(ctx, name)
-		if _, held := errors.AsType[*LockedError](err); !held || waited >= patience {
+		if _, held := errors.AsType[*LockedError](err); !held || waited >= timeout {
 			return release, err
 		}
 		if cause := jitter(ctx, pause); cause != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // schema is the part of JSON Schema that arguments are cast and checked
@@ -125,16 +125,16 @@ func (s *schema) json() json.RawMessage {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = llm.AppendString(b, name)
+		b = text.AppendJSON(b, name)
 		b = append(b, ':')
 	}
 	if len(s.types) == 1 {
 		field("type")
-		b = llm.AppendString(b, s.types[0])
+		b = text.AppendJSON(b, s.types[0])
 	}
 	if s.desc != "" {
 		field("description")
-		b = llm.AppendString(b, s.desc)
+		b = text.AppendJSON(b, s.desc)
 	}
 	for _, n := range []struct {
 		name string
@@ -170,7 +170,7 @@ func (s *schema) json() json.RawMessage {
 			if len(b) > first {
 				b = append(b, ',')
 			}
-			b = llm.AppendString(b, p)
+			b = text.AppendJSON(b, p)
 			b = append(b, ':')
 			b = append(b, s.props[p].json()...)
 		}

@@ -131,6 +131,7 @@ type Result struct {
 	Content   llm.Content
 	IsError   bool
 	Code      Code // set when IsError
+	Exit      *int // the exit code of a command that ended
 	EndTurn   bool // the turn is over after this call
 	Untrusted bool // the content came from outside and is data, not instructions
 	Trusted   bool // the content is our own words although the tool is not Trusted; Untrusted wins
@@ -327,10 +328,6 @@ func (s *Set) Explaining(absent func(name string) string) *Set {
 	return &with
 }
 
-// ParseArguments turns the argument text of a call into a JSON object, as
-// wire.ParseArguments does.
-func ParseArguments(arguments string) (json.RawMessage, error) { return wire.ParseArguments(arguments) }
-
 // Prepare finds the tool of a call and casts and validates its arguments. On
 // failure the returned Result is what the model sees.
 func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
@@ -348,7 +345,7 @@ func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 		r := Fail(UnknownTool, "there is no tool %q.%s Available: %s.", name, s.suggest(name), strings.Join(s.Names(), ", "))
 		return Tool{}, nil, &r
 	}
-	raw, err := ParseArguments(arguments)
+	raw, err := wire.ParseArguments(arguments)
 	return s.check(t, name, raw, err)
 }
 
@@ -361,7 +358,7 @@ func (s *Set) older(name, arguments string) (Tool, json.RawMessage, bool) {
 		if s.tools[i].Older == nil {
 			continue
 		}
-		raw, err := ParseArguments(arguments)
+		raw, err := wire.ParseArguments(arguments)
 		var in map[string]any
 		if err != nil || json.Unmarshal(raw, &in) != nil {
 			in = map[string]any{} // what is missing is told

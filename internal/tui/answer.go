@@ -125,7 +125,7 @@ func (c *chat) answer(ctx context.Context, work *sync.WaitGroup) {
 	case text == "":
 		return
 	case strings.HasPrefix(text, "/") || isFarewell(text): // a command is still a command
-		c.say(ctx, text, work)
+		c.say(ctx, text, text, work)
 		return
 	}
 	c.echo(text)

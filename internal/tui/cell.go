@@ -20,6 +20,8 @@ const (
 	green
 	yellow
 	cyan
+
+	colours = red | green | yellow | cyan
 )
 
 // sgr is the escape sequence that switches from any state to a.
@@ -82,14 +84,14 @@ func (l line) width() int {
 	return n
 }
 
-// encode writes the line with escape sequences, or bare when colour is off.
+// encode writes the line with the escape sequences of the attributes in shown.
 // A line always ends in the default attributes.
-func (l line) encode(b *strings.Builder, colour bool) {
+func (l line) encode(b *strings.Builder, shown attr) {
 	var now attr
 	for _, c := range l {
-		if colour && c.a != now {
-			b.WriteString(c.a.sgr())
-			now = c.a
+		if a := c.a & shown; a != now {
+			b.WriteString(a.sgr())
+			now = a
 		}
 		b.WriteRune(c.r)
 	}
@@ -101,8 +103,12 @@ func (l line) encode(b *strings.Builder, colour bool) {
 // encodeLines joins lines with line feeds, one after each.
 func encodeLines(lines []line, colour bool) string {
 	var b strings.Builder
+	var shown attr
+	if colour {
+		shown = ^shown
+	}
 	for _, l := range lines {
-		l.encode(&b, colour)
+		l.encode(&b, shown)
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -114,22 +120,36 @@ func blanks(n int) line { return styled(strings.Repeat(" ", max(n, 0)), 0) }
 // with first and the others with rest. A width of 0 or less means no limit.
 // Words longer than a line are cut; spaces at a break are dropped.
 func wrap(text line, width int, first, rest line) []line {
-	var out []line
-	prefix := first
+	rows, left := flow(text, width, first, rest)
+	if len(rows) > 0 {
+		first = rest
+	}
+	end, _ := breakAt(left, room(left, width, first))
+	return append(rows, join(first, left[:end]))
+}
+
+// flow returns the lines of a text that goes on which nothing that follows can
+// change, and what is left of it.
+func flow(text line, width int, first, rest line) (rows []line, left line) {
 	for {
-		avail := len(text) * 2
-		if width > 0 {
-			avail = max(width-prefix.width(), min(width, 4))
-		}
-		end, next := breakAt(text, avail)
-		l := make(line, 0, len(prefix)+end)
-		out = append(out, append(append(l, prefix...), text[:end]...))
+		end, next := breakAt(text, room(text, width, first))
 		if next >= len(text) {
-			return out
+			return rows, text
 		}
-		text, prefix = text[next:], rest
+		rows = append(rows, join(first, text[:end]))
+		text, first = text[next:], rest
 	}
 }
+
+// room is the number of columns for text after a prefix.
+func room(text line, width int, prefix line) int {
+	if width <= 0 {
+		return len(text) * 2
+	}
+	return max(width-prefix.width(), min(width, 4))
+}
+
+func join(a, b line) line { return append(append(make(line, 0, len(a)+len(b)), a...), b...) }
 
 // breakAt finds where a line of avail columns ends and where the next starts.
 func breakAt(text line, avail int) (end, next int) {

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ type event struct {
 func newChat(o *Options, restore func()) *chat {
 	c := &chat{
 		o: o, restore: restore,
-		scr:    &screen{w: o.Console.Out, size: o.Console.size},
+		scr:    newScreen(o),
 		input:  make(chan []byte),
 		events: make(chan event),
 		active: map[int]context.CancelFunc{},
@@ -88,6 +89,7 @@ func (c *chat) run(ctx context.Context) error {
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
 	stopReading, unread := startReading(ctx, c.o.Console.In, c.input, &work)
 	c.unread = unread
+	defer c.watch()()
 
 	err = c.loop(ctx, &work)
 
@@ -149,12 +151,17 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 		case <-settle.C:
 			c.settle(ctx, work)
 			now = true
+		case s := <-c.o.changed:
+			if continued(s) {
+				c.renew()
+			}
+			now = true
 		case out, ok := <-c.o.Late:
 			if !ok {
 				c.o.Late = nil
 				continue
 			}
-			c.scr.print(c.view.aside(func() []line { return c.view.show(out) })...)
+			c.scr.print(c.view.later(func() []line { return c.view.show(out) })...)
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
@@ -217,19 +224,20 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 // submit sends the input. While a turn runs it goes to the agent just the same,
 // which feeds it into that turn.
 func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
+	shown := strings.TrimSpace(c.ed.folded())
 	if text := strings.TrimSpace(c.ed.take()); text != "" {
-		c.say(ctx, text, work)
+		c.say(ctx, text, shown, work)
 	}
 }
 
-// say sends a message.
-func (c *chat) say(ctx context.Context, text string, work *sync.WaitGroup) {
+// say sends a message and leaves it in the scroll-back as it was shown.
+func (c *chat) say(ctx context.Context, text, shown string, work *sync.WaitGroup) {
 	if err := c.hist.add(text); err != nil {
 		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
 		c.hist.path = "" // say it once
 	}
 	c.ed.recall = len(c.hist.entries)
-	c.echo(text)
+	c.echo(shown)
 	if isFarewell(text) {
 		c.exit.leaving = true
 		return
@@ -260,6 +268,9 @@ func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 			}
 		}
 		for out, err := range c.o.Ask(askCtx, in) {
+			if out.Kind == bus.Final && strings.EqualFold(in.Text, "/help") {
+				out.Text += "\n\n" + keysHelp
+			}
 			if !send(event{ask: id, out: out, err: err}) {
 				return
 			}
@@ -277,8 +288,7 @@ func (c *chat) echo(text string) {
 		rows = append(rows, wrap(styled(neutral(s), 0), c.scr.columns(), first, rest)...)
 		first = rest
 	}
-	c.scr.print(c.view.gap()...)
-	c.scr.print(c.view.track(rows)...)
+	c.scr.print(c.view.later(func() []line { return append(c.view.gap(), c.view.track(rows)...) }, rows...)...)
 }
 
 func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
@@ -300,6 +310,7 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 			cancel()
 		}
 	case len(c.ed.text) > 0:
+		c.hist.remember(c.ed.unfolded()) // the arrow brings it back
 		c.ed.take()
 	case c.exit.warned:
 		c.exit.leaving = true
@@ -347,32 +358,65 @@ func (c *chat) apply(e event) {
 			c.scr.print(c.view.close()...)
 		}
 		c.exit.stopping = c.exit.stopping && len(c.active) > 0
-	case e.ask != c.owner && c.view.open():
-		c.scr.print(c.view.aside(func() []line {
-			if e.err != nil {
-				return c.view.failure(e.err)
-			}
-			return c.view.show(e.out)
-		})...)
-	case e.err != nil:
-		c.scr.print(c.view.failure(e.err)...)
+	case e.ask != c.owner && c.view.open() && e.out.Kind == bus.Ask: // it cannot wait
+		c.scr.print(c.view.aside(func() []line { return c.shown(e) })...)
+	case e.ask != c.owner && (c.view.open() || len(c.view.queue) > 0 && !e.streams()):
+		c.scr.print(c.view.later(func() []line { return c.shown(e) })...)
 	default:
-		c.scr.print(c.view.show(e.out)...)
+		c.scr.print(c.shown(e)...)
 		if e.streams() {
 			c.owner = e.ask
 		}
 	}
 }
 
+func (c *chat) shown(e event) []line {
+	if e.err != nil {
+		return c.view.failure(e.err)
+	}
+	return c.view.show(e.out)
+}
+
+// watch makes signals about a real terminal arrive: a new size, and that the
+// program goes on after it was stopped.
+func (c *chat) watch() (stop func()) {
+	if _, ok := c.o.Console.In.(*os.File); !ok {
+		return func() {}
+	}
+	changed := make(chan os.Signal, 8) // sizes may come faster than they are drawn
+	c.o.changed = changed
+	return watchTerminal(changed)
+}
+
+// suspend gives the terminal back and stops the program until it is continued.
+// The stop takes effect some time after it was asked for, and not at all where
+// no shell could continue the program; so it waits for the signal, but not for
+// ever.
 func (c *chat) suspend() {
+	const period, periods = 50 * time.Millisecond, 40
 	c.scr.clear()
 	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
 	c.restore()
 	suspendSelf()
-	if restore, err := rawMode(c.o.Console); err == nil {
-		c.restore = restore
+	for waited := 0; waited < periods; {
+		select {
+		case s := <-c.o.changed:
+			if continued(s) {
+				waited = periods
+			}
+		case <-time.After(period):
+			waited++
+		}
 	}
+	c.renew()
+}
+
+// renew takes the terminal after another program had it. The rows of the area
+// are lost: the cursor is wherever that program left it.
+func (c *chat) renew() {
+	_, _ = rawMode(c.o.Console) // restore still knows the mode from before the chat
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
+	c.scr.forget()
 }
 
 func (c *chat) prompt() line {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,9 @@ func start(t *testing.T, o Options, play script) *scene {
 	r, w := io.Pipe()
 	s := &scene{t: t, vt: newVT(40, 16), keys: w, done: make(chan error, 1)}
 	o.Console = Console{In: r, Out: s.vt, Err: io.Discard, InTTY: true, OutTTY: true, Size: s.vt.size}
-	o.Getenv = func(string) string { return "" }
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
 	o.Markdown = true
 	if o.Banner.Name == "" {
 		o.Banner = Banner{Name: "nanobot", Icon: "🐈", Model: "demo"}
@@ -282,7 +285,9 @@ func TestChatCtrlCAtThePrompt(t *testing.T) {
 		s.press("draft\x03")
 		s.wantNoText("draft")
 		s.wantNoText(leaveMessage[:20])
-		s.press("\x03")
+		s.press("\x1b[A") // it is not lost
+		s.wantText("You: draft▮")
+		s.press("\x1b[B\x03")
 		s.wantText("press Ctrl-C again")
 		s.press("x")
 		s.wantNoText("press Ctrl-C again")
@@ -366,10 +371,10 @@ func TestChatFollowUp(t *testing.T) {
 			t.Fatalf("asked %q, want two", got)
 		}
 		s.press("/status\r")
-		s.wantText("all is *well*\n\nanswer to\n")
+		s.wantText("answer to\n\nYou: second\nYou: /status\n")
 		s.press("dra")
 		s.wait(5 * time.Second)
-		s.wantText("You: dra▮", "You: second", "all is *well*\n\nanswer to both\n")
+		s.wantText("nanobot\nline one\nanswer to both\n\nYou: second\n\nYou: /status\n\n🐈 nanobot\nall is *well*\n\nYou: dra▮")
 		if got := s.vt.text(t); strings.Count(got, "answer to") != 1 {
 			t.Errorf("the answer must stand there once:\n%s", got)
 		}
@@ -535,15 +540,15 @@ func TestChatLongAnswer(t *testing.T) {
 			yield(bus.Outbound{Kind: bus.Delta, Text: "end\n"}, nil)
 			yield(bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x", Turn: &bus.Turn{ID: in.ID}}, nil)
 		})
-		s.press("\x1b[200~" + strings.Repeat("pasted\n", 30) + "\x1b[201~")
+		s.press("\x1b[200~" + strings.Repeat("pasted\n", 10) + "\x1b[201~")
 		s.press("\r")
 		s.wait(time.Minute)
 		got := s.vt.text(t)
 		if n := strings.Count(got, "word"); n != 480 {
 			t.Errorf("%d words on the terminal, want 480:\n%s", n, got)
 		}
-		if n := strings.Count(got, "pasted"); n != 30 {
-			t.Errorf("%d pasted lines on the terminal, want 30:\n%s", n, got)
+		if n := strings.Count(got, "pasted"); n != 10 {
+			t.Errorf("%d pasted lines on the terminal, want 10:\n%s", n, got)
 		}
 		s.press("\x04")
 		s.wantLeft()
@@ -562,6 +567,101 @@ func TestChatResize(t *testing.T) {
 			t.Errorf("remains of the old area:\n%s\nwant\n%s", got, want)
 		}
 		s.press("\x03\x03\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// NO_COLOR takes the colours and nothing else: lines are edited, completed and
+// rendered as ever.
+func TestChatWithoutColour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+		s := start(t, Options{Getenv: env, Commands: []Command{{Name: "/help"}}}, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+			yield(bus.Outbound{Kind: bus.Final, Text: "a **bold** `word`"}, nil)
+		})
+		s.press("/h\t\r")
+		if got := s.texts(); len(got) != 1 || got[0] != "/help" {
+			t.Errorf("asked %q, want /help", got)
+		}
+		s.wantText("a bold word")
+		if raw := s.vt.raw.String(); regexp.MustCompile(`\x1b\[[0-9;]*3[0-7]m`).MatchString(raw) || !strings.Contains(raw, "\x1b[0;1mbold") {
+			t.Errorf("want attributes without colours: %q", raw)
+		}
+		s.press("\x04")
+		s.wantLeft()
+	})
+}
+
+// A new size is drawn at once, not at the next key.
+func TestChatIdleResize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := make(chan os.Signal, 1)
+		s := start(t, Options{changed: changed}, answerOK())
+		s.press("some words that are long enough")
+		s.vt.resize(14)
+		changed <- os.Interrupt // any signal but the end of a stop is a new size
+		synctest.Wait()
+		s.wantText("You: some wor\n     ds that\n     are long\n      enough▮\n")
+		s.press("\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// A long paste takes one row of the input, goes as a whole where the cursor
+// goes, and is sent in full.
+func TestChatLongPaste(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{}, answerOK())
+		text := strings.Repeat("line\n", 41) + "last \U000F0000"
+		s.press("see " + pasteStart + text + pasteEnd + " ok")
+		s.wantText("You: see [42 pasted lines] ok▮")
+		s.press("\x1b[D\x1b[D\x1b[D\x7f") // over " ok", and the paste is gone
+		s.wantText("You: see ▮ok")
+		s.press(pasteStart + text + pasteEnd + "\r")
+		s.wantText("You: see [42 pasted lines] ok\n")
+		want := "see " + strings.Repeat("line\n", 41) + "last  ok"
+		if got := s.texts(); len(got) != 1 || got[0] != want {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+		s.press(pasteStart + text + pasteEnd + "\x03\x1b[A")
+		s.wantText("last ▮") // a draft that was left comes back as it is
+		s.press("\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// The arrows choose from the menu, letters anywhere in a name find it, and
+// /help names the keys as well.
+func TestChatMenuArrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{Commands: []Command{
+			{Name: "/dream-restore"}, {Name: "/help"}, {Name: "/history"}, {Name: "/restart"},
+		}}, answerOK())
+		s.press("first\r")
+		s.press("/h")
+		s.press("\x1b[B")
+		s.wantText("You: /help▮")
+		s.press("\x1b[B")
+		s.wantText("You: /history▮")
+		s.press("\x1b[B\x1b[A")
+		s.wantText("You: /history▮")
+		s.press("\x15/h\x1b[A\x15") // from the other end
+		s.press("/rsta")
+		s.wantText("  /restart\n")
+		s.press("\t\x15/store")
+		s.wantText("  /dream-restore\n")
+		s.press("\x1b[A")
+		s.wantText("You: /dream-restore▮")
+		s.press("\x15\x1b[A") // with nothing to choose from it is the history
+		s.wantText("You: first▮")
+		s.press("\x15/help\r")
+		s.wantText("Keys:\n", "  Ctrl-R                search earlier")
+		if got := s.texts(); len(got) != 2 || got[1] != "/help" {
+			t.Errorf("asked %q", got)
+		}
+		s.press("\x1b[A\x1b[A") // an earlier command in the input is not a menu
+		s.wantText("You: first▮")
+		s.press("\x03\x04")
 		s.wantLeft()
 	})
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxMenu is how many commands are listed below the input at once.
@@ -26,13 +27,54 @@ func (c *completion) matches(text string) []Command {
 	if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, " \t\n") {
 		return nil
 	}
-	var out []Command
-	for _, cmd := range c.commands {
-		if strings.HasPrefix(cmd.Name, strings.ToLower(text)) {
-			out = append(out, cmd)
+	text = strings.ToLower(text)
+	for _, fits := range []func(name string) bool{
+		func(name string) bool { return strings.HasPrefix(name, text) },
+		func(name string) bool { return strings.Contains(name, text[1:]) },
+		func(name string) bool { return subsequence(name, text) },
+	} {
+		var out []Command
+		for _, cmd := range c.commands {
+			if fits(cmd.Name) {
+				out = append(out, cmd)
+			}
+		}
+		if out != nil {
+			return out
 		}
 	}
-	return out
+	return nil
+}
+
+// subsequence reports whether the letters of part stand in s in this order.
+func subsequence(s, part string) bool {
+	for _, r := range part {
+		i := strings.IndexRune(s, r)
+		if i < 0 {
+			return false
+		}
+		s = s[i+utf8.RuneLen(r):]
+	}
+	return true
+}
+
+// walk goes through the commands listed below the input with the arrows. It
+// reports false when there is none to choose from, or an earlier input is shown.
+func (e *editor) walk(step int) bool {
+	c := &e.complete
+	if c.found == nil {
+		found := c.matches(string(e.text))
+		if e.recall != len(e.hist.entries) || len(found) == 0 || len(found) == 1 && found[0].Name == string(e.text) {
+			return false
+		}
+		c.found, c.at = found, -1
+		if step < 0 {
+			c.at = 0
+		}
+	}
+	c.at = (c.at + step + len(c.found)) % len(c.found)
+	e.set(c.found[c.at].Name)
+	return true
 }
 
 // tab completes the input; back walks the other way.
@@ -41,10 +83,9 @@ func (e *editor) tab(back bool) {
 	if c.found != nil {
 		step := 1
 		if back {
-			step = len(c.found) - 1
+			step = -1
 		}
-		c.at = (c.at + step) % len(c.found)
-		e.set(c.found[c.at].Name)
+		e.walk(step)
 		return
 	}
 	found := c.matches(string(e.text))

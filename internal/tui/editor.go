@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -25,10 +26,55 @@ type editor struct {
 	pos      int
 	killed   []rune
 	hist     *history
-	recall   int    // index into the history; len(entries) is the text being written
-	draft    []rune // that text, while an older entry is shown
+	recall   int      // index into the history; len(entries) is the text being written
+	draft    []rune   // that text, while an older entry is shown
+	pastes   []string // that are shown folded: pasteRune+i stands for the one at i
 	complete completion
 	search   *search
+}
+
+const (
+	pasteRune  = 0xf0000 // private use: nobody types it, and pasted text is cleaned of it
+	maxPasted  = 10      // lines of a paste that are shown
+	pasteLimit = 0xfff   // folded pastes of one chat
+)
+
+// paste inserts pasted text, folded into one rune if it is long.
+func (e *editor) paste(s string) {
+	if strings.Count(strings.TrimRight(s, "\n"), "\n") < maxPasted || len(e.pastes) > pasteLimit {
+		e.insert(s)
+		return
+	}
+	e.pastes = append(e.pastes, s)
+	e.insert(string(rune(pasteRune + len(e.pastes) - 1))) //nolint:gosec // at most pasteLimit of them
+}
+
+// pasted is the paste that a rune stands for.
+func (e *editor) pasted(r rune) (s string, ok bool) {
+	if i := int(r - pasteRune); i >= 0 && i < len(e.pastes) {
+		return e.pastes[i], true
+	}
+	return "", false
+}
+
+// folded is the text as it is shown, unfolded the text as it is sent.
+func (e *editor) folded() string   { return e.expand(pasteLabel) }
+func (e *editor) unfolded() string { return e.expand(func(s string) string { return s }) }
+
+func (e *editor) expand(paste func(string) string) string {
+	var b strings.Builder
+	for _, r := range e.text {
+		if s, ok := e.pasted(r); ok {
+			b.WriteString(paste(s))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func pasteLabel(s string) string {
+	return fmt.Sprintf("[%d pasted lines]", strings.Count(strings.TrimRight(s, "\n"), "\n")+1)
 }
 
 func newEditor(h *history, commands []Command) *editor {
@@ -37,7 +83,7 @@ func newEditor(h *history, commands []Command) *editor {
 
 // take empties the editor and returns what it held.
 func (e *editor) take() string {
-	s := string(e.text)
+	s := e.unfolded()
 	e.set("")
 	e.draft = nil
 	e.recall = len(e.hist.entries)
@@ -71,12 +117,15 @@ func (e *editor) key(k key) action {
 		e.tab(k.code == keyBackTab)
 		return actNone
 	}
+	if k.code == keyUp && e.walk(-1) || k.code == keyDown && e.walk(1) {
+		return actNone
+	}
 	e.complete.reset()
 	switch k.code {
 	case keyRune:
 		e.insert(string(k.r))
 	case keyPaste:
-		e.insert(k.text)
+		e.paste(k.text)
 	case keyNewline:
 		e.insert("\n")
 	case keyEnter:
@@ -276,23 +325,28 @@ func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
 		now, used = slices.Clone(indent), len(indent)
 	}
 	for i, r := range e.text {
-		w := runeWidth(r)
-		if r == '\t' {
-			w = tabStop
+		shown := line{{r: r}}
+		if s, ok := e.pasted(r); ok {
+			shown = styled(pasteLabel(s), dim)
+		} else if r == '\t' {
+			shown = blanks(tabStop)
 		}
+		w := min(shown.width(), width-len(indent))
 		if r != '\n' && used+w > width {
 			fold()
 		}
 		if i == e.pos {
 			row, col = len(rows), used
 		}
-		switch r {
-		case '\n':
+		if r == '\n' {
 			fold()
-		case '\t':
-			now, used = append(now, blanks(w)...), used+w
-		default:
-			now, used = append(now, cell{r: r}), used+w
+			continue
+		}
+		for _, c := range shown {
+			if w = runeWidth(c.r); used+w > width {
+				fold()
+			}
+			now, used = append(now, c), used+w
 		}
 	}
 	if e.pos == len(e.text) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -77,6 +78,15 @@ func (r *wakeReader) close() { _ = r.r.Close() }
 
 func enableEscapes(*os.File) (func(), error) { return func() {}, nil }
 
-// suspendSelf stops the process group as the terminal would on Ctrl-Z and
-// returns when it is continued.
+// suspendSelf stops the process group as the terminal would on Ctrl-Z. It may
+// return before the stop has happened.
 func suspendSelf() { _ = unix.Kill(0, unix.SIGTSTP) }
+
+// watchTerminal reports new sizes of the terminal and the end of a stop.
+func watchTerminal(changed chan<- os.Signal) (stop func()) {
+	signal.Notify(changed, unix.SIGWINCH, unix.SIGCONT)
+	return func() { signal.Stop(changed) }
+}
+
+// continued reports whether a signal of watchTerminal ends a stop.
+func continued(s os.Signal) bool { return s == unix.SIGCONT }

@@ -35,4 +35,9 @@ func enableEscapes(f *os.File) (func(), error) {
 	return func() { _ = windows.SetConsoleMode(h, mode) }, nil
 }
 
+// suspendSelf does nothing: there is no shell that could continue the program.
 func suspendSelf() {}
+
+func watchTerminal(chan<- os.Signal) (stop func()) { return func() {} }
+
+func continued(os.Signal) bool { return false }

@@ -39,6 +39,17 @@ const (
 	keySuspend
 )
 
+// keysHelp goes with the list of commands.
+const keysHelp = `Keys:
+  Enter                 send, during a turn too
+  Alt-Enter, Ctrl-J     start a new line; \ at the end of a line does, too
+  Up, Down              go through earlier messages, or the commands after /
+  Tab                   complete a command
+  Ctrl-R                search earlier messages
+  Ctrl-C                stop the turn or clear the input; again leaves
+  Ctrl-D                leave
+  Ctrl-L, Ctrl-Z        clear the screen; suspend until fg`
+
 type key struct {
 	code keyCode
 	r    rune
@@ -113,7 +124,7 @@ func (d *decoder) next() (key, int) {
 		return key{}, 0
 	}
 	r, n := utf8.DecodeRune(d.buf)
-	if unsafeRune(r) {
+	if unsafeRune(r) || r >= pasteRune && r <= pasteRune+pasteLimit {
 		return key{}, n
 	}
 	return key{code: keyRune, r: r}, n
@@ -123,7 +134,7 @@ func (d *decoder) next() (key, int) {
 func pasted(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(s, "\uFFFD"))
 	return strings.Map(func(r rune) rune {
-		if unsafeRune(r) {
+		if unsafeRune(r) || r >= pasteRune && r <= pasteRune+pasteLimit {
 			return -1
 		}
 		return r

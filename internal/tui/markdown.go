@@ -16,8 +16,8 @@ type renderOptions struct {
 }
 
 // Renderer turns Markdown that arrives in pieces into terminal lines. It gives
-// out a line as soon as nothing that follows can change it: paragraphs line by
-// line, tables as a whole. Control characters in the text are spelled out, so
+// out a line as soon as nothing that follows can change it: paragraphs row by
+// row, tables as a whole. Control characters in the text are spelled out, so
 // a model cannot move the cursor or set the title of the user's terminal. The
 // result depends only on the text, never on how it was cut into pieces. A
 // Renderer is for one goroutine.
@@ -27,7 +27,8 @@ type Renderer struct {
 	buf   []byte // the source line still arriving
 	fence string // the mark that opened the code block we are in, else empty
 	table []string
-	open  bool // rendering a preview: see inliner
+	begun *paragraph // the source line still arriving, if rows of it may have been given out
+	open  bool       // rendering a preview: see inliner
 }
 
 // newRenderer returns a Renderer at the start of a text.
@@ -56,7 +57,7 @@ func (r *Renderer) feed(delta string) []line {
 		head, tail, ok := strings.Cut(delta, "\n")
 		r.buf = append(r.buf, head...)
 		if !ok {
-			return out
+			return append(out, r.advance()...)
 		}
 		out = append(out, r.source(string(r.buf))...)
 		r.buf, delta = r.buf[:0], tail
@@ -65,12 +66,17 @@ func (r *Renderer) feed(delta string) []line {
 
 func (r *Renderer) finish() []line {
 	var out []line
-	if len(r.buf) > 0 {
+	if len(r.buf) > 0 || r.begun != nil {
 		out = r.source(string(r.buf))
 	}
 	out = append(out, r.flushTable()...)
 	r.buf, r.fence = nil, ""
 	return out
+}
+
+// idle reports whether nothing is held back, nor a block open.
+func (r *Renderer) idle() bool {
+	return len(r.buf) == 0 && r.begun == nil && r.fence == "" && len(r.table) == 0
 }
 
 // maxPreviewBytes bounds the work of showing an unfinished line again and again.
@@ -81,12 +87,13 @@ func (r *Renderer) preview() []line {
 	c := *r
 	c.open = true
 	c.table = slices.Clone(r.table)
+	c.begun = r.begun.clone()
 	src := r.buf
 	if len(src) > maxPreviewBytes {
 		src = src[len(src)-maxPreviewBytes:]
 	}
 	var out []line
-	if len(bytes.Trim(src, " \t#>*+-`~_|=.:0123456789")) > 0 || r.fence != "" && len(src) > 0 {
+	if len(bytes.Trim(src, " \t#>*+-`~_|=.:0123456789")) > 0 || r.begun != nil || r.fence != "" && len(src) > 0 {
 		out = c.source(string(src))
 	}
 	return append(out, c.flushTable()...)
@@ -95,6 +102,11 @@ func (r *Renderer) preview() []line {
 // source renders one complete line of the source.
 func (r *Renderer) source(src string) []line {
 	src = neutral(strings.TrimSuffix(src, "\r"))
+	if p := r.begun; p != nil {
+		r.begun = nil
+		p.add(src, inliner{open: r.open})
+		return wrap(p.text, r.o.Width, p.first, p.rest)
+	}
 	if r.o.Literal {
 		return r.paragraph(src)
 	}
@@ -112,11 +124,11 @@ func (r *Renderer) source(src string) []line {
 		r.fence = mark
 		return []line{r.frame(info)}
 	}
-	if strings.Contains(src, "|") {
+	if mayHead(src) {
 		r.table = append(r.table, src)
 		return nil
 	}
-	return r.block(src, nil)
+	return r.block(src)
 }
 
 // code renders a line inside a fenced block: verbatim, indented, never wrapped,
@@ -156,41 +168,66 @@ func fenceStart(src string) (mark, info string) {
 	return s[:n], info
 }
 
-// block renders one line that is no code and no table, after prefix.
-func (r *Renderer) block(src string, prefix line) []line {
-	body := strings.TrimLeft(src, " \t")
-	indent := styled(src[:len(src)-len(body)], r.tint)
-	prefix = slices.Clip(prefix)
-	switch {
+// block renders one line that is no code and no table.
+func (r *Renderer) block(src string) []line {
+	body, indent, prefix := r.unquote(src)
+	switch text, level := heading(body); {
 	case body == "":
 		return []line{prefix}
 	case isRule(body):
 		return []line{append(prefix, styled(strings.Repeat("─", r.ruleWidth(prefix)), r.tint|dim)...)}
-	case body[0] == '>' && len(prefix) < 16:
-		inner := strings.TrimPrefix(body[1:], " ")
-		return r.block(inner, append(append(prefix, indent...), styled("│ ", r.tint|dim)...))
-	}
-	if text, level := heading(body); level > 0 {
+	case level > 0:
 		a := bold
 		if level <= 2 {
 			a |= cyan
 		}
 		return wrap(r.inline(text, a), r.o.Width, prefix, prefix)
 	}
-	first := append(prefix, indent...)
-	if marker, text, ok := listItem(body); ok {
-		rest := append(slices.Clip(first), blanks(stringWidth(marker)+1)...)
-		first = append(slices.Clip(first), styled(marker+" ", r.tint|cyan)...)
-		return wrap(r.inline(text, 0), r.o.Width, first, rest)
+	text, first, rest := r.item(body, append(prefix, indent...))
+	return wrap(r.inline(text, 0), r.o.Width, first, rest)
+}
+
+// unquote takes the marks of quotes and the indentation from a line.
+func (r *Renderer) unquote(src string) (body string, indent, prefix line) {
+	for {
+		body = strings.TrimLeft(src, " \t")
+		indent = styled(src[:len(src)-len(body)], r.tint)
+		if body == "" || body[0] != '>' || len(prefix) >= 16 {
+			return body, indent, slices.Clip(prefix)
+		}
+		prefix = append(append(prefix, indent...), styled("│ ", r.tint|dim)...)
+		src = strings.TrimPrefix(body[1:], " ")
 	}
-	return wrap(r.inline(body, 0), r.o.Width, first, first)
+}
+
+// item splits a paragraph or list item into its text, what stands before its
+// first row, and what stands before the others.
+func (r *Renderer) item(body string, prefix line) (text string, first, rest line) {
+	marker, text, ok := listItem(body)
+	if !ok {
+		return body, prefix, prefix
+	}
+	first = append(slices.Clip(prefix), styled(marker+" ", r.tint|cyan)...)
+	return text, first, append(slices.Clip(prefix), blanks(stringWidth(marker)+1)...)
 }
 
 // paragraph shows a line as it is, wrapped under its own indentation.
 func (r *Renderer) paragraph(src string) []line {
-	body := strings.TrimLeft(src, " \t")
-	first := styled(src[:len(src)-len(body)], r.tint)
-	return wrap(styled(body, r.tint), r.o.Width, first, first)
+	body, first, rest := r.verbatim(src)
+	return wrap(styled(body, r.tint), r.o.Width, first, rest)
+}
+
+// verbatim splits a line that is shown as it is into its text and what stands
+// before its rows. The second column of an indented list stays a column.
+func (r *Renderer) verbatim(src string) (body string, first, rest line) {
+	const widest = 32
+	body = strings.TrimLeft(src, " \t")
+	first = styled(src[:len(src)-len(body)], r.tint)
+	if name, help, ok := strings.Cut(body[:min(len(body), widest)], "  "); ok && len(first) > 0 {
+		gap := len(help) - len(strings.TrimLeft(help, " "))
+		return body, first, blanks(first.width() + stringWidth(name) + 2 + gap)
+	}
+	return body, first, first
 }
 
 func (r *Renderer) inline(s string, a attr) line { return inliner{open: r.open}.line(s, r.tint|a) }

@@ -19,14 +19,14 @@ type Summary struct {
 
 // OneShot sends Options.Message and prints the answer. On a terminal it streams
 // and shows hints and a footer; into a pipe it writes the answer only, with
-// hints on Err if that is a terminal; with JSON it writes one bus.Outbound per
+// hints on Err if that is a terminal; with NO_COLOR it streams as plain text; with JSON it writes one bus.Outbound per
 // line. The error is what Ask yielded or why Out could not be written; it has
 // not been shown.
 func OneShot(ctx context.Context, o Options) (Summary, error) {
 	switch {
 	case o.JSON:
 		return oneShotJSON(ctx, &o)
-	case o.fancy():
+	case o.fancy() && !o.noColour():
 		return oneShotTerminal(ctx, &o)
 	}
 	return oneShotPlain(ctx, &o)
@@ -63,8 +63,12 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		return oneShotStream(ctx, o, p)
 	}
 	var segment strings.Builder
-	for out, err := range o.Ask(ctx, o.question(false)) {
+	for out, err := range o.Ask(ctx, o.question(true)) {
 		if err != nil {
+			if strings.TrimSpace(segment.String()) != "" { // stopped: what there is of the answer
+				p.answer(segment.String())
+				p.end()
+			}
 			return sum, err
 		}
 		switch out.Kind {
@@ -73,7 +77,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		case bus.DeltaEnd:
 			if text := strings.TrimSpace(segment.String()); out.Resuming {
 				segment.Reset()
-				if text != "" {
+				if text != "" && !out.Void {
 					p.show(bus.Outbound{Kind: bus.Progress, Text: text})
 				}
 			}
@@ -117,7 +121,7 @@ func oneShotTerminal(ctx context.Context, o *Options) (Summary, error) {
 		return oneShotPlain(ctx, o)
 	}
 	defer undo()
-	scr := &screen{w: o.Console.Out, size: o.Console.size}
+	scr := newScreen(o)
 	v := newView(o, scr.columns)
 	v.begin(time.Now())
 	v.titled = true // a single answer needs no name above it

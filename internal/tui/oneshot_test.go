@@ -48,6 +48,7 @@ func toolTurn() []any {
 		bus.Outbound{Kind: bus.DeltaEnd, Resuming: true},
 		bus.Outbound{Kind: bus.ToolHint, Text: "ls ."},
 		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "list_dir", Phase: "start"}},
+		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "list_dir", Phase: "end", Label: "ls .", Outcome: "3 lines", DurationMS: 12}},
 		bus.Outbound{Kind: bus.Notice, Text: "slow \x07day"},
 		bus.Outbound{Kind: bus.Delta, Text: text[:12]},
 		bus.Outbound{Kind: bus.Delta, Text: text[12:]},
@@ -57,6 +58,9 @@ func toolTurn() []any {
 		}},
 	}
 }
+
+// dumb is the environment of a terminal that takes no escape sequences.
+func dumb(name string) string { return map[string]string{"TERM": "dumb"}[name] }
 
 func TestOneShot(t *testing.T) {
 	t.Parallel()
@@ -81,8 +85,7 @@ func TestOneShot(t *testing.T) {
 		},
 		{
 			name: "dumb terminal", turn: []any{final}, change: func(o *Options) {
-				o.Console.OutTTY = true
-				o.Getenv = func(k string) string { return map[string]string{"TERM": "dumb"}[k] }
+				o.Console.OutTTY, o.Getenv = true, dumb
 			},
 			out: "done\n",
 		},
@@ -98,7 +101,7 @@ func TestOneShot(t *testing.T) {
 		{name: "deltas without a final", turn: []any{bus.Outbound{Kind: bus.Delta, Text: "half"}}, out: "half\n"},
 		{
 			name: "turn error", turn: []any{bus.Outbound{Kind: bus.Final, Turn: &bus.Turn{Error: "no key\nat all"}}},
-			change: func(o *Options) { o.Console.ErrTTY = true }, err: "error: no key\n",
+			change: func(o *Options) { o.Console.ErrTTY = true }, err: "error: no key\nat all\n",
 		},
 		{
 			name: "media", turn: []any{bus.Outbound{Kind: bus.Final, Text: "see", Media: []bus.Media{{Path: "a.png"}}}},
@@ -122,6 +125,17 @@ func TestOneShot(t *testing.T) {
 				t.Errorf("stderr (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A question to a pipe that is stopped shows what there is of the answer.
+func TestOneShotStopped(t *testing.T) {
+	t.Parallel()
+	var d desk
+	stopped := errors.New("stopped")
+	_, err := OneShot(t.Context(), d.options(bus.Outbound{Kind: bus.Delta, Text: "Once upon"}, bus.Outbound{Kind: bus.DeltaEnd}, stopped))
+	if !errors.Is(err, stopped) || d.out.String() != "Once upon\n" || !d.asked[0].WantsStream {
+		t.Errorf("out %q: %v", d.out.String(), err)
 	}
 }
 
@@ -158,7 +172,7 @@ func TestOneShotReturnsErrors(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"pipe": func(*Options) {}, "json": func(o *Options) { o.JSON = true },
 		"terminal": func(o *Options) { o.Console.OutTTY = true },
-		"no color": func(o *Options) { o.Console.OutTTY, o.NoColor = true, true },
+		"dumb":     func(o *Options) { o.Console.OutTTY, o.Getenv = true, dumb },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +200,7 @@ func TestOneShotTerminal(t *testing.T) {
 	if err != nil || sum.Final.Turn == nil {
 		t.Fatalf("OneShot = %+v, %v", sum, err)
 	}
-	want := "I look.\n↳ ls .\n! slow \\x07day\n\nTwo files: a\\x1b[1m.\n~950 in · ~20 out · 1.2 s\n▮\n"
+	want := "I look.\n✓ ls . · 3 lines · 12 ms\n! slow \\x07day\n\nTwo files: a\\x1b[1m.\n~950 in · ~20 out · 1.2 s\n▮\n"
 	if diff := cmp.Diff(want, v.text(t)); diff != "" {
 		t.Errorf("screen (-want +got):\n%s", diff)
 	}
@@ -218,7 +232,7 @@ func TestPlainChatOnDumbTerminal(t *testing.T) {
 	o := d.options(bus.Outbound{Kind: bus.Delta, Text: "h\xc3"}, bus.Outbound{Kind: bus.Delta, Text: "\xa9 \xc2"},
 		bus.Outbound{Kind: bus.Delta, Text: "\x9b1m"}, bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x"}, errors.New("late\ntrouble"))
 	o.Console.In = strings.NewReader("hi\n:q\nnever\n")
-	o.Console.InTTY, o.Console.OutTTY, o.NoColor = true, true, true
+	o.Console.InTTY, o.Console.OutTTY, o.Getenv = true, true, dumb
 	o.Banner = Banner{Name: "bot", Icon: "*", Model: "m", Hints: []string{"hint"}}
 	if err := Chat(t.Context(), o); err != nil {
 		t.Fatal(err)

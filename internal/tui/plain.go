@@ -249,7 +249,7 @@ func (p *plainView) show(out bus.Outbound) {
 			p.note("  " + neutral(strings.Join(q.Options, " / ")))
 		}
 	case bus.Final:
-		if !out.Streamed || !p.shown {
+		if (!out.Streamed || !p.shown) && !isError(out) {
 			p.endLine()
 			p.answer(out.Text)
 		}
@@ -279,7 +279,7 @@ func (p *plainView) aside(out bus.Outbound) {
 			p.note("  " + neutral(strings.Join(q.Options, " / ")))
 		}
 	case out.Kind == bus.ToolEvent && out.Tool != nil && out.Tool.Phase == "error" && p.o.ShowTools:
-		p.note("✗ " + neutral(out.Tool.Name) + ": " + firstLine(out.Tool.Detail))
+		p.note("✗ " + neutral(callLine(out.Tool)))
 	}
 }
 
@@ -288,8 +288,8 @@ func (p *plainView) turn(out bus.Outbound) {
 	if t == nil {
 		return
 	}
-	if t.Error != "" && !strings.Contains(out.Text, t.Error) {
-		p.note("error: " + firstLine(t.Error))
+	if t.Error != "" {
+		p.note("error: " + neutral(strings.TrimSpace(t.Error)))
 	}
 	if s := footer(t); s != "" && p.tty {
 		p.note(s)

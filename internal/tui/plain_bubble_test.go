@@ -28,7 +28,7 @@ func TestPlainChatInterrupts(t *testing.T) {
 				r, w := io.Pipe()
 				o := d.options()
 				o.Console.In, o.Interrupts = r, signals
-				o.Console.InTTY, o.Console.OutTTY, o.NoColor = true, true, true
+				o.Console.InTTY, o.Console.OutTTY, o.Getenv = true, true, dumb
 				o.Ask = scripted(hang)
 				stops := 0
 				if c.stop {
@@ -68,7 +68,7 @@ func TestPlainChatLate(t *testing.T) {
 		late := make(chan bus.Outbound)
 		o := d.options()
 		o.Console.In, o.Late = r, late
-		o.Console.InTTY, o.Console.OutTTY, o.NoColor = true, true, true
+		o.Console.InTTY, o.Console.OutTTY, o.Getenv = true, true, dumb
 		done := make(chan error, 1)
 		go func() { done <- Chat(t.Context(), o) }()
 		late <- bus.Outbound{Kind: bus.Final, Text: "the job is done"}

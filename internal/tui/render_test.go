@@ -198,6 +198,10 @@ func checkRender(t *testing.T, src string, seed uint64) {
 	if got := encodeLines(wrapped, true); got != direct {
 		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)
 	}
+	literal := renderOptions{Width: width, Literal: true}
+	if got, want := render(literal, pieces...), render(literal, src); got != want {
+		t.Fatalf("literal pieces of %q differ:\n got %q\nwant %q", src, got, want)
+	}
 }
 
 func TestRendererProperties(t *testing.T) {
@@ -218,6 +222,40 @@ func TestRendererProperties(t *testing.T) {
 			b.WriteString(tokens[rng.IntN(len(tokens))])
 		}
 		checkRender(t, b.String(), i)
+		if i%10 == 0 { // lines so long that rows are given out before their end
+			checkRender(t, strings.Repeat(b.String()+strings.Repeat("word ", rng.IntN(50)), 1+rng.IntN(20)), i)
+		}
+	}
+}
+
+// A list of names and explanations stays in two columns when it is wrapped.
+func TestRendererKeepsColumns(t *testing.T) {
+	t.Parallel()
+	src := "List:\n  /name       what it is good for\n  x  y\nplain text.  with a gap in it"
+	want := "List:\n  /name       what it is\n              good for\n  x  y\nplain text.  with a gap\nin it\n"
+	if got := render(renderOptions{Width: 25, NoColor: true, Literal: true}, src); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The beginning of a long paragraph comes out while it arrives, and little is
+// held back whatever its markup is.
+func TestRendererGivesOutLongParagraphs(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"word ", "**bold** ", "- item ", "> quote ", "2*3 ", "a | b ", "[note ", "`tick ", "中文", "_x", "x", "<http://"} {
+		for _, literal := range []bool{false, true} {
+			r := newRenderer(renderOptions{Width: 40, Literal: literal})
+			var out []line
+			for range 8 << 10 / len(piece) {
+				out = append(out, r.feed(piece)...)
+				if held := len(r.preview()); held > 2*maxSpanBytes/40+2 {
+					t.Fatalf("%q, literal %v: %d rows held back after %d", piece, literal, held, len(out))
+				}
+			}
+			if len(out) == 0 {
+				t.Errorf("%q, literal %v: nothing was given out", piece, literal)
+			}
+		}
 	}
 }
 
@@ -236,7 +274,7 @@ func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
 		render(renderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
-		render(renderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
+		render(renderOptions{Width: 80}, strings.Repeat(piece, maxSpanBytes/len(piece)))
 	}
 }
 

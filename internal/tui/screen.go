@@ -13,10 +13,19 @@ import (
 type screen struct {
 	w        io.Writer
 	size     func() (columns, rows int)
+	shown    attr   // attributes that the user wants to see
 	pending  []line // finished, not written yet
 	live     []line // the rows of the area as drawn
 	row, col int    // the cursor within the area
 	width    int    // columns of the terminal when the area was drawn
+}
+
+func newScreen(o *Options) *screen {
+	s := &screen{w: o.Console.Out, size: o.Console.size, shown: ^attr(0)}
+	if o.noColour() {
+		s.shown &^= colours
+	}
+	return s
 }
 
 // print queues finished lines; the next draw writes them above the area.
@@ -42,7 +51,7 @@ func (s *screen) draw(live []line, row, col int) {
 		b.WriteString("\x1b[J")
 	}
 	for _, l := range s.pending {
-		l.encode(&b, true)
+		l.encode(&b, s.shown)
 		b.WriteString("\r\n")
 	}
 	for i, l := range live {
@@ -52,7 +61,7 @@ func (s *screen) draw(live []line, row, col int) {
 		if !fresh {
 			b.WriteString("\x1b[2K")
 		}
-		l.encode(&b, true)
+		l.encode(&b, s.shown)
 	}
 	s.place(&b, live, row, col)
 	s.pending, s.live = nil, live
@@ -93,5 +102,8 @@ func (s *screen) clear() { s.draw(nil, 0, 0) }
 // wipe empties the whole terminal; the next draw starts at the top.
 func (s *screen) wipe() {
 	_, _ = io.WriteString(s.w, "\x1b[H\x1b[2J")
-	s.live, s.row, s.col = nil, 0, 0
+	s.forget()
 }
+
+// forget leaves the area as it is: the next draw starts at the cursor's row.
+func (s *screen) forget() { s.live, s.row, s.col = nil, 0, 0 }

@@ -17,8 +17,15 @@ func (r *Renderer) joinsTable(src string) bool {
 		return isDelimiter(src) && len(splitRow(src)) == len(splitRow(r.table[0]))
 	}
 	mark, _ := fenceStart(src)
-	return mark == "" && strings.Contains(src, "|")
+	return mark == "" && hasBar(src)
 }
+
+// hasBar reports whether a line could be a row of a table. A bar far from the
+// beginning does not count, so that a long line need not be waited for.
+func hasBar(src string) bool { return strings.Contains(src[:min(len(src), maxHeadBytes)], "|") }
+
+// mayHead reports whether a line could be the header of a table.
+func mayHead(src string) bool { return hasBar(src) && len(src) <= maxSpanBytes }
 
 // flushTable renders and forgets the lines held back for a table.
 func (r *Renderer) flushTable() []line {
@@ -27,7 +34,7 @@ func (r *Renderer) flushTable() []line {
 	if len(src) < 2 {
 		var out []line
 		for _, s := range src {
-			out = append(out, r.block(s, nil)...)
+			out = append(out, r.block(s)...)
 		}
 		return out
 	}

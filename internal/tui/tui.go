@@ -9,7 +9,8 @@
 // terminal lines.
 //
 // Escape sequences are written only to a terminal that wants them: with a pipe
-// on either side, NO_COLOR, or TERM=dumb, both fall back to plain text.
+// on either side or TERM=dumb, both fall back to plain text. With NO_COLOR Chat
+// edits and draws without colours, and OneShot writes plain text.
 //
 // Neither function keeps state between calls; each must have the terminal for
 // itself while it runs. The agent is known only through the funcs in Options.
@@ -48,6 +49,8 @@ type Options struct {
 	// Ctrl-C is no key press. May be nil.
 	Interrupts <-chan os.Signal
 
+	changed <-chan os.Signal // what happened to the terminal; Chat fills it in for a real one
+
 	Console Console
 	Getenv  func(string) string // nil means os.Getenv
 
@@ -59,7 +62,6 @@ type Options struct {
 	Markdown      bool // render Markdown on a terminal
 	ShowReasoning bool
 	ShowTools     bool
-	NoColor       bool
 
 	// Message, Media and JSON are for OneShot only. JSON writes every Outbound
 	// as one line of JSON and nothing else.
@@ -120,13 +122,17 @@ func (c Console) size() (columns, rows int) {
 	return columns, rows
 }
 
-// fancy reports whether escape sequences may be written to Out.
-func (o *Options) fancy() bool {
-	getenv := o.Getenv
-	if getenv == nil {
-		getenv = os.Getenv
+// fancy reports whether the cursor of Out may be moved.
+func (o *Options) fancy() bool { return o.Console.OutTTY && o.env("TERM") != "dumb" }
+
+// noColour reports whether the user wants no colours; other attributes stay.
+func (o *Options) noColour() bool { return o.env("NO_COLOR") != "" }
+
+func (o *Options) env(name string) string {
+	if o.Getenv == nil {
+		return os.Getenv(name)
 	}
-	return o.Console.OutTTY && !o.NoColor && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	return o.Getenv(name)
 }
 
 // route is the conversation this console takes part in.

@@ -21,24 +21,29 @@ type view struct {
 	text     *Renderer // the segment being streamed, if any
 	thinking *Renderer // reasoning being streamed, if any
 	stream   string    // StreamID of text
+	headed   bool      // rows of the segment were given out, so what precedes it was, too
 	titled   bool      // the bot's name stands above this answer
 	shown    bool      // streamed text was shown in this stretch
 	blank    bool      // the last line was empty
 	lastTurn string    // id of the last turn whose Final was shown
 
-	since time.Time // start of the stretch
-	tool  string    // what runs now, for the status line
+	since  time.Time       // start of the stretch
+	tool   string          // what runs now, for the status line
+	wait   string          // a brief notice, for the status line
+	queue  []func() []line // what waits for the end of the line that is arriving
+	unsaid []line          // messages among it, to be seen until then
 }
 
 func newView(o *Options, columns func() int) *view { return &view{o: o, columns: columns, blank: true} }
 
 // begin starts a stretch of activity.
 func (v *view) begin(now time.Time) {
-	v.since, v.titled, v.shown, v.tool = now, false, false, ""
+	v.since, v.titled, v.shown, v.tool, v.wait = now, false, false, "", ""
 }
 
 // show returns the finished lines that out adds.
 func (v *view) show(out bus.Outbound) []line {
+	v.wait = ""
 	switch out.Kind {
 	case bus.Delta:
 		return v.delta(out)
@@ -46,20 +51,29 @@ func (v *view) show(out bus.Outbound) []line {
 		return v.reasoning(out.Text)
 	case bus.DeltaEnd:
 		v.tool = ""
+		switch {
+		case out.Void:
+			return v.discard()
+		case !out.Resuming:
+			return v.end() // the reply follows
+		}
 		return v.close()
 	case bus.Final:
-		return v.final(out)
+		return append(v.final(out), v.catchUp()...)
 	case bus.Progress:
 		return append(v.close(), v.arrow(out.Text)...)
 	case bus.ToolHint:
 		v.tool = firstLine(out.Text)
-		if !v.o.ShowTools {
-			return v.close()
-		}
-		return append(v.close(), v.arrow(out.Text)...)
+		return v.close()
+	case bus.FileEdit:
+		return v.fileEdit(out.Edits)
 	case bus.ToolEvent:
 		return v.toolEvent(out.Tool)
 	case bus.Notice:
+		if out.Brief {
+			v.wait = firstLine(out.Text)
+			return nil
+		}
 		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
 	case bus.Gone:
 		v.tool = ""
@@ -113,17 +127,26 @@ func (v *view) delta(out bus.Outbound) []line {
 	if v.thinking != nil || v.text != nil && v.stream != out.StreamID {
 		lines = v.close()
 	}
+	text := out.Text
 	if v.text == nil {
-		if strings.TrimSpace(out.Text) == "" {
+		if strings.TrimSpace(text) == "" {
 			return lines
 		}
-		out.Text = strings.TrimLeft(out.Text, "\n")
-		v.text, v.stream = v.renderer(!v.o.Markdown || out.Plain), out.StreamID
-		lines = append(lines, v.title()...)
+		text = strings.TrimLeft(text, "\n")
+		v.text, v.stream, v.headed = v.renderer(!v.o.Markdown || out.Plain), out.StreamID, false
 	}
 	v.shown, v.tool = true, ""
 	v.text.o.Width = v.columns()
-	return append(lines, v.track(v.text.feed(out.Text))...)
+	for len(v.queue) > 0 {
+		head, tail, ok := strings.Cut(text, "\n")
+		if !ok {
+			break
+		}
+		lines = append(lines, v.rows(v.text.feed(head+"\n"))...)
+		lines = append(lines, v.catchUp()...)
+		text = tail
+	}
+	return append(lines, v.rows(v.text.feed(text))...)
 }
 
 func (v *view) reasoning(text string) []line {
@@ -136,12 +159,33 @@ func (v *view) reasoning(text string) []line {
 			return nil
 		}
 		text = strings.TrimLeft(text, "\n")
-		lines = append(v.close(), v.gap()...)
-		v.thinking = v.renderer(true)
+		lines = v.close()
+		v.thinking, v.headed = v.renderer(true), false
 		v.thinking.tint = dim | italic
 	}
 	v.thinking.o.Width = v.columns()
-	return append(lines, v.track(v.thinking.feed(text))...)
+	return append(lines, v.rows(v.thinking.feed(text))...)
+}
+
+// rows gives out rows of the segment being streamed, the first with what
+// precedes it: so nothing else can come between the two.
+func (v *view) rows(lines []line) []line {
+	for !v.headed && len(lines) > 0 && len(lines[0]) == 0 {
+		lines = lines[1:]
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	var head []line
+	switch {
+	case v.headed:
+	case v.thinking != nil:
+		head = v.gap()
+	default:
+		head = v.title()
+	}
+	v.headed = true
+	return append(head, v.track(lines)...)
 }
 
 func (v *view) renderer(literal bool) *Renderer {
@@ -152,41 +196,88 @@ func (v *view) renderer(literal bool) *Renderer {
 func (v *view) open() bool { return v.text != nil || v.thinking != nil }
 
 // aside shows something that has nothing to do with the text being streamed:
-// above it, without ending it.
+// above what is still arriving, without ending it.
 func (v *view) aside(show func() []line) []line {
-	if !v.open() {
-		return show()
-	}
-	text, thinking, titled, tool := v.text, v.thinking, v.titled, v.tool
-	v.text, v.thinking, v.titled = nil, nil, false
+	text, thinking, tool := v.text, v.thinking, v.tool
+	v.text, v.thinking, v.titled, v.headed = nil, nil, false, false
 	lines := show()
-	lines = append(lines, v.gap()...)
-	v.text, v.thinking, v.titled, v.tool = text, thinking, titled, tool
+	v.text, v.thinking, v.titled, v.headed, v.tool = text, thinking, false, false, tool
 	return lines
 }
 
-// close ends the segment being streamed.
-func (v *view) close() []line {
+// later shows something as soon as the line that is arriving has ended. Until
+// then the rows in seen stand below it.
+func (v *view) later(show func() []line, seen ...line) []line {
+	v.queue = append(v.queue, show)
+	v.unsaid = append(v.unsaid, seen...)
+	return v.catchUp()
+}
+
+// catchUp shows what waited, unless a line is still arriving.
+func (v *view) catchUp() []line {
+	for _, r := range []*Renderer{v.thinking, v.text} {
+		if r != nil && !r.idle() {
+			return nil
+		}
+	}
+	var lines []line
+	for len(v.queue) > 0 {
+		show := v.queue[0]
+		v.queue = v.queue[1:]
+		if v.open() {
+			lines = append(lines, v.aside(show)...)
+		} else {
+			lines = append(lines, show()...)
+		}
+	}
+	v.queue, v.unsaid = nil, nil
+	return lines
+}
+
+// close ends the segment being streamed and shows what waited for that.
+func (v *view) close() []line { return append(v.end(), v.catchUp()...) }
+
+// end ends the segment being streamed.
+func (v *view) end() []line {
 	var lines []line
 	for _, r := range []*Renderer{v.thinking, v.text} {
 		if r != nil {
 			r.o.Width = v.columns()
-			lines = append(lines, v.track(r.finish())...)
+			lines = append(lines, v.rows(r.finish())...)
 		}
+		v.thinking = nil
 	}
-	v.thinking, v.text = nil, nil
+	v.text = nil
 	return lines
 }
 
-// preview shows the part of the answer that may still change.
+// discard ends a segment that comes again.
+func (v *view) discard() []line {
+	headed := v.headed && v.open()
+	v.thinking, v.text = nil, nil
+	if !headed {
+		return v.catchUp()
+	}
+	return append(v.track(v.marked("… ", dim, "broke off and starts again")), v.catchUp()...)
+}
+
+// preview shows the part of the answer that may still change, with what
+// precedes it and the messages that wait for its end.
 func (v *view) preview() []line {
+	blank, titled, headed := v.blank, v.titled, v.headed
+	defer func() { v.blank, v.titled, v.headed = blank, titled, headed }()
+	var lines []line
 	for _, r := range []*Renderer{v.thinking, v.text} {
 		if r != nil {
 			r.o.Width = v.columns()
-			return r.preview()
+			lines = v.rows(r.preview())
+			break
 		}
 	}
-	return nil
+	if len(v.unsaid) > 0 {
+		lines = append(append(lines, v.gap()...), v.unsaid...)
+	}
+	return lines
 }
 
 func (v *view) final(out bus.Outbound) []line {
@@ -194,21 +285,27 @@ func (v *view) final(out bus.Outbound) []line {
 	if repeated { // a follow-up answered by the turn it joined
 		return nil
 	}
-	lines := v.close()
+	lines := v.end()
 	said := out
-	if out.Streamed && v.shown {
+	if out.Streamed && v.shown || isError(out) {
 		said.Text = ""
 	}
 	lines = append(lines, v.message(said)...)
 	if t := out.Turn; t != nil {
 		v.lastTurn = t.ID
-		if t.Error != "" && !strings.Contains(out.Text, t.Error) {
-			lines = append(lines, v.track(v.marked("error: ", red, firstLine(t.Error)))...)
+		if t.Error != "" {
+			lines = append(lines, v.gap()...)
+			lines = append(lines, v.track(v.marked("error: ", red, t.Error))...)
 		}
 		lines = append(lines, v.footer(t)...)
 	}
 	v.titled, v.tool = false, ""
 	return lines
+}
+
+// isError reports whether the text of a reply is only why there is none.
+func isError(out bus.Outbound) bool {
+	return out.Turn != nil && out.Turn.Error != "" && strings.TrimSpace(out.Text) == strings.TrimSpace(out.Turn.Error)
 }
 
 // title is the line with the bot's name that precedes an answer.
@@ -285,30 +382,6 @@ func (v *view) marked(mark string, a attr, text string) []line {
 	return out
 }
 
-func (v *view) toolEvent(t *bus.Tool) []line {
-	if t == nil {
-		return nil
-	}
-	switch t.Phase {
-	case "start":
-		if v.tool == "" {
-			v.tool = firstLine(t.Name)
-		}
-	case "error":
-		v.tool = ""
-		if v.o.ShowTools {
-			detail := t.Name
-			if t.Detail != "" {
-				detail += ": " + firstLine(t.Detail)
-			}
-			return append(v.close(), v.track(v.marked("✗ ", dim|red, detail))...)
-		}
-	default:
-		v.tool = ""
-	}
-	return nil
-}
-
 // failure shows an error that ended a turn.
 func (v *view) failure(err error) []line {
 	lines := v.close()
@@ -316,6 +389,7 @@ func (v *view) failure(err error) []line {
 		return append(lines, v.track(v.marked("! ", yellow, "stopped"))...)
 	}
 	text, hint := v.o.explain(err)
+	lines = append(lines, v.gap()...)
 	lines = append(lines, v.track(v.marked("error: ", red, text))...)
 	if hint != "" {
 		lines = append(lines, v.track(v.marked("  → ", dim, hint))...)
@@ -330,6 +404,8 @@ func (v *view) status(now time.Time) line {
 	frame := []rune(frames)[int(spent/spinnerPeriod)%(len(frames)/3)]
 	what := "thinking"
 	switch {
+	case v.wait != "":
+		what = v.wait
 	case v.tool != "":
 		what = v.tool
 	case v.text != nil:

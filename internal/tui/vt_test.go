@@ -171,3 +171,10 @@ func (v *vt) resize(columns int) {
 	}
 	v.cells, v.columns = cells, columns
 }
+
+// setRows makes the terminal higher or lower; what does not fit scrolls away.
+func (v *vt) setRows(rows int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rows = rows
+}

@@ -97,6 +97,17 @@ func (d *API) context(ctx context.Context, r *http.Request) (any, error) {
 	return h.Context(ctx, r.PathValue("key"))
 }
 
+// conversation reads a request about one conversation.
+func (d *API) conversation(ctx context.Context, payload json.RawMessage, in any, key *string) (Backend, error) {
+	if err := decode(payload, in); err != nil {
+		return Backend{}, err
+	}
+	if *key == "" {
+		return Backend{}, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
+	}
+	return d.Backend(ctx)
+}
+
 // renameSession gives a conversation a title; "" takes it away again. It does
 // not wait for the end of a turn.
 func (d *API) renameSession(ctx context.Context, payload json.RawMessage) (any, error) {
@@ -104,13 +115,7 @@ func (d *API) renameSession(ctx context.Context, payload json.RawMessage) (any, 
 		Key   string `json:"key"`
 		Title string `json:"title"`
 	}
-	if err := decode(payload, &in); err != nil {
-		return nil, err
-	}
-	if in.Key == "" {
-		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
-	}
-	h, err := d.Backend(ctx)
+	h, err := d.conversation(ctx, payload, &in, &in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -147,13 +152,7 @@ func (d *API) deleteSession(ctx context.Context, payload json.RawMessage) (any, 
 		Key         string `json:"key"`
 		Automations bool   `json:"delete_automations"`
 	}
-	if err := decode(payload, &in); err != nil {
-		return nil, err
-	}
-	if in.Key == "" {
-		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
-	}
-	h, err := d.Backend(ctx)
+	h, err := d.conversation(ctx, payload, &in, &in.Key)
 	if err != nil {
 		return nil, err
 	}

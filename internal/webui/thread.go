@@ -130,6 +130,9 @@ func (p *page) take(index int, r *session.Record) {
 		Index: index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
 		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
 	}
+	if r.Mark() { // in the place of an answer
+		m.Role, m.Interrupted = llm.Assistant, true
+	}
 	for _, file := range r.Media {
 		m.Media = append(m.Media, filepath.Base(file))
 	}

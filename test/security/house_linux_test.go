@@ -380,11 +380,11 @@ func (h *house) approval() map[string]any {
 // contextFor ends a program that hangs.
 func contextFor(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
-	return context.WithTimeout(t.Context(), patience)
+	return context.WithTimeout(t.Context(), timeout)
 }
 
-// patience is what a program gets that should end at once.
-const patience = 40 * time.Second
+// timeout is what a program gets that should end at once.
+const timeout = 40 * time.Second
 
 // site is a web server that remembers what it was asked.
 type site struct {

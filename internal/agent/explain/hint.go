@@ -21,9 +21,9 @@ type Hint struct {
 func (h Hint) Calls(calls []llm.ToolCall) string {
 	var parts []string
 	for i := 0; i < len(calls); {
-		one := h.call(calls[i])
+		one := h.Call(calls[i].Name, calls[i].Arguments)
 		n := 1
-		for i+n < len(calls) && h.call(calls[i+n]) == one {
+		for i+n < len(calls) && h.Call(calls[i+n].Name, calls[i+n].Arguments) == one {
 			n++
 		}
 		if n > 1 {
@@ -35,16 +35,17 @@ func (h Hint) Calls(calls []llm.ToolCall) string {
 	return strings.Join(parts, ", ")
 }
 
-func (h Hint) call(c llm.ToolCall) string {
+// Call names one call.
+func (h Hint) Call(name, arguments string) string {
 	args := map[string]any{}
-	c.Arguments = h.Redact(c.Arguments)            // before anything is cut, which would hide a part of a secret
-	_ = json.Unmarshal([]byte(c.Arguments), &args) // unreadable arguments just give a shorter hint
+	arguments = h.Redact(arguments)              // before anything is cut, which would hide a part of a secret
+	_ = json.Unmarshal([]byte(arguments), &args) // unreadable arguments just give a shorter hint
 	str := func(key string) string { s, _ := args[key].(string); return s }
 	path := func() string {
 		p := strings.TrimPrefix(str("path"), h.Workspace+"/")
 		return text.ShortPath(p, h.Home, h.Chars)
 	}
-	switch c.Name {
+	switch name {
 	case "read_file":
 		return "read " + path()
 	case "write_file":
@@ -54,7 +55,7 @@ func (h Hint) call(c llm.ToolCall) string {
 	case "list_dir":
 		return "ls " + path()
 	case "glob", "grep":
-		return c.Name + ` "` + text.Ellipsis(str("pattern"), h.Chars) + `"`
+		return name + ` "` + text.Ellipsis(str("pattern"), h.Chars) + `"`
 	case "exec":
 		return "$ " + text.Ellipsis(FirstLine(str("command"), 400), h.Chars)
 	case "web_search":
@@ -62,11 +63,10 @@ func (h Hint) call(c llm.ToolCall) string {
 	case "web_fetch":
 		return "fetch " + text.Ellipsis(str("url"), h.Chars)
 	}
-	name := c.Name
 	if server, tool, ok := strings.Cut(strings.TrimPrefix(name, "mcp_"), "_"); ok && strings.HasPrefix(name, "mcp_") {
 		name = server + "::" + tool
 	}
-	if s := firstString(c.Arguments); s != "" {
+	if s := firstString(arguments); s != "" {
 		return name + `("` + text.Ellipsis(FirstLine(s, 400), h.Chars) + `")`
 	}
 	return name

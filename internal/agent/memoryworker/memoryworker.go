@@ -186,7 +186,7 @@ func (w *Worker) findLeft(ctx context.Context) error {
 // Compacts reports whether a conversation is taken in when it falls silent.
 // Jobs run in silence; a summary of each run would cost more than it is worth.
 func Compacts(key string) bool {
-	return !strings.HasPrefix(key, "cron:") && key != "heartbeat" && !strings.HasPrefix(key, "dream:")
+	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "trigger:") && !strings.HasPrefix(key, "dream:")
 }
 
 // addLeft adds a job unless there is one for the same conversation.

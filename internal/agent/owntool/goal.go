@@ -20,9 +20,10 @@ const (
 )
 
 // The ceilings of one goal. A goal that reaches one is blocked, with a word to
-// the user; /goal starts it anew.
+// the user; /goal starts it again.
 const (
-	goalRounds = 20
+	goalRounds   = 20
+	goalExtended = 12
 	goalTokens = 1_000_000
 	goalTime   = 2 * time.Hour
 )
@@ -59,6 +60,8 @@ func Overdone(g bus.Goal, now time.Time) string {
 	switch {
 	case g.Rounds > goalRounds:
 		return fmt.Sprintf("it took %d rounds", goalRounds)
+	case g.Extended > goalExtended:
+		return fmt.Sprintf("it used up the steps of a turn %d times", goalExtended)
 	case g.Tokens > goalTokens:
 		return fmt.Sprintf("it used %d tokens", goalTokens)
 	case now.Sub(g.StartedAt) > goalTime:

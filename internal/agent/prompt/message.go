@@ -127,16 +127,6 @@ func OneLine(s string) string {
 	return text.Label(strings.NewReplacer("[", " ", "]", " ").Replace(s), 0)
 }
 
-// DisplayText is the text of a stored message as people should see it: what we
-// appended for the model is taken off again.
-func DisplayText(r session.Record) string {
-	s := r.Content.String()
-	if r.Runtime != nil {
-		s = strings.TrimSuffix(s, r.Runtime.Suffix)
-	}
-	return s
-}
-
 // Sources says what the log should know about a message beside its words.
 func Sources(in bus.Inbound) []string {
 	out := []string{"time", "route"}

@@ -46,7 +46,7 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	if sum.Home && r.Scope != "" {
 		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
 	}
-	if sum.Tainted && r.Job {
+	if r.Job {
 		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
 	}
 	outside = ok && sum.Tainted
@@ -109,7 +109,7 @@ func (r *Recall) sees(key string) bool {
 	if !r.Unified {
 		return key == r.Key
 	}
-	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "dream:")
+	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "trigger:") && !strings.HasPrefix(key, "dream:")
 }
 
 // cutTokens shortens a text to about so many tokens.

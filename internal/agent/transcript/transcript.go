@@ -90,6 +90,9 @@ func (c *View) Add(index int, r *session.Record) {
 		c.outside = index + 1
 	}
 	m := r.Message
+	if r.Mark() { // whatever it looks like in the log
+		m = llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}
+	}
 	if len(r.Media) > 0 && m.Role == llm.User {
 		m.Content = withBreadcrumbs(m.Content, r.Media)
 	}
@@ -270,7 +273,7 @@ func FindPast(recs []session.Record, id string) Past {
 		return p
 	}
 	for _, r := range recs[at+1:] {
-		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Interrupted && !r.Command
+		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Mark() && !r.Command
 		switch {
 		case !first: // it joined a turn: whatever was answered later, answered it too
 			p.Answered = p.Answered || reply

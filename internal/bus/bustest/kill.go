@@ -1,18 +1,16 @@
 package bustest
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const childEnv = "NANOBOT_BUSTEST_CHILD"
@@ -96,7 +94,8 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 	w := &witness{accepted: map[string]bool{}, shown: map[string]bool{}, delivered: map[string]int{}, last: map[string]mark{}}
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers in every run
 	for round := range rounds {
-		w.watch(t, childTest, fmt.Sprintf("%d|%s", round, dir), 1+rng.IntN(killLines))
+		env := fmt.Sprintf("%s=%d|%s", childEnv, round, dir)
+		storetest.RunChild(t, childTest, env, 1+rng.IntN(killLines), func(line string) { w.note(t, line) })
 		if t.Failed() {
 			return
 		}
@@ -133,33 +132,6 @@ type witness struct {
 	shown     map[string]bool
 	delivered map[string]int
 	last      map[string]mark // by chat
-}
-
-// watch runs a process until it has said so many lines.
-func (w *witness) watch(t *testing.T, test, env string, lines int) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1") //nolint:gosec // the test's own binary
-	cmd.Env = append(os.Environ(), childEnv+"="+env)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	r := bufio.NewReader(out)
-	for n := 0; ; n++ {
-		if n == lines {
-			must(t, cmd.Process.Kill())
-		}
-		line, err := r.ReadString('\n') // also what it said before it died
-		if err != nil {
-			if n < lines {
-				t.Errorf("the process ended by itself: %v %q", err, line)
-			}
-			break
-		}
-		w.note(t, strings.TrimSpace(line))
-	}
-	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // it was killed
 }
 
 func (w *witness) note(t *testing.T, line string) {

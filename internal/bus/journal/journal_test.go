@@ -5,13 +5,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/bustest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func opener(o Options) bustest.Open {
+func opener(open storetest.Open, o Options) bustest.Open {
 	return func(tb testing.TB, dir string) (bus.Queue, func()) {
 		tb.Helper()
-		j, err := Open(disk.Open(dir, nil), o)
+		j, err := Open(open(tb, dir), o)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -23,25 +23,36 @@ func opener(o Options) bustest.Open {
 	}
 }
 
-func TestQueue(t *testing.T) { t.Parallel(); bustest.Run(t, opener(Options{})) }
+func TestQueue(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, open storetest.Open) { bustest.Run(t, opener(open, Options{})) })
+}
 
 // The same with a file that is rewritten all the time.
-func TestQueueCompacting(t *testing.T) { t.Parallel(); bustest.Run(t, opener(Options{CompactAt: 1})) }
+func TestQueueCompacting(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, open storetest.Open) { bustest.Run(t, opener(open, Options{CompactAt: 1})) })
+}
 
-func TestKill(t *testing.T) { t.Parallel(); bustest.RunKill(t, opener(Options{}), "TestChild", 8) }
+func TestKill(t *testing.T) {
+	t.Parallel()
+	bustest.RunKill(t, opener(storetest.Disk, Options{}), "TestChild", 8)
+}
 
 func TestKillCompacting(t *testing.T) {
 	t.Parallel()
-	bustest.RunKill(t, opener(Options{CompactAt: 1}), "TestChildCompacting", 8)
+	bustest.RunKill(t, opener(storetest.Disk, Options{CompactAt: 1}), "TestChildCompacting", 8)
 }
 
-func TestChild(t *testing.T) { bustest.Child(t, opener(Options{})) }
+func TestChild(t *testing.T) { bustest.Child(t, opener(storetest.Disk, Options{})) }
 
-func TestChildCompacting(t *testing.T) { bustest.Child(t, opener(Options{CompactAt: 1})) }
+func TestChildCompacting(t *testing.T) {
+	bustest.Child(t, opener(storetest.Disk, Options{CompactAt: 1}))
+}
 
-func TestRedeliver(t *testing.T) {
+func TestRedeliver(t *testing.T) { storetest.Each(t, testRedeliver) }
+
+func testRedeliver(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	j, err := Open(disk.Open(t.TempDir(), nil), Options{})
+	j, err := Open(open(t, t.TempDir()), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// patience is how long something that must happen may take.
-const patience = time.Minute
+// timeout is how long something that must happen may take.
+const timeout = time.Minute
 
 // In is somebody who writes. The fake turns it into what its platform sends.
 type In struct {
@@ -184,7 +184,7 @@ func (h *house) agent(ctx context.Context, q bus.Queue) {
 // await waits for something that must become true.
 func (h *house) await(what string, ok func() bool) {
 	h.t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

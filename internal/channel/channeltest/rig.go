@@ -153,7 +153,7 @@ func (r *Rig) Start(run func(context.Context, channel.Submit) error) (stop func(
 // without a word.
 func (r *Rig) Await(what string, cond func() bool) {
 	r.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {

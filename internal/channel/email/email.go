@@ -84,7 +84,7 @@ func (p *post) Name() string { return p.deps.Name }
 func (p *post) Caps() channel.Caps { return p.o.caps() }
 
 // Run implements channel.Channel. A connection that was good once is taken up
-// again at once; trouble at the beginning is left to the manager's patience.
+// again at once; trouble at the beginning is left to the manager's backoff.
 func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 	if !p.run.TryLock() {
 		return errors.New("the channel runs already")

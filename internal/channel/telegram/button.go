@@ -129,7 +129,7 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	label := btn.Text
 	in := pass.Inbound("tap."+q.ID, label)
 	// The model wrote the label, perhaps after it had read a stranger's words.
-	in.Untrusted = !rc.bot.clean.has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
+	in.Untrusted = !rc.bot.clean.Has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
 	if id := btn.question(); id != "" {
 		in.Answer = &bus.Answer{QuestionID: id, Option: label}
 		in.Untrusted = false // the program wrote it

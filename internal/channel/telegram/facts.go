@@ -184,33 +184,3 @@ func (f *facts) first(now int64) string {
 	}
 	return strconv.FormatInt(now, 10)
 }
-
-// recent is a set that remembers the last n members.
-type recent struct {
-	mu   sync.Mutex
-	max  int
-	set  map[string]bool
-	list []string
-}
-
-func newRecent(n int) *recent { return &recent{max: n, set: map[string]bool{}} }
-
-func (r *recent) add(s string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.set[s] {
-		return
-	}
-	r.set[s] = true
-	r.list = append(r.list, s)
-	if len(r.list) > r.max {
-		delete(r.set, r.list[0])
-		r.list = slices.Delete(r.list, 0, 1)
-	}
-}
-
-func (r *recent) has(s string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.set[s]
-}

@@ -70,10 +70,10 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	if out.Question != nil && out.Question.Clean {
-		b.clean.add(out.Route.ChatID + "/" + strconv.FormatInt(sent.ID, 10))
+		b.clean.Put(out.Route.ChatID+"/"+strconv.FormatInt(sent.ID, 10), true)
 	}
 	if q := b.quotes(out); q != 0 {
-		b.quoted.add(out.Route.ChatID + "/" + strconv.FormatInt(q, 10))
+		b.quoted.Put(out.Route.ChatID+"/"+strconv.FormatInt(q, 10), true)
 	}
 	return strconv.FormatInt(sent.ID, 10), nil
 }
@@ -137,7 +137,7 @@ func (b *bot) quotes(out bus.Outbound) int64 {
 		id = out.Route.MessageID
 	}
 	n, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || b.quoted.has(out.Route.ChatID+"/"+id) {
+	if err != nil || b.quoted.Has(out.Route.ChatID+"/"+id) {
 		return 0
 	}
 	return n
@@ -227,7 +227,7 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 		err = nil
 	}
 	if err == nil && route.MessageID != "" { // an earlier process may have begun the answer, and quoted
-		b.quoted.add(route.ChatID + "/" + route.MessageID)
+		b.quoted.Put(route.ChatID+"/"+route.MessageID, true)
 	}
 	return err
 }

@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 // bot is the channel.
@@ -39,11 +40,11 @@ type bot struct {
 	polls  *client
 	facts  *facts
 	me     atomic.Pointer[user]
-	clean  *recent     // questions whose labels are as good as the person's own words
-	quoted *recent     // messages that were quoted, so that only the first part of an answer quotes
-	dumb   atomic.Bool // Telegram does not know reactEmoji
-	poor   atomic.Bool // the server knows no rich messages
-	run    sync.Mutex  // one Run at a time: two pollers throw each other out
+	clean  *recent.Map[string, bool] // questions whose labels are as good as the person's own words
+	quoted *recent.Map[string, bool] // messages that were quoted, so that only the first part of an answer quotes
+	dumb   atomic.Bool               // Telegram does not know reactEmoji
+	poor   atomic.Bool               // the server knows no rich messages
+	run    sync.Mutex                // one Run at a time: two pollers throw each other out
 	hook   hook
 }
 
@@ -53,8 +54,8 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: newRecent(1000), clean: newRecent(1000)}
-	b.hook.bot, b.hook.seen = b, newRecent(1000)
+	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: recent.New[string, bool](1000), clean: recent.New[string, bool](1000)}
+	b.hook.bot, b.hook.seen = b, recent.New[string, bool](1000)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {

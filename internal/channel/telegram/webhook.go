@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // belong together, are kept in the channel's state until they are.
 type hook struct {
 	bot  *bot
-	seen *recent // updates that were handed over
+	seen *recent.Map[string, bool] // updates that were handed over
 
 	mu     sync.Mutex
 	in     *intake         // nil while Run is not going on
@@ -200,7 +201,7 @@ func (h *hook) take(u update) (done <-chan struct{}, code int) {
 	switch {
 	case h.in == nil:
 		return nil, http.StatusServiceUnavailable
-	case h.seen.has(key):
+	case h.seen.Has(key):
 		return nil, http.StatusOK
 	case h.flying[u.ID] != nil:
 		return h.flying[u.ID], 0
@@ -210,7 +211,7 @@ func (h *hook) take(u update) (done <-chan struct{}, code int) {
 		ready := make(chan struct{})
 		h.flying[u.ID] = ready
 		h.in.add([]update{u}, func() {
-			h.seen.add(key)
+			h.seen.Put(key, true)
 			h.mu.Lock()
 			delete(h.flying, u.ID)
 			h.mu.Unlock()
@@ -278,7 +279,7 @@ func (h *hook) hand(us []update) {
 	in := h.in
 	in.add(us, func() {
 		for _, u := range us {
-			h.seen.add(strconv.FormatInt(u.ID, 10))
+			h.seen.Put(strconv.FormatInt(u.ID, 10), true)
 		}
 		in.report("forget a held update", h.bot.facts.release(us))
 	})

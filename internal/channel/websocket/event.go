@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // The events.
@@ -156,7 +156,7 @@ func (c *chat) message(out bus.Outbound, m *media) frame {
 		f = f.number("latency_ms", out.Turn.DurationMS)
 	}
 	if q := out.Question; q != nil {
-		qf := llm.AppendString([]byte(`{"id":`), q.ID)
+		qf := text.AppendJSON([]byte(`{"id":`), q.ID)
 		qf = frame(qf).text("code", q.Code).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339)).end()
 		f = f.raw("question", qf)
 		if len(q.Options) > 0 {
@@ -237,7 +237,7 @@ func editList(edits []bus.Edit) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		f := frame(llm.AppendString(append(b, `{"call_id":`...), e.CallID)).text("path", e.Path).text("status", "done").text("operation", e.What)
+		f := frame(text.AppendJSON(append(b, `{"call_id":`...), e.CallID)).text("path", e.Path).text("status", "done").text("operation", e.What)
 		if e.Lines {
 			f = f.number("added", int64(e.Added)).number("deleted", int64(e.Deleted))
 		}

@@ -3,7 +3,7 @@ package websocket
 import (
 	"strconv"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // frame is a JSON object under construction, without its closing brace. It is
@@ -31,7 +31,7 @@ func (f frame) text(k, v string) frame {
 }
 
 // must appends a string, empty or not.
-func (f frame) must(k, v string) frame { return llm.AppendString(f.key(k), v) }
+func (f frame) must(k, v string) frame { return text.AppendJSON(f.key(k), v) }
 
 func (f frame) number(k string, v int64) frame { return strconv.AppendInt(f.key(k), v, 10) }
 
@@ -49,7 +49,7 @@ func appendList(b []byte, v []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = llm.AppendString(b, s)
+		b = text.AppendJSON(b, s)
 	}
 	return append(b, ']')
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -79,7 +79,7 @@ func (m *media) append(f frame) frame {
 		if i > 0 {
 			f = append(f, ',')
 		}
-		f = frame(llm.AppendString(append(f, `{"url":`...), u)).must("name", m.names[i])
+		f = frame(text.AppendJSON(append(f, `{"url":`...), u)).must("name", m.names[i])
 		f = append(f, '}')
 	}
 	return append(f, ']')

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encode writes the request body. The same input gives the same bytes, and
@@ -31,7 +32,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	if p.System != "" {
 		w.Field("system", func(b []byte) []byte {
 			b = append(b, `[{"type":"text","text":`...)
-			b = llm.AppendString(b, p.System)
+			b = text.AppendJSON(b, p.System)
 			return append(m.append(b, m.long), "}]"...)
 		})
 	}
@@ -102,7 +103,7 @@ func (m markers) appendMessages(b []byte, list []wire.Turn) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":`...)
-		b = llm.AppendString(b, string(t.Role))
+		b = text.AppendJSON(b, string(t.Role))
 		b = append(b, `,"content":[`...)
 		for j, q := range t.Parts {
 			if j > 0 {
@@ -133,10 +134,10 @@ func (m markers) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte 
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"input_schema":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
@@ -165,7 +166,7 @@ func toolChoice(req llm.Request, thinks bool) string {
 	case req.ToolChoice == "required":
 		return `{"type":"any"}`
 	}
-	return string(append(llm.AppendString([]byte(`{"type":"tool","name":`), req.ToolChoice), '}'))
+	return string(append(text.AppendJSON([]byte(`{"type":"tool","name":`), req.ToolChoice), '}'))
 }
 
 func appendPart(b []byte, q wire.Part) []byte {
@@ -176,9 +177,9 @@ func appendPart(b []byte, q wire.Part) []byte {
 		return appendImage(b, q.Text)
 	case wire.CallPart:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = llm.AppendString(b, q.ID)
+		b = text.AppendJSON(b, q.ID)
 		b = append(b, `,"name":`...)
-		b = llm.AppendString(b, q.Call.Name)
+		b = text.AppendJSON(b, q.Call.Name)
 		b = append(b, `,"input":`...)
 		b = append(b, wire.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
@@ -191,20 +192,20 @@ func appendPart(b []byte, q wire.Part) []byte {
 
 func appendResult(b []byte, q wire.Part) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = llm.AppendString(b, q.ID)
+	b = text.AppendJSON(b, q.ID)
 	if q.Result == nil || q.Result.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
 	b = append(b, `,"content":`...)
 	switch {
 	case q.Result == nil:
-		b = llm.AppendString(b, wire.NoResult)
+		b = text.AppendJSON(b, wire.NoResult)
 	case q.Result.Content.Blocks == nil && strings.TrimSpace(q.Result.Content.Text) != "":
-		b = llm.AppendString(b, q.Result.Content.Text)
+		b = text.AppendJSON(b, q.Result.Content.Text)
 	default:
 		parts := wire.ContentParts(nil, q.Result.Content)
 		if len(parts) == 0 {
-			b = llm.AppendString(b, wire.EmptyText)
+			b = text.AppendJSON(b, wire.EmptyText)
 			break
 		}
 		b = append(b, '[')
@@ -221,7 +222,7 @@ func appendResult(b []byte, q wire.Part) []byte {
 
 func appendText(b []byte, s string) []byte {
 	b = append(b, `{"type":"text","text":`...)
-	b = llm.AppendString(b, s)
+	b = text.AppendJSON(b, s)
 	return append(b, '}')
 }
 
@@ -234,7 +235,7 @@ func appendImage(b []byte, u string) []byte {
 			return appendText(b, "[image missing]")
 		}
 		b = append(b, `{"type":"image","source":{"type":"url","url":`...)
-		b = llm.AppendString(b, u)
+		b = text.AppendJSON(b, u)
 		return append(b, "}}"...)
 	}
 	head, data, found := strings.Cut(rest, ",")
@@ -247,9 +248,9 @@ func appendImage(b []byte, u string) []byte {
 		media = "image/jpeg"
 	}
 	b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
-	b = llm.AppendString(b, media)
+	b = text.AppendJSON(b, media)
 	b = append(b, `,"data":`...)
-	b = llm.AppendString(b, data)
+	b = text.AppendJSON(b, data)
 	return append(b, "}}"...)
 }
 

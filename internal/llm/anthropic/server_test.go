@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // server answers with scripted replies, one per request, and refuses requests
@@ -68,7 +69,7 @@ const (
 	end      = `{"type":"message_stop"}`
 )
 
-func quoteJSON(s string) string { return string(llm.AppendString(nil, s)) }
+func quoteJSON(s string) string { return string(text.AppendJSON(nil, s)) }
 
 func textBlock(i int, deltas ...string) []string {
 	out := []string{fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}`, i)}

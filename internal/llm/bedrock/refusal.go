@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // maxErrorBody is how much of an error body is read.
@@ -56,9 +57,9 @@ func (e awsError) body() []byte {
 		return e.raw
 	}
 	b := append([]byte(nil), `{"code":`...)
-	b = llm.AppendString(b, e.name())
+	b = text.AppendJSON(b, e.name())
 	b = append(b, `,"message":`...)
-	b = llm.AppendString(b, cmp.Or(e.message, trimmed(e.raw), e.name()))
+	b = text.AppendJSON(b, cmp.Or(e.message, trimmed(e.raw), e.name()))
 	return append(b, '}')
 }
 

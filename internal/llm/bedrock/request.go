@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // dummyTool is offered when earlier turns used tools and now there are none,
@@ -124,7 +125,7 @@ func threeSteps(effort string) string {
 	return "medium"
 }
 
-func quoted(s string) json.RawMessage { return llm.AppendString(nil, s) }
+func quoted(s string) json.RawMessage { return text.AppendJSON(nil, s) }
 
 // encode writes the request body. The same input gives the same bytes, and
 // what seldom changes comes before the messages.
@@ -174,7 +175,7 @@ type encoder struct {
 }
 
 func (e *encoder) raw(s string)    { e.b = append(e.b, s...) }
-func (e *encoder) string(s string) { e.b = llm.AppendString(e.b, s) }
+func (e *encoder) string(s string) { e.b = text.AppendJSON(e.b, s) }
 
 func (e *encoder) inference(g generation) {
 	if g.maxTokens <= 0 && g.temperature == nil {

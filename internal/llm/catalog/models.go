@@ -23,8 +23,8 @@ type Ability string
 
 // The answers.
 const (
-	Able   Ability = "yes"
-	Unable Ability = "no"
+	Supported   Ability = "yes"
+	Unsupported Ability = "no"
 )
 
 // Offer is a model that a provider has.
@@ -197,14 +197,14 @@ func parseOffer(m map[string]any) Offer {
 		}
 	}
 	if a, ok := m["architecture"].(map[string]any); ok {
-		o.Vision = among(a["input_modalities"], "image")
+		o.Vision = listed(a["input_modalities"], "image")
 	}
-	o.Tools = among(m["supported_parameters"], "tools")
+	o.Tools = listed(m["supported_parameters"], "tools")
 	switch caps := m["capabilities"].(type) {
 	case []any:
-		o.Tools, o.Vision = among(caps, "tools"), among(caps, "vision")
+		o.Tools, o.Vision = listed(caps, "tools"), listed(caps, "vision")
 	case map[string]any:
-		o.Tools, o.Vision = told(caps["function_calling"]), told(caps["vision"])
+		o.Tools, o.Vision = flag(caps["function_calling"]), flag(caps["vision"])
 	}
 	return o
 }
@@ -220,26 +220,24 @@ func count(v any) int {
 	return 0
 }
 
-func among(v any, want string) Ability {
+// listed says whether a list of what is supported names something.
+func listed(v any, want string) Ability {
 	list, ok := v.([]any)
-	switch {
-	case !ok:
+	if !ok {
 		return ""
-	case slices.Contains(list, any(want)):
-		return Able
 	}
-	return Unable
+	return flag(slices.Contains(list, any(want)))
 }
 
-func told(v any) Ability {
+func flag(v any) Ability {
 	b, ok := v.(bool)
 	switch {
 	case !ok:
 		return ""
 	case b:
-		return Able
+		return Supported
 	}
-	return Unable
+	return Unsupported
 }
 
 // Vision tells by its name whether a model reads images; "" is not known.
@@ -250,7 +248,7 @@ func Vision(model string) Ability {
 	}
 	for _, blind := range [...]string{"claude-2", "claude-instant", "gpt-3", "gpt-oss", "o1-mini", "o1-preview", "o3-mini", "deepseek-chat", "deepseek-reasoner", "amazon.nova-micro"} {
 		if strings.HasPrefix(m, blind) {
-			return Unable
+			return Unsupported
 		}
 	}
 	for _, sees := range [...]string{
@@ -258,11 +256,11 @@ func Vision(model string) Ability {
 		"llama4", "llama-4", "kimi-k2.5", "kimi-k2.6", "minicpm-v", "amazon.nova",
 	} {
 		if strings.HasPrefix(m, sees) {
-			return Able
+			return Supported
 		}
 	}
 	if words := strings.FieldsFunc(m, isSeparator); slices.Contains(words, "vl") || slices.Contains(words, "vision") {
-		return Able
+		return Supported
 	}
 	return ""
 }

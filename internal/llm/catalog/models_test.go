@@ -23,9 +23,9 @@ func TestListModels(t *testing.T) {
 		{"bare list of names", `["x","y"]`, []catalog.Offer{{ID: "x"}, {ID: "y"}}},
 		{"other names", `{"models":[{"name":"n","max_model_len":10},{"model":"m","max_input_tokens":"20"}]}`, []catalog.Offer{{ID: "m", Window: 20}, {ID: "n", Window: 10}}},
 		{"Gemini", `{"data":[{"id":"models/gemini-x"}]}`, []catalog.Offer{{ID: "gemini-x"}}},
-		{"OpenRouter", `{"data":[{"id":"a/b","context_length":8000,"architecture":{"input_modalities":["text","image"]},"supported_parameters":["max_tokens"]}]}`, []catalog.Offer{{ID: "a/b", Window: 8000, Vision: catalog.Able, Tools: catalog.Unable}}},
-		{"Mistral", `{"data":[{"id":"m","max_context_length":32,"capabilities":{"function_calling":true,"vision":false}}]}`, []catalog.Offer{{ID: "m", Window: 32, Vision: catalog.Unable, Tools: catalog.Able}}},
-		{"abilities as a list", `{"data":[{"id":"m","capabilities":["completion","tools"]}]}`, []catalog.Offer{{ID: "m", Vision: catalog.Unable, Tools: catalog.Able}}},
+		{"OpenRouter", `{"data":[{"id":"a/b","context_length":8000,"architecture":{"input_modalities":["text","image"]},"supported_parameters":["max_tokens"]}]}`, []catalog.Offer{{ID: "a/b", Window: 8000, Vision: catalog.Supported, Tools: catalog.Unsupported}}},
+		{"Mistral", `{"data":[{"id":"m","max_context_length":32,"capabilities":{"function_calling":true,"vision":false}}]}`, []catalog.Offer{{ID: "m", Window: 32, Vision: catalog.Unsupported, Tools: catalog.Supported}}},
+		{"abilities as a list", `{"data":[{"id":"m","capabilities":["completion","tools"]}]}`, []catalog.Offer{{ID: "m", Vision: catalog.Unsupported, Tools: catalog.Supported}}},
 		{"llama.cpp", `{"data":[{"id":"m","meta":{"n_ctx_train":4096}}]}`, []catalog.Offer{{ID: "m", Window: 4096}}},
 		{"nothing", `{"data":[]}`, []catalog.Offer{}},
 		{"nonsense among them", `{"data":[1,null,{"id":7},{"id":"m","context_length":-1}]}`, []catalog.Offer{{ID: "m"}}},
@@ -194,8 +194,8 @@ func TestNearestModels(t *testing.T) {
 func TestVision(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]catalog.Ability{
-		"claude-sonnet-4-6": catalog.Able, "us.anthropic.claude-opus-4-7": catalog.Able, "openai/gpt-4o-mini": catalog.Able, "o3": catalog.Able, "o3-mini": catalog.Unable,
-		"gpt-oss:20b": catalog.Unable, "qwen3-vl-plus": catalog.Able, "deepseek-v4-flash-vision-exp": catalog.Able, "llama3.2": "", "": "",
+		"claude-sonnet-4-6": catalog.Supported, "us.anthropic.claude-opus-4-7": catalog.Supported, "openai/gpt-4o-mini": catalog.Supported, "o3": catalog.Supported, "o3-mini": catalog.Unsupported,
+		"gpt-oss:20b": catalog.Unsupported, "qwen3-vl-plus": catalog.Supported, "deepseek-v4-flash-vision-exp": catalog.Supported, "llama3.2": "", "": "",
 	} {
 		if got := catalog.Vision(model); got != want {
 			t.Errorf("Vision(%q) = %q, want %q", model, got, want)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Standing is a provider and what is set up for it.
-type Standing struct {
+// Status is a provider and what is set up for it.
+type Status struct {
 	Choice      // without a model
 	Ready  bool // it has what it needs; for a sign-in see there
 	Own    bool // an endpoint of the user's own
@@ -16,24 +16,24 @@ type Standing struct {
 
 // Survey tells for every brand, and for the user's own endpoints, where its key
 // and its address come from. Model and Provider of the input are not looked at.
-func Survey(in MatchInput) ([]Standing, error) {
+func Survey(in MatchInput) ([]Status, error) {
 	in.Model, in.Provider = "", ""
 	m := matcher{in: in, rows: Rows()}
 	m.rows = slices.DeleteFunc(m.rows, m.taken)
 	if err := m.collision(); err != nil {
 		return nil, err
 	}
-	out := make([]Standing, 0, len(m.rows))
+	out := make([]Status, 0, len(m.rows))
 	for _, row := range m.rows {
 		c, _ := m.choice(m.found(row, "", "")) // an error says what Ready says
 		row.Display = c.Row.Display
 		c.Name, c.Row = row.Name, row // whatever its key looks like
-		out = append(out, Standing{Choice: c, Ready: m.configured(row, true) || row.Speech && !c.Key.IsZero()})
+		out = append(out, Status{Choice: c, Ready: m.configured(row, true) || row.Speech && !c.Key.IsZero()})
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Providers)) {
 		if _, known := m.row(name); !known {
 			c, _ := m.choice(found{row: m.customRow(name), block: name})
-			out = append(out, Standing{Choice: c, Ready: c.Base != "", Own: true})
+			out = append(out, Status{Choice: c, Ready: c.Base != "", Own: true})
 		}
 	}
 	return out, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -76,14 +77,14 @@ func Fallback(links []Link, o FallbackOptions) llm.Model {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &fallback{links: slices.Clone(links), log: o.Log, turns: newRecent[int](rememberedTurns), told: newRecent[int](rememberedTurns)}
+	return &fallback{links: slices.Clone(links), log: o.Log, turns: recent.New[string, int](rememberedTurns), told: recent.New[string, int](rememberedTurns)}
 }
 
 type fallback struct {
 	links []Link
 	log   *slog.Logger
-	turns *recent[int] // TurnID -> the link that answered
-	told  *recent[int] // SessionKey -> the link the user heard of
+	turns *recent.Map[string, int] // TurnID -> the link that answered
+	told  *recent.Map[string, int] // SessionKey -> the link the user heard of
 }
 
 // FallsBack reports whether another model may succeed where one failed with e.
@@ -152,7 +153,7 @@ func (f *fallback) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ev
 // order lists the links as they are tried: from the one this turn is on to the
 // end, then the earlier ones.
 func (f *fallback) order(turn string) []int {
-	first, _ := f.turns.get(turn)
+	first, _ := f.turns.Get(turn)
 	out := make([]int, len(f.links))
 	for i := range out {
 		out[i] = (first + i) % len(f.links)
@@ -311,15 +312,19 @@ func (run *fallbackRun) settle(i int) bool {
 		who = run.req.TurnID
 	}
 	if i == 0 {
-		run.f.turns.drop(run.req.TurnID)
-		run.f.told.drop(who)
+		run.f.turns.Delete(run.req.TurnID)
+		run.f.told.Delete(who)
 		return true
 	}
-	run.f.turns.put(run.req.TurnID, i)
-	if known, ok := run.f.told.get(who); ok && known == i {
+	if run.req.TurnID != "" {
+		run.f.turns.Put(run.req.TurnID, i)
+	}
+	if known, ok := run.f.told.Get(who); ok && known == i {
 		return true
 	}
-	run.f.told.put(who, i)
+	if who != "" {
+		run.f.told.Put(who, i)
+	}
 	return run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(i)}, nil)
 }
 

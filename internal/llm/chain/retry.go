@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -98,11 +97,8 @@ func (run *retryRun) loop(ctx context.Context) error {
 		if done {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		e, ok := errors.AsType[*llm.Error](err)
-		if !ok {
+		e, err := failure(ctx, err)
+		if err != nil {
 			return err
 		}
 		if req, ok := run.strip(e, shown); ok {
@@ -125,28 +121,13 @@ func (run *retryRun) loop(ctx context.Context) error {
 	}
 }
 
-// try makes one call. shown is the kind of the most visible delta that left;
-// done means that the answer is complete or nobody listens.
+// try makes one call; see relay.
 func (run *retryRun) try(ctx context.Context) (shown llm.EventKind, done bool, err error) {
-	for ev, err := range run.r.model.Stream(ctx, run.req) {
-		if err != nil {
-			return shown, false, err
+	return relay(run.r.model.Stream(ctx, run.req), "", run.yield, func() {
+		if run.stripped != nil {
+			run.r.remember(run.req.Model, run.stripped)
 		}
-		switch {
-		case ev.Kind == llm.TextDelta:
-			shown = llm.TextDelta
-		case ev.Kind == llm.ReasoningDelta && shown == 0:
-			shown = llm.ReasoningDelta
-		case ev.Kind == llm.Done:
-			if run.stripped != nil {
-				run.r.remember(run.req.Model, run.stripped)
-			}
-		}
-		if !run.yield(ev, nil) || ev.Kind == llm.Done {
-			return shown, true, nil
-		}
-	}
-	return shown, false, &llm.Error{Kind: llm.StreamTruncated, Message: "the stream ended without an answer"}
+	})
 }
 
 // again decides whether an error is worth another attempt.
@@ -196,7 +177,7 @@ func (run *retryRun) wait(ctx context.Context, e *llm.Error) bool {
 	run.r.o.Log.InfoContext(ctx, "model call failed, trying again", "model", run.req.Model, "attempt", run.attempt, "wait_ms", left.Milliseconds(), "err", e)
 	end := time.Now().Add(left)
 	for left > 0 {
-		if !run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(e, left)}, nil) {
+		if !run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(e, left), Brief: true}, nil) {
 			return false
 		}
 		t := time.NewTimer(min(left, heartbeat))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 const (
@@ -55,7 +56,7 @@ func Rotate(keys []Keyed, o RotateOptions) llm.Model {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &rotor{o: o, sticky: newRecent[int](stickySessions)}
+	r := &rotor{o: o, sticky: recent.New[string, int](stickySessions)}
 	for _, k := range keys {
 		r.keys = append(r.keys, &rotorKey{Keyed: k, model: sync.OnceValues(k.Make)})
 	}
@@ -64,7 +65,7 @@ func Rotate(keys []Keyed, o RotateOptions) llm.Model {
 
 type rotor struct {
 	o      RotateOptions
-	sticky *recent[int] // SessionKey -> key
+	sticky *recent.Map[string, int] // SessionKey -> key
 
 	mu   sync.Mutex // guards the state in keys
 	uses int
@@ -107,11 +108,8 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 		if done {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		e, ok := errors.AsType[*llm.Error](err)
-		if !ok {
+		e, err := failure(ctx, err)
+		if err != nil {
 			return err
 		}
 		news := r.note(ctx, i, e)
@@ -119,7 +117,7 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 			return nil
 		}
 		if e.Kind != llm.RateLimited && e.Kind != llm.Billing && e.Kind != llm.Auth || shown == llm.TextDelta {
-			return err
+			return e
 		}
 		last = e
 		if shown != 0 && !yield(llm.Event{Kind: llm.Restarted}, nil) {
@@ -136,31 +134,13 @@ func (r *rotor) try(ctx context.Context, i, noted int, req llm.Request, yield fu
 		}
 		return 0, false, err
 	}
-	for ev, err := range m.Stream(ctx, req) {
-		if err != nil {
-			return shown, false, err
-		}
-		switch {
-		case ev.Kind == llm.TextDelta:
-			shown = llm.TextDelta
-		case ev.Kind == llm.ReasoningDelta && shown == 0:
-			shown = llm.ReasoningDelta
-		case ev.Kind == llm.Restarted:
-			shown = 0
-		case ev.Kind == llm.Done:
-			r.answered(i, req.SessionKey, noted)
-		}
-		if !yield(ev, nil) || ev.Kind == llm.Done {
-			return shown, true, nil
-		}
-	}
-	return shown, false, &llm.Error{Kind: llm.StreamTruncated, Provider: r.o.Provider, Message: "the stream ended without an answer"}
+	return relay(m.Stream(ctx, req), r.o.Provider, yield, func() { r.answered(i, req.SessionKey, noted) })
 }
 
 // pick chooses a key that was not tried yet, with the errors it had so far, or
 // -1 and the time until a rate-limited key is ready.
 func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Duration) {
-	own, stuck := r.sticky.get(session)
+	own, stuck := r.sticky.Get(session)
 	now := wall()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +185,9 @@ func (r *rotor) use(i int) (noted int) {
 // answered clears what is held against a key, unless something came up after
 // the call began that is answered now.
 func (r *rotor) answered(i int, session string, noted int) {
-	r.sticky.put(session, i)
+	if session != "" {
+		r.sticky.Put(session, i)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.keys[i]; k.noted == noted {

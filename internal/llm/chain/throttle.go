@@ -231,7 +231,7 @@ func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bo
 		}
 		w.told = time.Now()
 		text := fmt.Sprintf("Waiting for %s, %d s so far.", what, int(time.Since(w.began).Round(time.Second)/time.Second))
-		if !w.yield(llm.Event{Kind: llm.Waiting, Text: text}, nil) {
+		if !w.yield(llm.Event{Kind: llm.Waiting, Text: text, Brief: true}, nil) {
 			w.left = true
 			return false
 		}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -39,17 +40,33 @@ func (t *turn) introduction() string {
 Then ask again.`
 }
 
-// abilities answers "what can you do?": the phrases whose tools are offered.
+// suggestion is a phrase that works in any folder, an empty one too.
+type suggestion struct {
+	english, chinese string
+	tools            []string // that it needs
+}
+
+func suggestions() []suggestion {
+	return []suggestion{
+		{"list files", "列出文件", []string{"list_dir"}},
+		{`write "hello" to hello.txt, then read hello.txt`, "把“你好”写入 hello.txt，然后读取 hello.txt", []string{"write_file", "read_file"}},
+		{"search for hello", "搜索 hello", []string{"grep"}},
+		{`run "date"`, "运行“date”", []string{"exec"}},
+		{"remember that the door code is 1234", "记住门禁密码是 1234", []string{"write_file"}},
+	}
+}
+
+// abilities answers "what can you do?": what works here, with the tools that
+// are offered.
 func (t *turn) abilities() string {
 	var b strings.Builder
 	b.WriteString(t.say(
 		"I am the built-in demo model, not an AI, but the tools I call are real. Try:\n\n",
 		"我是内置的演示模型，不是 AI，但我调用的工具是真的。可以试试：\n\n"))
-	for _, p := range Phrases() {
-		if p.Tool == "" || !t.offered(p.Tool) {
-			continue
+	for _, s := range suggestions() {
+		if !slices.ContainsFunc(s.tools, func(name string) bool { return !t.offered(name) }) {
+			b.WriteString("- " + t.say(s.english, s.chinese) + "\n")
 		}
-		b.WriteString("- " + t.say(p.English, p.Chinese) + "\n")
 	}
 	b.WriteString(t.say(
 		"\nJoin two with \"then\". For a real model set a key such as ANTHROPIC_API_KEY, start a local server such as Ollama, or run: nanobot onboard",
@@ -76,12 +93,19 @@ func (t *turn) tellOne(r report) string {
 	if r.missing != "" {
 		return fmt.Sprintf(t.say("I cannot do that here: the tool %s is not available.", "这里做不到：没有工具 %s。"), r.missing)
 	}
-	result := "\n\n" + quote(r.outcome.text)
+	said := plainResult(st.act, r.outcome.text)
 	if r.outcome.failed {
-		return t.say("That did not work:", "没有成功：") + result
+		return t.say("That did not work: ", "没有成功：") + plainError(said)
+	}
+	result := "\n\n" + quote(said)
+	if said == "" {
+		result = "\n\n" + t.say("(nothing)", "（没有内容）")
 	}
 	switch st.act {
 	case actList:
+		if st.path == "." {
+			return t.say("In this folder there is:", "当前文件夹里有：") + result
+		}
 		return fmt.Sprintf(t.say("In %s there is:", "%s 里有："), st.path) + result
 	case actRead:
 		return fmt.Sprintf(t.say("%s says:", "%s 的内容："), st.path) + result
@@ -96,6 +120,62 @@ func (t *turn) tellOne(r report) string {
 	default:
 		return strings.TrimSpace(result)
 	}
+}
+
+// plainResult is the result of a tool without what only a model can use: notes
+// in brackets, numbers of lines, labels.
+func plainResult(act action, s string) string {
+	if i := strings.LastIndex(s, "Exit code: "); act == actRun && i >= 0 {
+		code, _, _ := strings.Cut(s[i:], "\n")
+		s = s[:i] + strings.TrimSuffix(code, "Exit code: 0")
+	}
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for last := len(lines) - 1; last >= 0 && aside(act, lines[last]); last-- {
+		lines = lines[:last]
+	}
+	for i, l := range lines {
+		switch act {
+		case actRead, actSearch:
+			lines[i] = unnumbered(l)
+		case actRun:
+			lines[i] = strings.TrimPrefix(l, "STDERR:")
+		}
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+// aside reports whether a line at the end of a result is not part of it.
+func aside(act action, l string) bool {
+	if act == actRun {
+		return false
+	}
+	return l == "" || strings.HasPrefix(l, "[") && strings.HasSuffix(l, "]") ||
+		act == actRead && strings.HasPrefix(l, "(") // how to read on
+}
+
+// unnumbered is a line without the number that read_file and grep put before
+// it.
+func unnumbered(l string) string {
+	rest := strings.TrimLeft(strings.TrimPrefix(l, ">"), " ")
+	number, text, ok := strings.Cut(rest, "| ")
+	if !ok {
+		number, ok = strings.CutSuffix(rest, "|")
+	}
+	if ok && number != "" && strings.Trim(number, "0123456789") == "" {
+		return text
+	}
+	return l
+}
+
+// plainError is the first sentence of an error; what follows tells a model what
+// to do.
+func plainError(s string) string {
+	s, _, _ = strings.Cut(strings.TrimPrefix(s, "Error: "), "\n")
+	s, _, _ = strings.Cut(s, "; ")
+	if first, _, ok := strings.Cut(s, ". "); ok {
+		s = first
+	}
+	return strings.TrimSuffix(s, ".") + "."
 }
 
 // quote shortens a result and puts it in a code block whose fence is longer

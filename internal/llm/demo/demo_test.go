@@ -108,7 +108,7 @@ func TestPhrasesCallTools(t *testing.T) {
 		calls  []string
 		answer []string // must occur in the final text
 	}{
-		{"list files", []string{`list_dir {"path":"."}`}, []string{"In . there is:", "RESULT", "not an AI"}},
+		{"list files", []string{`list_dir {"path":"."}`}, []string{"In this folder there is:", "RESULT", "not an AI"}},
 		{"列出 docs 里的文件", []string{`list_dir {"path":"docs"}`}, []string{"docs 里有：", "RESULT", "不是 AI"}},
 		{"read a.txt", []string{`read_file {"path":"a.txt"}`}, []string{"a.txt says:", "RESULT"}},
 		{"读取 a.txt", []string{`read_file {"path":"a.txt"}`}, []string{"a.txt 的内容："}},
@@ -146,20 +146,20 @@ func TestPhrasesCallTools(t *testing.T) {
 		{
 			"list files then read a.txt",
 			[]string{`list_dir {"path":"."}`, `read_file {"path":"a.txt"}`},
-			[]string{"In . there is:", "a.txt says:"},
+			[]string{"In this folder there is:", "a.txt says:"},
 		},
 		{
 			"列出文件，然后读取 a.txt",
 			[]string{`list_dir {"path":"."}`, `read_file {"path":"a.txt"}`},
-			[]string{". 里有：", "a.txt 的内容："},
+			[]string{"当前文件夹里有：", "a.txt 的内容："},
 		},
 		{"demo:tools 3", []string{
 			`list_dir {"path":".","max_entries":100}`, `list_dir {"path":".","max_entries":101}`, `list_dir {"path":".","max_entries":102}`,
 		}, []string{"Made 3 tool calls"}},
 		{`demo:call exec {"command":"x y"}`, []string{`exec {"command":"x y"}`}, []string{"exec answered", "RESULT"}},
 		{"demo:call nothing {}", nil, []string{`no tool "nothing"`}},
-		{"what can you do?", nil, []string{"not an AI", "list files", "run `date`", "nanobot onboard"}},
-		{"你能做什么？", nil, []string{"不是 AI", "列出 docs", "nanobot onboard"}},
+		{"what can you do?", nil, []string{"not an AI", "list files", `run "date"`, "nanobot onboard"}},
+		{"你能做什么？", nil, []string{"不是 AI", "列出文件", "nanobot onboard"}},
 		{"tell me a joke", nil, []string{"not an AI", "ANTHROPIC_API_KEY", "Ollama", "nanobot onboard"}},
 		{"讲个笑话", nil, []string{"不是 AI", "ANTHROPIC_API_KEY", "Ollama", "nanobot onboard"}},
 		{
@@ -194,7 +194,7 @@ func TestFailedStepEndsTheSequence(t *testing.T) {
 	if want := []string{`read_file {"path":"gone.txt"}`}; !cmp.Equal(calls, want) {
 		t.Errorf("calls = %v, want %v", calls, want)
 	}
-	for _, want := range []string{"did not work", "Error: not found", "1 more not done"} {
+	for _, want := range []string{"did not work: not found.", "1 more not done"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("answer %q does not contain %q", text, want)
 		}
@@ -224,7 +224,7 @@ func TestNoteWithoutEdit(t *testing.T) {
 func TestOnlyOfferedTools(t *testing.T) {
 	t.Parallel()
 	never := func(llm.ToolCall) (string, bool) { t.Error("a tool was called"); return "", false }
-	for _, text := range []string{"list files", "read a.txt", "write 'x' to a.txt", "search for x", "run `date`", "note: x", "demo:tools 2", "列出文件"} {
+	for _, text := range []string{"list files", "read a.txt", "write 'x' to a.txt", "search for x", "run \"date\"", "note: x", "demo:tools 2", "列出文件"} {
 		for name, req := range map[string]llm.Request{
 			"no tools":    {},
 			"choice none": {Tools: allTools(), ToolChoice: "none"},
@@ -235,9 +235,9 @@ func TestOnlyOfferedTools(t *testing.T) {
 			}
 		}
 	}
-	_, text := play(t, llm.Request{Tools: tools("read_file"), Messages: []llm.Message{user("what can you do?")}}, never)
-	if strings.Contains(text, "run `") || !strings.Contains(text, "read README.md") {
-		t.Errorf("abilities with only read_file = %q", text)
+	_, text := play(t, llm.Request{Tools: tools("list_dir", "read_file"), Messages: []llm.Message{user("what can you do?")}}, never)
+	if strings.Contains(text, "run `") || strings.Contains(text, "read hello.txt") || !strings.Contains(text, "list files") {
+		t.Errorf("abilities with two tools = %q", text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,6 +136,49 @@ func TestPhrases(t *testing.T) {
 		}
 		if isChinese(p.English) || !isChinese(p.Chinese) {
 			t.Errorf("phrase %q / %q: languages mixed up", p.English, p.Chinese)
+		}
+	}
+}
+
+// What tools say to a model is not what a person gets to read.
+func TestPlainResult(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		act      action
+		in, want string
+	}{
+		{actRead, "1| hello\n2| [x]\n3|\n\n(End of file: 3 lines)", "hello\n[x]"},
+		{actRead, "10| a\n\n(Lines 10-10 of 500. Read on with offset=11.)", "a"},
+		{actRun, "[section]\n\n[last]\n\nExit code: 0", "[section]\n\n[last]"},
+		{actRun, "STDERR:\nbad\n\nExit code: 2\n\n[network: refused example.com]", "bad\n\nExit code: 2"},
+		{actRun, "Exit code: 0", ""},
+		{actSearch, "hello.txt:1\n> 1| hello\n  2| more", "hello.txt:1\nhello\nmore"},
+		{actList, "📄 a\n📁 b\n\n[2 more]", "📄 a\n📁 b"},
+	} {
+		if got := plainResult(c.act, c.in); got != c.want {
+			t.Errorf("plainResult(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+	for in, want := range map[string]string{
+		"Error: a.md does not exist.": "a.md does not exist.",
+		"Error: /etc/x: outside the workspace /w; this is a hard limit, ask the user": "/etc/x: outside the workspace /w.",
+		"Error: no. Try list_dir.\n\n[Read the error.]":                               "no.",
+	} {
+		if got := plainError(in); got != want {
+			t.Errorf("plainError(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// What is proposed is understood, as it looks in a terminal that renders
+// Markdown, too.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	for _, s := range suggestions() {
+		for _, text := range []string{s.english, s.chinese} {
+			if parse(text) == nil || strings.ContainsAny(text, "`*_[") {
+				t.Errorf("%q is not understood, or changes when it is rendered", text)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // turn is one request, understood.
@@ -160,10 +161,10 @@ func (t *turn) call(name string, args []argument) reply {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(llm.AppendString(b, a.name), ':')
+		b = append(text.AppendJSON(b, a.name), ':')
 		switch v := a.value.(type) {
 		case string:
-			b = llm.AppendString(b, v)
+			b = text.AppendJSON(b, v)
 		case bool:
 			b = strconv.AppendBool(b, v)
 		case int:

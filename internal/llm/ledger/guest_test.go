@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // till is a ledger of $10 a day, and a model whose every call costs about a dollar.
@@ -22,11 +22,11 @@ type till struct {
 	model llm.Model
 }
 
-func newTill(t *testing.T, dir string, lim ledger.Limits) *till {
+func newTill(t *testing.T, open storetest.Open, dir string, lim ledger.Limits) *till {
 	t.Helper()
 	var kept store.Store // without a folder in memory only
 	if dir != "" {
-		kept = disk.Open(dir, nil)
+		kept = open(t, dir)
 	}
 	l := ledger.New(ledger.Options{Store: kept, Limits: lim, Location: time.UTC, Now: func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }})
 	t.Cleanup(func() { _ = l.Close() })
@@ -66,10 +66,12 @@ func guestLimits() ledger.Limits {
 }
 
 // One guest gets a tenth, all of them a fifth, and the owner has the whole day.
-func TestGuestsHaveAShare(t *testing.T) {
+func TestGuestsHaveAShare(t *testing.T) { storetest.Each(t, testGuestsHaveAShare) }
+
+func testGuestsHaveAShare(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := newTill(t, dir, guestLimits())
+	b := newTill(t, open, dir, guestLimits())
 	if err := b.spend("user"); err != nil { // the price is known from now on
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestGuestsHaveAShare(t *testing.T) {
 		t.Errorf("a guest reads: %s", why)
 	}
 	// Another process counts the same.
-	b = newTill(t, dir, guestLimits())
+	b = newTill(t, open, dir, guestLimits())
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +107,11 @@ func TestGuestsHaveAShare(t *testing.T) {
 }
 
 // The month is the owner's as well, and an older checkpoint is summed up again.
-func TestGuestsDoNotUseUpTheMonth(t *testing.T) {
+func TestGuestsDoNotUseUpTheMonth(t *testing.T) { storetest.Each(t, testGuestsDoNotUseUpTheMonth) }
+
+func testGuestsDoNotUseUpTheMonth(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	b := newTill(t, t.TempDir(), ledger.Limits{MonthlyUSD: 2, GuestShare: 0.2, PerGuestShare: 0.1})
+	b := newTill(t, open, t.TempDir(), ledger.Limits{MonthlyUSD: 2, GuestShare: 0.2, PerGuestShare: 0.1})
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +126,13 @@ func TestGuestsDoNotUseUpTheMonth(t *testing.T) {
 
 // Guests are stopped although the owner only wants warnings for themselves, and
 // never hear about the owner's money.
-func TestGuestsAreStoppedAlways(t *testing.T) {
+func TestGuestsAreStoppedAlways(t *testing.T) { storetest.Each(t, testGuestsAreStoppedAlways) }
+
+func testGuestsAreStoppedAlways(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	lim := guestLimits()
 	lim.OnExceed, lim.WarnAt = ledger.Warn, []float64{0.01}
-	b := newTill(t, "", lim)
+	b := newTill(t, open, "", lim)
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +150,11 @@ func TestGuestsAreStoppedAlways(t *testing.T) {
 }
 
 // Many at once do not get more than their share.
-func TestGuestsAtOnce(t *testing.T) {
+func TestGuestsAtOnce(t *testing.T) { storetest.Each(t, testGuestsAtOnce) }
+
+func testGuestsAtOnce(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	b := newTill(t, "", guestLimits())
+	b := newTill(t, open, "", guestLimits())
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // greedy is a model that costs as much as a request allows: every byte of the
@@ -57,9 +58,13 @@ func dearRequest(i int) llm.Request {
 
 // 24 turns at once, each as dear as it can get, stay within the limit.
 func TestParallelTurnsStayWithinTheLimit(t *testing.T) {
+	storetest.Each(t, testParallelTurnsStayWithinTheLimit)
+}
+
+func testParallelTurnsStayWithinTheLimit(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, bound := range []int{2000, 0} {
-		s := newShop(t, ledger.Limits{DailyUSD: 0.50})
+		s := newShop(t, open, ledger.Limits{DailyUSD: 0.50})
 		leave := make(chan struct{})
 		m := ledger.Meter(greedy(func() {}, leave), ledger.MeterOptions{Ledger: s.Ledger, Prices: dearPrices(t), Provider: "p"})
 		var wg sync.WaitGroup

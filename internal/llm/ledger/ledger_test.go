@@ -18,7 +18,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // clock is a clock that tests set.
@@ -68,20 +69,42 @@ func prices(tb testing.TB) *ledger.Prices {
 type shop struct {
 	t      testing.TB
 	dir    string
+	at     storetest.Open
 	clock  *clock
 	prices *ledger.Prices
 	*ledger.Ledger
 }
 
-func newShop(tb testing.TB, lim ledger.Limits) *shop {
+func newShop(tb testing.TB, open storetest.Open, lim ledger.Limits) *shop {
 	tb.Helper()
-	s := &shop{t: tb, dir: filepath.Join(tb.TempDir(), "usage"), clock: newClock(noon()), prices: prices(tb)}
+	s := &shop{t: tb, dir: filepath.Join(tb.TempDir(), "usage"), at: open, clock: newClock(noon()), prices: prices(tb)}
 	s.Ledger = s.open(lim)
 	return s
 }
 
 func (s *shop) open(lim ledger.Limits) *ledger.Ledger {
-	return ledger.New(ledger.Options{Store: disk.Open(s.dir, nil), Limits: lim, Location: time.UTC, Now: s.clock.now})
+	return ledger.New(ledger.Options{Store: s.store(), Limits: lim, Location: time.UTC, Now: s.clock.now})
+}
+
+// store is the folder as another process opens it.
+func (s *shop) store() store.Store { return s.at(s.t, s.dir) }
+
+// file is what a log or a document holds.
+func (s *shop) file(name string) []byte {
+	s.t.Helper()
+	data, v, err := s.store().Doc(s.t.Context(), name)
+	if err != nil || v == store.Missing {
+		s.t.Fatalf("%s: version %q, %v", name, v, err)
+	}
+	return data
+}
+
+// put replaces a log or a document, as another program does.
+func (s *shop) put(name string, data []byte) {
+	s.t.Helper()
+	if _, err := s.store().Put(s.t.Context(), name, data, store.Any, false); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *shop) meter(m llm.Model) llm.Model {
@@ -91,12 +114,8 @@ func (s *shop) meter(m llm.Model) llm.Model {
 // log is the log of November.
 func (s *shop) log() []ledger.Entry {
 	s.t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, "2026-11.jsonl"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	var out []ledger.Entry
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(s.file("2026-11.jsonl"))) {
 		var e ledger.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			s.t.Fatalf("line %q: %v", line, err)
@@ -140,9 +159,11 @@ func budgetError(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func TestEntry(t *testing.T) {
+func TestEntry(t *testing.T) { storetest.Each(t, testEntry) }
+
+func testEntry(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	req := llm.Request{Model: "m", Messages: user("hi"), SessionKey: "cli:x", Source: "cron", TurnID: "t1"}
 	m := s.meter(llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
 		return func(yield func(llm.Event, error) bool) {
@@ -171,7 +192,9 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-func TestBilling(t *testing.T) {
+func TestBilling(t *testing.T) { storetest.Each(t, testBilling) }
+
+func testBilling(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -193,7 +216,7 @@ func TestBilling(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, ledger.Limits{})
+			s := newShop(t, open, ledger.Limits{})
 			m := ledger.Meter(answering(c.usage), ledger.MeterOptions{Ledger: s.Ledger, Prices: s.prices, Provider: "p", Billing: c.billing})
 			if _, err := run(t.Context(), m, llm.Request{Model: c.model, TurnID: "t"}); err != nil {
 				t.Fatal(err)
@@ -212,7 +235,9 @@ func TestBilling(t *testing.T) {
 	}
 }
 
-func TestOutcomes(t *testing.T) {
+func TestOutcomes(t *testing.T) { storetest.Each(t, testOutcomes) }
+
+func testOutcomes(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	fails := func(text string, err error) llm.Model {
 		return llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
@@ -249,7 +274,7 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, ledger.Limits{DailyUSD: 1})
+			s := newShop(t, open, ledger.Limits{DailyUSD: 1})
 			_, err := run(t.Context(), s.meter(c.model), llm.Request{Model: "m", System: "1234", MaxTokens: 50_000})
 			if err != nil && c.outcome == "ok" {
 				t.Fatal(err)
@@ -266,9 +291,11 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestAbandonedAndPanickingCalls(t *testing.T) {
+func TestAbandonedAndPanickingCalls(t *testing.T) { storetest.Each(t, testAbandonedAndPanickingCalls) }
+
+func testAbandonedAndPanickingCalls(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 1})
+	s := newShop(t, open, ledger.Limits{DailyUSD: 1})
 	req := llm.Request{Model: "m", MaxTokens: 99_000}
 	for range s.meter(answering(usage(1, 1))).Stream(t.Context(), req) {
 		break
@@ -293,7 +320,9 @@ func TestAbandonedAndPanickingCalls(t *testing.T) {
 
 // The request the model sees is the caller's, except for a shorter answer. Its
 // 400 bytes may be as many tokens, and 16 around them.
-func TestClamp(t *testing.T) {
+func TestClamp(t *testing.T) { storetest.Each(t, testClamp) }
+
+func testClamp(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -318,7 +347,7 @@ func TestClamp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, c.lim)
+			s := newShop(t, open, c.lim)
 			got := -1
 			m := s.meter(llm.ModelFunc(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 				got = req.MaxTokens
@@ -335,7 +364,9 @@ func TestClamp(t *testing.T) {
 	}
 }
 
-func TestRefusalSaysHowToGoOn(t *testing.T) {
+func TestRefusalSaysHowToGoOn(t *testing.T) { storetest.Each(t, testRefusalSaysHowToGoOn) }
+
+func testRefusalSaysHowToGoOn(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -351,7 +382,7 @@ func TestRefusalSaysHowToGoOn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, c.lim)
+			s := newShop(t, open, c.lim)
 			m := s.meter(answering(usage(0, 1000)))
 			c.req.Model, c.req.TurnID, c.req.MaxTokens = "m", "t", 2000
 			if _, err := run(t.Context(), m, c.req); err != nil {
@@ -370,9 +401,11 @@ func TestRefusalSaysHowToGoOn(t *testing.T) {
 }
 
 // A turn's limit is for each turn.
-func TestTurnLimitIsPerTurn(t *testing.T) {
+func TestTurnLimitIsPerTurn(t *testing.T) { storetest.Each(t, testTurnLimitIsPerTurn) }
+
+func testTurnLimitIsPerTurn(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{TurnUSD: 0.01})
+	s := newShop(t, open, ledger.Limits{TurnUSD: 0.01})
 	m := s.meter(answering(usage(0, 1000)))
 	for i := range 700 {
 		if _, err := run(t.Context(), m, llm.Request{Model: "m", TurnID: fmt.Sprint(i), MaxTokens: 1000}); err != nil {
@@ -385,9 +418,11 @@ func TestTurnLimitIsPerTurn(t *testing.T) {
 }
 
 // A turn with a call under way is not forgotten, however many others pass.
-func TestLongTurnIsRemembered(t *testing.T) {
+func TestLongTurnIsRemembered(t *testing.T) { storetest.Each(t, testLongTurnIsRemembered) }
+
+func testLongTurnIsRemembered(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{TurnUSD: 0.01})
+	s := newShop(t, open, ledger.Limits{TurnUSD: 0.01})
 	next, stop := iter.Pull2(s.meter(answering(usage(0, 1000))).Stream(t.Context(), llm.Request{Model: "m", TurnID: "long", MaxTokens: 1000}))
 	defer stop()
 	next()
@@ -401,13 +436,15 @@ func TestLongTurnIsRemembered(t *testing.T) {
 	budgetError(t, err, "$0.0100 set aside")
 }
 
-func TestBackgroundStopsFirst(t *testing.T) {
+func TestBackgroundStopsFirst(t *testing.T) { storetest.Each(t, testBackgroundStopsFirst) }
+
+func testBackgroundStopsFirst(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		on                        ledger.OnExceed
 		userStops, bgNear, bgOver bool
 	}{{ledger.StopAll, true, true, true}, {"", true, true, true}, {ledger.StopBackground, false, false, true}, {ledger.Warn, false, false, false}} {
-		s := newShop(t, ledger.Limits{DailyUSD: 1, OnExceed: c.on})
+		s := newShop(t, open, ledger.Limits{DailyUSD: 1, OnExceed: c.on})
 		m := s.meter(answering(usage(0, 89_000)))
 		if _, err := run(t.Context(), m, llm.Request{Model: "m", MaxTokens: 89_000}); err != nil {
 			t.Fatal(err)
@@ -436,9 +473,11 @@ func TestBackgroundStopsFirst(t *testing.T) {
 }
 
 // Whatever an unknown price is, it is not paid once the money is gone.
-func TestUnknownPricesAreBounded(t *testing.T) {
+func TestUnknownPricesAreBounded(t *testing.T) { storetest.Each(t, testUnknownPricesAreBounded) }
+
+func testUnknownPricesAreBounded(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 1, UnpricedDailyTokens: 1000})
+	s := newShop(t, open, ledger.Limits{DailyUSD: 1, UnpricedDailyTokens: 1000})
 	_, err := run(t.Context(), s.meter(answering(usage(100, 600))), llm.Request{Model: "x", MaxTokens: 900})
 	if err != nil {
 		t.Fatal(err)
@@ -446,14 +485,14 @@ func TestUnknownPricesAreBounded(t *testing.T) {
 	_, err = run(t.Context(), s.meter(answering(usage(100, 600))), llm.Request{Model: "x", System: strings.Repeat("a", 400), MaxTokens: 900})
 	budgetError(t, err, "unpricedDailyTokens", "1.0k tokens")
 
-	s = newShop(t, ledger.Limits{DailyUSD: 0.01})
+	s = newShop(t, open, ledger.Limits{DailyUSD: 0.01})
 	s.spend(1)
 	_, err = run(t.Context(), s.meter(answering(usage(1, 1))), llm.Request{Model: "x"})
 	budgetError(t, err, "dailyUsd", "$0.0100 spent")
 	err = nil
 
 	// The vendor reports costs for a model we know nothing about.
-	s = newShop(t, ledger.Limits{DailyUSD: 1})
+	s = newShop(t, open, ledger.Limits{DailyUSD: 1})
 	m := s.meter(llm.ModelFunc(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 		return answering(llm.Usage{Prompt: 0, Completion: req.MaxTokens, Cost: 0.3 / 900 * float64(req.MaxTokens)}).Stream(ctx, req)
 	}))
@@ -469,9 +508,11 @@ func TestUnknownPricesAreBounded(t *testing.T) {
 	}
 }
 
-func TestNotices(t *testing.T) {
+func TestNotices(t *testing.T) { storetest.Each(t, testNotices) }
+
+func testNotices(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 1, WarnAt: []float64{0.5, 0.8}, OnExceed: ledger.StopBackground})
+	s := newShop(t, open, ledger.Limits{DailyUSD: 1, WarnAt: []float64{0.5, 0.8}, OnExceed: ledger.StopBackground})
 	call := func(dir *ledger.Ledger, source string, out int) string {
 		m := ledger.Meter(answering(usage(0, out)), ledger.MeterOptions{Ledger: dir, Prices: s.prices, Provider: "p"})
 		notices, err := run(t.Context(), m, llm.Request{Model: "m", Source: source, MaxTokens: out})
@@ -517,7 +558,9 @@ func TestNotices(t *testing.T) {
 
 // Parallel sessions over several meters, with retries and fallbacks, never
 // spend more than the limit, and use most of it.
-func TestNeverExceeds(t *testing.T) {
+func TestNeverExceeds(t *testing.T) { storetest.Each(t, testNeverExceeds) }
+
+func testNeverExceeds(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -529,7 +572,7 @@ func TestNeverExceeds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, c.lim)
+			s := newShop(t, open, c.lim)
 			var peak atomic.Int64
 			spend := llm.ModelFunc(func(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 				return func(yield func(llm.Event, error) bool) {
@@ -584,10 +627,12 @@ func TestNeverExceeds(t *testing.T) {
 }
 
 // What other processes spent counts as soon as it is logged.
-func TestTwoProcesses(t *testing.T) {
+func TestTwoProcesses(t *testing.T) { storetest.Each(t, testTwoProcesses) }
+
+func testTwoProcesses(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	lim := ledger.Limits{DailyUSD: 0.1}
-	s := newShop(t, lim)
+	s := newShop(t, open, lim)
 	other := s.open(lim)
 	om := ledger.Meter(answering(usage(0, 4000)), ledger.MeterOptions{Ledger: other, Prices: s.prices, Provider: "p"})
 	mine := s.meter(answering(usage(0, 4000)))
@@ -617,9 +662,11 @@ func TestTwoProcesses(t *testing.T) {
 
 // Processes that write to one log at the same moment lose no call, and all of
 // them come to the same sums.
-func TestManyProcesses(t *testing.T) {
+func TestManyProcesses(t *testing.T) { storetest.Each(t, testManyProcesses) }
+
+func testManyProcesses(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	var all []*ledger.Ledger
 	var wg sync.WaitGroup
 	for i := range 6 {

@@ -122,9 +122,9 @@ func (l *Ledger) Spent() (today, month Spent) {
 	return l.sums.Today.spent(), l.sums.ThisMonth.spent()
 }
 
-// Standing says in a few lines what today and this month cost and how much the
+// Balance says in a few lines what today and this month cost and how much the
 // limits leave.
-func (l *Ledger) Standing() string {
+func (l *Ledger) Balance() string {
 	today, month := l.Spent()
 	l.mu.Lock()
 	lim := l.limits
@@ -171,7 +171,7 @@ func (l *Ledger) Report(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if s.Total.Calls == 0 {
-		return "No model was called this month.\n" + l.Standing(), nil
+		return "No model was called this month.\n" + l.Balance(), nil
 	}
-	return l.Standing() + "\n" + s.Table() + s.Notes(""), nil
+	return l.Balance() + "\n" + s.Table() + s.Notes(""), nil
 }

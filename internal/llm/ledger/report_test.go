@@ -1,19 +1,20 @@
 package ledger_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func TestReport(t *testing.T) {
+func TestReport(t *testing.T) { storetest.Each(t, testReport) }
+
+func testReport(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 0.1, MonthlyUSD: 2, UnpricedDailyTokens: 10_000})
+	s := newShop(t, open, ledger.Limits{DailyUSD: 0.1, MonthlyUSD: 2, UnpricedDailyTokens: 10_000})
 	report := func() string {
 		t.Helper()
 		r, err := s.Report(t.Context())
@@ -49,9 +50,11 @@ Price unknown: p/odd. Calls without a price are missing in the cost.
 
 // Logs of other months are read only when they can matter, and strange files
 // in the folder never.
-func TestSummaryFiles(t *testing.T) {
+func TestSummaryFiles(t *testing.T) { storetest.Each(t, testSummaryFiles) }
+
+func testSummaryFiles(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	for _, at := range []time.Time{
 		time.Date(2026, 8, 31, 23, 0, 0, 0, time.UTC), time.Date(2026, 9, 1, 1, 0, 0, 0, time.UTC), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
 	} {
@@ -59,9 +62,7 @@ func TestSummaryFiles(t *testing.T) {
 		s.spend(1)
 	}
 	for _, name := range []string{"notes.jsonl", "2026-13.jsonl", "2026-09.jsonl.bak"} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(`{"time":"2026-09-02T00:00:00Z"}`+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		s.put(name, []byte(`{"time":"2026-09-02T00:00:00Z"}`+"\n"))
 	}
 	for _, c := range []struct {
 		name string
@@ -101,7 +102,9 @@ func TestSummaryFiles(t *testing.T) {
 	}
 }
 
-func TestPreview(t *testing.T) {
+func TestPreview(t *testing.T) { storetest.Each(t, testPreview) }
+
+func testPreview(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	steady := []ledger.Run{{USD: 0.02, Tokens: 1000, Known: true}, {USD: 0.02, Tokens: 3000, Known: true}}
 	for _, c := range []struct {
@@ -122,7 +125,7 @@ func TestPreview(t *testing.T) {
 		}
 	}
 
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	m := s.meter(answering(usage(0, 1000)))
 	for _, turn := range []string{"a", "a", "b", "", ""} {
 		if _, err := run(t.Context(), m, llm.Request{Model: "m", Source: "cron", SessionKey: "cron:1", TurnID: turn}); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func inSession(key string) llm.Request {
@@ -17,7 +18,7 @@ func inSession(key string) llm.Request {
 func TestConversationHasALimit(t *testing.T) {
 	t.Parallel()
 	limits := ledger.Limits{PerSession: ledger.SourceLimits{DailyTokens: 2000}}
-	s := newShop(t, limits)
+	s := newShop(t, storetest.Disk, limits)
 	m := s.meter(answering(usage(1900, 50)))
 	if _, err := run(t.Context(), m, inSession("cli:a")); err != nil {
 		t.Fatal(err)
@@ -40,7 +41,7 @@ func TestConversationHasALimit(t *testing.T) {
 // TestConversationLimitIsNew: what was spent before the limit was set counts.
 func TestConversationLimitIsNew(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, storetest.Disk, ledger.Limits{})
 	if _, err := run(t.Context(), s.meter(answering(usage(5000, 100))), inSession("cli:a")); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestConversationLimitIsNew(t *testing.T) {
 // TestUsualLimitOnlyWarns: a limit that the user did not choose warns once a day.
 func TestUsualLimitOnlyWarns(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 0.01, WarnAt: []float64{0.8}, Usual: []string{"dailyUsd"}})
+	s := newShop(t, storetest.Disk, ledger.Limits{DailyUSD: 0.01, WarnAt: []float64{0.8}, Usual: []string{"dailyUsd"}})
 	m := s.meter(answering(usage(9000, 10)))
 	var notices []string
 	for range 4 {

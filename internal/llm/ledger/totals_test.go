@@ -11,7 +11,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // spend makes n calls of a thousand tokens out, a cent each.
@@ -28,35 +29,27 @@ func (s *shop) spend(n int) {
 func cents(n int) float64 { return float64(n) / 100 }
 
 // Sums survive whatever happens to the checkpoint, because they are derived.
-func TestTotalsAreDerived(t *testing.T) {
+func TestTotalsAreDerived(t *testing.T) { storetest.Each(t, testTotalsAreDerived) }
+
+func testTotalsAreDerived(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	rewrite := func(change func(map[string]any)) func(*testing.T, *shop) {
 		return func(t *testing.T, s *shop) {
-			path := filepath.Join(s.dir, "totals.json")
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var v map[string]any
-			if err := json.Unmarshal(b, &v); err != nil {
+			if err := json.Unmarshal(s.file("totals.json"), &v); err != nil {
 				t.Fatal(err)
 			}
 			change(v)
 			v["today"], v["thisMonth"] = map[string]any{"calls": 999}, map[string]any{"calls": 999} // to be told apart
-			if b, err = json.Marshal(v); err == nil {
-				err = os.WriteFile(path, b, 0o600)
-			}
+			b, err := json.Marshal(v)
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.put("totals.json", b)
 		}
 	}
 	write := func(name, text string) func(*testing.T, *shop) {
-		return func(t *testing.T, s *shop) {
-			if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		return func(_ *testing.T, s *shop) { s.put(name, []byte(text)) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -65,7 +58,7 @@ func TestTotalsAreDerived(t *testing.T) {
 	}{
 		{"untouched", func(*testing.T, *shop) {}, 40},
 		{"missing", func(t *testing.T, s *shop) {
-			if err := os.Remove(filepath.Join(s.dir, "totals.json")); err != nil {
+			if err := s.store().Remove(t.Context(), "totals.json"); err != nil {
 				t.Fatal(err)
 			}
 		}, 40},
@@ -80,14 +73,14 @@ func TestTotalsAreDerived(t *testing.T) {
 		{"another month", rewrite(func(v map[string]any) { v["month"] = "2026-10"; v["day"] = "2026-10-03" }), 40},
 		{"another log", write("2026-11.jsonl", ""), 0},
 		{"no log", func(t *testing.T, s *shop) {
-			if err := os.Remove(filepath.Join(s.dir, "2026-11.jsonl")); err != nil {
+			if err := s.store().Remove(t.Context(), "2026-11.jsonl"); err != nil {
 				t.Fatal(err)
 			}
 		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, ledger.Limits{})
+			s := newShop(t, open, ledger.Limits{})
 			s.spend(40)
 			c.change(t, s)
 			s.Ledger = s.open(ledger.Limits{})
@@ -107,22 +100,22 @@ func TestTotalsAreDerived(t *testing.T) {
 }
 
 // A start reads little, however long the log is.
-func TestCheckpointFollowsTheLog(t *testing.T) {
+func TestCheckpointFollowsTheLog(t *testing.T) { storetest.Each(t, testCheckpointFollowsTheLog) }
+
+func testCheckpointFollowsTheLog(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	for range 60 {
 		s.spend(1)
-		fi, err := os.Stat(filepath.Join(s.dir, "2026-11.jsonl"))
+		log, err := s.store().Stat(t.Context(), "2026-11.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var v struct{ Offset int64 }
-		if b, err := os.ReadFile(filepath.Join(s.dir, "totals.json")); err == nil {
-			if err := json.Unmarshal(b, &v); err != nil {
-				t.Fatal(err)
-			}
+		if b, version, err := s.store().Doc(t.Context(), "totals.json"); err != nil || version != store.Missing && json.Unmarshal(b, &v) != nil {
+			t.Fatalf("%s, %v", b, err)
 		}
-		if behind := fi.Size() - v.Offset; behind > 5<<10 {
+		if behind := log.Size - v.Offset; behind > 5<<10 {
 			t.Fatalf("the checkpoint is %d bytes behind", behind)
 		}
 	}
@@ -133,7 +126,7 @@ func TestCheckpointFollowsTheLog(t *testing.T) {
 // are, and the half line is kept aside.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, storetest.Disk, ledger.Limits{})
 	s.spend(2)
 	path := filepath.Join(s.dir, "2026-11.jsonl")
 	whole, err := os.ReadFile(path)
@@ -168,20 +161,13 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-func TestForeignLinesAreSkipped(t *testing.T) {
+func TestForeignLinesAreSkipped(t *testing.T) { storetest.Each(t, testForeignLinesAreSkipped) }
+
+func testForeignLinesAreSkipped(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{})
+	s := newShop(t, open, ledger.Limits{})
 	s.spend(1)
-	f, err := os.OpenFile(filepath.Join(s.dir, "2026-11.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString("\n\xff\xfe garbage\n[]\n{}\n" + strings.Repeat("x", 100_000) + "\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s.put("2026-11.jsonl", append(s.file("2026-11.jsonl"), "\n\xff\xfe garbage\n[]\n{}\n"+strings.Repeat("x", 100_000)+"\n"...))
 	s.spend(1)
 	s.Ledger = s.open(ledger.Limits{})
 	if got := s.today(); got.Calls != 2 {
@@ -196,7 +182,7 @@ func TestForeignLinesAreSkipped(t *testing.T) {
 // A disk that takes nothing does not stop the work, and not the limits either.
 func TestNoDisk(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 0.03})
+	s := newShop(t, storetest.Disk, ledger.Limits{DailyUSD: 0.03})
 	if err := os.WriteFile(s.dir, nil, 0o600); err != nil { // a file where the folder should be
 		t.Fatal(err)
 	}
@@ -213,7 +199,9 @@ func TestNoDisk(t *testing.T) {
 }
 
 // Days and months begin where the user lives, also when the clock changes.
-func TestBorders(t *testing.T) {
+func TestBorders(t *testing.T) { storetest.Each(t, testBorders) }
+
+func testBorders(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -243,9 +231,9 @@ func TestBorders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, ledger.Limits{})
+			s := newShop(t, open, ledger.Limits{})
 			open := func(lim ledger.Limits) *ledger.Ledger {
-				return ledger.New(ledger.Options{Store: disk.Open(s.dir, nil), Limits: lim, Location: c.zone, Now: s.clock.now})
+				return ledger.New(ledger.Options{Store: s.store(), Limits: lim, Location: c.zone, Now: s.clock.now})
 			}
 			s.Ledger = open(ledger.Limits{})
 			s.clock.set(c.start)
@@ -265,9 +253,11 @@ func TestBorders(t *testing.T) {
 	}
 }
 
-func TestLimitStartsAfresh(t *testing.T) {
+func TestLimitStartsAfresh(t *testing.T) { storetest.Each(t, testLimitStartsAfresh) }
+
+func testLimitStartsAfresh(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{DailyUSD: 0.03, MonthlyUSD: 0.05})
+	s := newShop(t, open, ledger.Limits{DailyUSD: 0.03, MonthlyUSD: 0.05})
 	ask := func() error {
 		_, err := run(t.Context(), s.meter(answering(usage(0, 1000))), llm.Request{Model: "m", MaxTokens: 1000})
 		return err
@@ -287,9 +277,11 @@ func TestLimitStartsAfresh(t *testing.T) {
 	}
 }
 
-func TestSourceLimitStartsAfresh(t *testing.T) {
+func TestSourceLimitStartsAfresh(t *testing.T) { storetest.Each(t, testSourceLimitStartsAfresh) }
+
+func testSourceLimitStartsAfresh(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s := newShop(t, ledger.Limits{PerSource: map[string]ledger.SourceLimits{"cron": {DailyUSD: 0.01}}})
+	s := newShop(t, open, ledger.Limits{PerSource: map[string]ledger.SourceLimits{"cron": {DailyUSD: 0.01}}})
 	m := s.meter(answering(usage(0, 1000)))
 	for range 2 {
 		req := llm.Request{Model: "m", Source: "cron", MaxTokens: 1000}
@@ -307,7 +299,7 @@ func TestSourceLimitStartsAfresh(t *testing.T) {
 
 func BenchmarkOpenAndReserve(b *testing.B) {
 	limits := ledger.Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: ledger.StopAll}
-	s := newShop(b, limits)
+	s := newShop(b, storetest.Disk, limits)
 	s.SetLimits(ledger.Limits{})
 	s.spend(2000)
 	b.ResetTimer()
@@ -317,7 +309,7 @@ func BenchmarkOpenAndReserve(b *testing.B) {
 }
 
 func BenchmarkCall(b *testing.B) {
-	s := newShop(b, ledger.Limits{DailyUSD: 1e6})
+	s := newShop(b, storetest.Disk, ledger.Limits{DailyUSD: 1e6})
 	m := s.meter(answering(usage(0, 1000)))
 	for b.Loop() {
 		for range m.Stream(b.Context(), llm.Request{Model: "m"}) {

@@ -379,7 +379,7 @@ func (c suite) breakOut(t *testing.T) {
 	s.AwaitGone(1)
 }
 
-// The first word may take longer than the patience where the machine is busy:
+// The first word may take longer than the timeout where the machine is busy:
 // then there is more of it.
 func (c suite) silence(t *testing.T) {
 	for silence := 50 * time.Millisecond; ; silence *= 2 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encode writes the request. What never changes in a conversation comes first
@@ -104,7 +105,7 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 	}
 	if g.gateway != "" {
 		w.Field("reasoning", func(b []byte) []byte {
-			return append(llm.AppendString(append(b, `{"effort":`...), g.gateway), '}')
+			return append(text.AppendJSON(append(b, `{"effort":`...), g.gateway), '}')
 		})
 	}
 	for _, st := range g.thinking {
@@ -158,9 +159,9 @@ func (d *driver) marks(model string) bool {
 func toolChoice(b []byte, choice string) []byte {
 	switch choice {
 	case "auto", "none", "required":
-		return llm.AppendString(b, choice)
+		return text.AppendJSON(b, choice)
 	}
 	b = append(b, `{"type":"function","function":{"name":`...)
-	b = llm.AppendString(b, choice)
+	b = text.AppendJSON(b, choice)
 	return append(b, "}}"...)
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // detailList collects reasoning_details, which some gateways stream in pieces
@@ -40,7 +40,7 @@ func joinPiece(into, piece map[string]json.RawMessage) {
 		}
 		var a, b string
 		if (k == "text" || k == "summary" || k == "data") && json.Unmarshal(into[k], &a) == nil && json.Unmarshal(v, &b) == nil {
-			v = llm.AppendString(nil, a+b)
+			v = text.AppendJSON(nil, a+b)
 		}
 		into[k] = v
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encoder writes the messages and tools of one request.
@@ -77,13 +78,13 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 	if m.Role == llm.System {
 		role = e.role
 	}
-	b = llm.AppendString(b, role)
+	b = text.AppendJSON(b, role)
 	if m.Role == llm.ToolRole {
 		b = append(b, `,"tool_call_id":`...)
-		b = llm.AppendString(b, m.ToolCallID)
+		b = text.AppendJSON(b, m.ToolCallID)
 		if m.Name != "" {
 			b = append(b, `,"name":`...)
-			b = llm.AppendString(b, m.Name)
+			b = text.AppendJSON(b, m.Name)
 		}
 	}
 	b = append(b, `,"content":`...)
@@ -197,7 +198,7 @@ func (e *encoder) reasoning(b []byte, m llm.Message) []byte {
 	case e.noReasoning:
 	case m.HasReasoning && ours:
 		b = append(b, `,"reasoning_content":`...)
-		b = llm.AppendString(b, m.Reasoning)
+		b = text.AppendJSON(b, m.Reasoning)
 	case e.g.backfill:
 		b = append(b, `,"reasoning_content":""`...)
 	}
@@ -224,10 +225,10 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"type":"function","function":{"name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"parameters":`...)
 		b = append(b, e.d.schema(t.Schema)...)

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func user(s string) llm.Message { return llm.Message{Role: llm.User, Content: llm.Text(s)} }
@@ -135,12 +136,12 @@ func TestParameters(t *testing.T) {
 // TestRow84: a refused parameter is left out at once, and from then on.
 func TestRow84(t *testing.T) {
 	t.Parallel()
-	refuse := func(name, text string) llmtest.Answer {
+	refuse := func(name, message string) llmtest.Answer {
 		param := "null"
 		if name == "stream" {
 			param = `"stream"` // the word alone is too common to be found in a text
 		}
-		return llmtest.Answer{Status: 400, Body: `{"error":{"message":` + string(llm.AppendString(nil, text)) + `,"param":` + param + `}}`}
+		return llmtest.Answer{Status: 400, Body: `{"error":{"message":` + string(text.AppendJSON(nil, message)) + `,"param":` + param + `}}`}
 	}
 	for _, c := range []struct {
 		name, text  string

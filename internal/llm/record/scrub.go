@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // scrubber takes secrets out of everything that is written.
@@ -25,7 +25,7 @@ func newScrubber(secrets []httpsafe.Secret) scrubber {
 			continue
 		}
 		s.known = append(s.known, k)
-		quoted := string(llm.AppendString(nil, k.Reveal()))
+		quoted := string(text.AppendJSON(nil, k.Reveal()))
 		if inner := quoted[1 : len(quoted)-1]; inner != k.Reveal() {
 			s.known = append(s.known, httpsafe.NewSecret(inner))
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // field is one key of a request body.
@@ -144,7 +145,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 	b := make([]byte, 0, size+inputSize(req.Messages))
 	b = append(b, '{')
 	for _, f := range fields {
-		b = llm.AppendString(b, f.key)
+		b = text.AppendJSON(b, f.key)
 		b = append(b, ':')
 		b = append(b, f.value...)
 		b = append(b, ',')
@@ -177,7 +178,7 @@ func inputSize(msgs []llm.Message) int {
 func (d *driver) head(req llm.Request, a adaptations) []field {
 	var fields []field
 	raw := func(key, value string) { fields = append(fields, field{key, json.RawMessage(value)}) }
-	text := func(key, value string) { fields = append(fields, field{key, llm.AppendString(nil, value)}) }
+	text := func(key, value string) { fields = append(fields, field{key, text.AppendJSON(nil, value)}) }
 	on := func(bit adaptations) bool { return a&bit == 0 }
 	codex := d.o.Codex
 	effort := d.effort(req.Effort)
@@ -249,7 +250,7 @@ func (d *driver) effort(effort string) string {
 func (d *driver) reasoning(model, effort string, a adaptations) string {
 	var parts []string
 	if effort != "" && a&noEffort == 0 {
-		parts = append(parts, `"effort":`+string(llm.AppendString(nil, effort)))
+		parts = append(parts, `"effort":`+string(text.AppendJSON(nil, effort)))
 	}
 	if d.o.Codex && a&noSummary == 0 {
 		parts = append(parts, `"summary":"auto"`)
@@ -286,10 +287,10 @@ func reasons(model string) bool {
 func toolChoice(choice string) json.RawMessage {
 	switch choice {
 	case "auto", "none", "required":
-		return llm.AppendString(nil, choice)
+		return text.AppendJSON(nil, choice)
 	}
 	b := append([]byte(nil), `{"type":"function","name":`...)
-	return append(llm.AppendString(b, choice), '}')
+	return append(text.AppendJSON(b, choice), '}')
 }
 
 // tools writes the tool list. Without the word, servers hold a schema to rules
@@ -305,10 +306,10 @@ func tools(list []llm.ToolDef, strict bool) json.RawMessage {
 			b = append(b, ',')
 		}
 		b = append(b, `{"type":"function","name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"parameters":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {

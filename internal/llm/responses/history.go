@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // emptyText stands where a vendor rejects an empty message.
@@ -85,7 +86,7 @@ func (e *encoder) begin(s string) {
 	e.b = append(e.b, s...)
 }
 
-func (e *encoder) text(s string) { e.b = llm.AppendString(e.b, s) }
+func (e *encoder) text(s string) { e.b = text.AppendJSON(e.b, s) }
 
 func (e *encoder) raw(s string) { e.b = append(e.b, s...) }
 
@@ -313,7 +314,7 @@ const hiddenType = "openai_responses"
 
 func (h hiddenItem) block() json.RawMessage {
 	b := append([]byte(nil), `{"type":"`+hiddenType+`","model":`...)
-	b = llm.AppendString(b, h.Model)
+	b = text.AppendJSON(b, h.Model)
 	b = append(b, `,"at":`...)
 	b = strconv.AppendInt(b, int64(h.At), 10)
 	b = append(b, `,"item":`...)
@@ -356,7 +357,7 @@ func (e *encoder) hiddenItem(item json.RawMessage) {
 		delete(m, "id")
 	case id == "":
 	case e.ids[id]:
-		m["id"] = llm.AppendString(nil, unique(e.ids, id, 64))
+		m["id"] = text.AppendJSON(nil, unique(e.ids, id, 64))
 	default:
 		e.ids[id] = true
 		e.begin(string(item))

@@ -76,15 +76,15 @@ func (t *Trial) Run(ctx context.Context, claim catalog.Offer, tell func(Verdict)
 	if t.Text(ctx, say); t.err != nil || ctx.Err() != nil {
 		return
 	}
-	if claim.Tools == catalog.Unable {
+	if claim.Tools == catalog.Unsupported {
 		say(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
 		say(t.tools(ctx))
 	}
 	switch claim.Vision {
-	case catalog.Able:
+	case catalog.Supported:
 		say(t.vision(ctx))
-	case catalog.Unable:
+	case catalog.Unsupported:
 		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
 	default:
 		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})

@@ -37,7 +37,7 @@ func TestNoText(t *testing.T) {
 	})
 	tr := New("m", dead, catalog.Choice{WireModel: "m"}, func(err error, _ string) string { return "in words: " + err.Error() })
 	var told []Verdict
-	tr.Run(t.Context(), catalog.Offer{Vision: catalog.Able}, func(v Verdict) { told = append(told, v) })
+	tr.Run(t.Context(), catalog.Offer{Vision: catalog.Supported}, func(v Verdict) { told = append(told, v) })
 	var e *llm.Error
 	if !errors.As(tr.Err(), &e) || e.Kind != llm.Auth || calls != 1 {
 		t.Errorf("%d calls, %v", calls, tr.Err())

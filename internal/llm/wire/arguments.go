@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // ErrArgumentsCut says that a call's JSON was cut off; such a call never runs.
@@ -240,7 +241,7 @@ func (m *mender) bareKey() error {
 	if m.ended() && !m.closing {
 		return ErrArgumentsCut
 	}
-	m.out = llm.AppendString(m.out, m.in[start:m.pos])
+	m.out = text.AppendJSON(m.out, m.in[start:m.pos])
 	return nil
 }
 
@@ -311,7 +312,7 @@ func (m *mender) text(quote byte) error {
 			m.out = append(m.out, '\\', '"')
 		case c < ' ':
 			m.pos++
-			esc := llm.AppendString(nil, string(rune(c)))
+			esc := text.AppendJSON(nil, string(rune(c)))
 			m.out = append(m.out, esc[1:len(esc)-1]...)
 		default:
 			m.pos++

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Extra is the extraBody of a provider, in the order of its keys, so that requests
@@ -78,7 +79,7 @@ func (w *Body) Name(key string) {
 	if len(w.B) > 1 {
 		w.B = append(w.B, ',')
 	}
-	w.B = llm.AppendString(w.B, key)
+	w.B = text.AppendJSON(w.B, key)
 	w.B = append(w.B, ':')
 }
 
@@ -89,7 +90,7 @@ func (w *Body) Raw(key, value string) {
 
 // Text writes one field whose value is a text.
 func (w *Body) Text(key, value string) {
-	w.Field(key, func(b []byte) []byte { return llm.AppendString(b, value) })
+	w.Field(key, func(b []byte) []byte { return text.AppendJSON(b, value) })
 }
 
 // Rest writes the extra fields that are not merged into one of ours.

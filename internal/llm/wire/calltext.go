@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // CallText finds tool calls that a model wrote into its answer as text, which
@@ -276,9 +277,9 @@ func (p *pairs) add(key, value string) {
 	if len(p.b) > 1 {
 		p.b = append(p.b, ',')
 	}
-	p.b = llm.AppendString(p.b, strings.TrimSpace(key))
+	p.b = text.AppendJSON(p.b, strings.TrimSpace(key))
 	p.b = append(p.b, ':')
-	p.b = llm.AppendString(p.b, value)
+	p.b = text.AppendJSON(p.b, value)
 }
 
 func (p *pairs) String() string { return string(p.b) + "}" }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // StoredThinking is a block of Message.Thinking. Its JSON form is the same for
@@ -48,19 +48,19 @@ func ThinkingBlock(thought, signature string) json.RawMessage {
 	var raw []byte
 	if signature != "" {
 		raw = append(raw, signedHead[:len(signedHead)-1]...)
-		raw = llm.AppendString(raw, signature)
+		raw = text.AppendJSON(raw, signature)
 		raw = append(raw, `,"thinking":`...)
 	} else {
 		raw = append(raw, `{"type":"thinking","thinking":`...)
 	}
-	raw = llm.AppendString(raw, thought)
+	raw = text.AppendJSON(raw, thought)
 	return append(raw, '}')
 }
 
 // RedactedBlock is the stored form of a thought that only the vendor can read.
 func RedactedBlock(data string) json.RawMessage {
 	raw := append([]byte(nil), `{"type":"redacted_thinking","data":`...)
-	return append(llm.AppendString(raw, data), '}')
+	return append(text.AppendJSON(raw, data), '}')
 }
 
 // StoreThinking is what Message.Thinking must hold of an answer: its thinking
@@ -84,10 +84,10 @@ func StoreThinking(parts []Part) []json.RawMessage {
 			out = append(out, p.Raw)
 		case mixed && p.Kind == TextPart && p.Text != "":
 			raw := append([]byte(nil), `{"type":"text","text":`...)
-			out = append(out, append(llm.AppendString(raw, p.Text), '}'))
+			out = append(out, append(text.AppendJSON(raw, p.Text), '}'))
 		case mixed && p.Kind == CallPart:
 			raw := append([]byte(nil), `{"type":"tool_use","id":`...)
-			out = append(out, append(llm.AppendString(raw, p.ID), '}'))
+			out = append(out, append(text.AppendJSON(raw, p.ID), '}'))
 		}
 	}
 	return out

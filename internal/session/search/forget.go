@@ -1,17 +1,18 @@
 package search
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
+	"path"
+	"path/filepath"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Forget takes every text that contains the given words, standing together,
@@ -95,7 +96,7 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 		prints = append(hex.AppendEncode(prints, h[:]), '\n')
 		ids = append(ids, p.id)
 	}
-	if err := s.x.remember(prints); err != nil {
+	if err := s.x.remember(ctx, prints); err != nil {
 		return nil, 0, err
 	}
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -113,30 +114,43 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 	return hits, last, tx.Commit()
 }
 
-// forgottenFile holds the fingerprints of what must not be indexed again.
-func (x *Index) forgottenFile() string { return x.opt.Path + ".forgotten" }
-
-func (x *Index) remember(prints []byte) error {
-	f, err := os.OpenFile(x.forgottenFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// forgotten opens the log with the fingerprints of what must not be indexed
+// again.
+func (x *Index) forgotten(ctx context.Context) (log store.Log, size int64, err error) {
+	log, err = x.opt.Store.Log(ctx, path.Join(string(datadir.Index), filepath.Base(x.opt.Path)+".forgotten"))
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	_, err = f.Write(prints)
-	return errors.Join(err, f.Sync(), f.Close())
+	info, err := log.Info(ctx)
+	return log, info.Size, err
 }
 
-func (x *Index) readForgotten() (map[hash]struct{}, error) {
-	data, err := os.ReadFile(x.forgottenFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// remember adds fingerprints.
+func (x *Index) remember(ctx context.Context, prints []byte) error {
+	log, _, err := x.forgotten(ctx)
+	if err == nil && len(prints) > 0 {
+		err = store.Add(ctx, log, prints, true)
 	}
+	if log != nil {
+		err = errors.Join(err, log.Close())
+	}
+	return err
+}
+
+func (x *Index) readForgotten(ctx context.Context) (out map[hash]struct{}, err error) {
+	log, size, err := x.forgotten(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := map[hash]struct{}{}
-	for sc := bufio.NewScanner(bytes.NewReader(data)); sc.Scan(); {
+	defer func() { err = errors.Join(err, log.Close()) }()
+
+	out = map[hash]struct{}{}
+	for line, err := range store.Lines(log, 0, size) {
+		if err != nil {
+			return nil, err
+		}
 		var h hash
-		if n, err := hex.Decode(h[:], sc.Bytes()[:min(len(sc.Bytes()), 2*len(h))]); err == nil && n == len(h) {
+		if n, err := hex.Decode(h[:], line.Bytes[:min(len(line.Bytes), 2*len(h))]); err == nil && n == len(h) {
 			out[h] = struct{}{}
 		}
 	}

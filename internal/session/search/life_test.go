@@ -228,6 +228,7 @@ func TestForget(t *testing.T) {
 	w := newWorld(t)
 	w.say("cli:direct", record(llm.User, "I live at 12 Hidden Lane"), record(llm.Assistant, "Noted: 12 hidden lane."), record(llm.User, "a lane, hidden"))
 	w.write("data/history.jsonl", `{"cursor":1,"timestamp":"2026-02-01 10:00","content":"Lives at 12 Hidden Lane","session_key":"cli:direct","scope":"x"}`+"\n")
+	w.write("data/index/x.db.forgotten", "0123") // of a process that died
 	gone, err := w.index.Forget(t.Context(), "12 HIDDEN lane")
 	if err != nil || len(gone) != 3 {
 		t.Fatalf("forgot %d (%v), want 3: %+v", len(gone), err, gone)

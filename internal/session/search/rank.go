@@ -46,7 +46,8 @@ const (
 	enough = 3
 	// candidateBytes bounds the text that is read for a query.
 	candidateBytes = 8 << 20
-	patience       = time.Second
+	// updateTimeout bounds how long a query waits for the index to be current.
+	updateTimeout = time.Second
 )
 
 // Search finds texts, the best first. Ranking is BM25 over all texts that have
@@ -60,7 +61,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 	if len(want) == 0 {
 		return Result{}, ErrEmpty
 	}
-	wait := patience
+	wait := updateTimeout
 	if q.Wait {
 		wait = 0
 	}

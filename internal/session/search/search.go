@@ -113,11 +113,11 @@ func (x *Index) Run(ctx context.Context, busy func() bool) {
 		case <-ctx.Done():
 			return
 		}
-		begun, patience, rest := time.Now(), slice, 0
+		begun, timeout, rest := time.Now(), slice, 0
 		if busy() {
-			patience, rest = busySlice, busyRest
+			timeout, rest = busySlice, busyRest
 		}
-		behind, err := x.update(ctx, patience)
+		behind, err := x.update(ctx, timeout)
 		if err != nil && ctx.Err() == nil {
 			x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
 		}

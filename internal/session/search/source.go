@@ -214,6 +214,9 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 	if r.UnmarshalJSON(line) != nil {
 		return "", ""
 	}
+	if r.Mark() {
+		return "", ""
+	}
 	switch r.Role {
 	case llm.ToolRole:
 		s.tainted = s.tainted || fenced(line)

@@ -31,9 +31,9 @@ func (x *Index) Update(ctx context.Context) error {
 	return nil
 }
 
-// update is Update that gives up after patience, 0 for never: then what was
+// update is Update that gives up after a timeout, 0 for never: then what was
 // taken in is kept, and behind is true.
-func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool, err error) {
+func (x *Index) update(ctx context.Context, timeout time.Duration) (behind bool, err error) {
 	files, err := x.list(ctx)
 	if err != nil {
 		return false, err
@@ -43,9 +43,9 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 	}
 	looked := time.Now()
 	waiting := ctx
-	if patience > 0 {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, patience)
+		waiting, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	done, err := x.write(waiting)
@@ -84,7 +84,7 @@ const mergePages = 500
 // merge joins what the batches of a build left side by side. Otherwise a message
 // that is taken in soon after would have to wait until that is done, for seconds.
 // It may be broken off: what is left is merged by a later update.
-func merge(ctx, patience context.Context, db *sql.DB) (done bool, err error) {
+func merge(ctx, slice context.Context, db *sql.DB) (done bool, err error) {
 	conn, err := db.Conn(ctx) // changes are counted by connection
 	if err != nil {
 		return false, err
@@ -93,7 +93,7 @@ func merge(ctx, patience context.Context, db *sql.DB) (done bool, err error) {
 	if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('usermerge', 2)`); err != nil {
 		return false, err
 	}
-	for last := int64(-1); patience.Err() == nil; {
+	for last := int64(-1); slice.Err() == nil; {
 		if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('merge', ?)`, mergePages); err != nil {
 			return false, err
 		}
@@ -139,7 +139,7 @@ func (x *Index) current(ctx context.Context, files []*source) bool {
 type batch struct {
 	x    *Index
 	db   *sql.DB
-	over context.Context //nolint:containedctx // tells when patience is at an end; lives as long as one update
+	over context.Context //nolint:containedctx // ends with the timeout; lives as long as one update
 
 	files     []*source // as they are on the disk; nil: to be looked for
 	forgotten map[hash]struct{}
@@ -152,7 +152,7 @@ type batch struct {
 	written   int // documents so far
 }
 
-var errPatience = errors.New("out of patience")
+var errTimeout = errors.New("the time for this update is over")
 
 func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if b.files == nil {
@@ -185,7 +185,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		b.x.keepSources(b.db, b.rows)
 		return false, nil
 	}
-	if b.forgotten, err = b.x.readForgotten(); err != nil {
+	if b.forgotten, err = b.x.readForgotten(ctx); err != nil {
 		return false, err
 	}
 	// The newest first: a build that is broken off has what is asked for most.
@@ -194,7 +194,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	})
 	for _, s := range changed {
 		err := b.take(ctx, s)
-		if errors.Is(err, errPatience) {
+		if errors.Is(err, errTimeout) {
 			behind = true
 			break
 		}
@@ -292,7 +292,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	}
 	s.size = -1 // there is more: the next look must not take it for done
 	if late {
-		return errPatience
+		return errTimeout
 	}
 	if err := b.flush(ctx); err != nil {
 		return err

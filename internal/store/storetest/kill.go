@@ -228,7 +228,9 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 		var wg sync.WaitGroup
 		for i := range 2 {
 			lines := 1 + rng.IntN(killLines)
-			wg.Go(func() { w.watch(t, childTest, fmt.Sprintf("%d.%d|%s", round, i, place), lines) })
+			wg.Go(func() {
+				RunChild(t, childTest, fmt.Sprintf("%s=%d.%d|%s", childEnv, round, i, place), lines, func(line string) { w.note(t, line) })
+			})
 		}
 		wg.Wait()
 		if t.Failed() {
@@ -247,11 +249,13 @@ type witness struct {
 	most map[string]int
 }
 
-// watch runs a process until it has said so many lines.
-func (w *witness) watch(t *testing.T, test, env string, lines int) {
+// RunChild runs a test of this binary as a process of its own, with a variable
+// of the environment, until it has said so many lines, and kills it. note gets
+// every line.
+func RunChild(t *testing.T, test, env string, lines int, note func(line string)) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1") //nolint:gosec // the test's own binary
-	cmd.Env = append(os.Environ(), childEnv+"="+env)
+	cmd.Env = append(os.Environ(), env)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -261,6 +265,7 @@ func (w *witness) watch(t *testing.T, test, env string, lines int) {
 		t.Error(err)
 		return
 	}
+
 	r := bufio.NewReader(out)
 	for n := 0; ; n++ {
 		if n == lines {
@@ -273,7 +278,7 @@ func (w *witness) watch(t *testing.T, test, env string, lines int) {
 			}
 			break
 		}
-		w.note(t, strings.TrimSpace(line))
+		note(strings.TrimSpace(line))
 	}
 	_, _ = io.Copy(io.Discard, out)
 	_ = cmd.Wait() // it was killed

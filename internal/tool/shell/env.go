@@ -42,7 +42,7 @@ func home(vars map[string]string) string {
 
 var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// childEnv builds the whole environment of commands. Nothing of the agent's
+// childEnv builds the environment of commands, without what Options.Programs adds. Nothing of the agent's
 // environment gets in but what is named here or in AllowedEnv, because that is
 // where its keys are.
 func childEnv(o Options, vars map[string]string) ([]string, error) {
@@ -54,7 +54,7 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 		}
 		return fallback
 	}
-	path := defaultPath()
+	path, later := SystemPath(), o.Programs != nil
 	if runtime.GOOS == "windows" {
 		path = or("PATH", path)
 		for _, k := range windowsVariables() {
@@ -79,7 +79,7 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 		switch {
 		case !ok || envKey(k) == markVariable:
 		case envKey(k) == "PATH":
-			path = v
+			path, later = v, false
 		default:
 			set(k, v)
 		}
@@ -89,7 +89,9 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 			return nil, fmt.Errorf("exec path %q contains a NUL byte", extra)
 		}
 	}
-	set("PATH", joinPath(o.PathPrepend, path, o.PathAppend))
+	if !later { // else it is asked for with each command
+		set("PATH", joinPath(o.PathPrepend, path, o.PathAppend))
+	}
 	// Programs that would page, colour, ask or buffer only disturb here.
 	set("TERM", "dumb")
 	set("NO_COLOR", "1")
@@ -116,8 +118,8 @@ func joinPath(lists ...string) string {
 	return strings.Join(parts, string(os.PathListSeparator))
 }
 
-// defaultPath is fixed, so that a command means the same wherever the agent was started.
-func defaultPath() string {
+// SystemPath is where every machine keeps its programs.
+func SystemPath() string {
 	switch runtime.GOOS {
 	case "windows":
 		return `C:\Windows\System32;C:\Windows`

@@ -40,6 +40,7 @@ type launch struct {
 	limit   time.Duration // <= 0: none
 	chars   int           // of output that the call returns
 	typed   bool          // a shell in it reads commands from standard input
+	pty     bool          // it has a terminal
 	call    tool.Call     // that runs it
 	clock   *clock        // of limit; nil: it does not stand still
 
@@ -94,7 +95,7 @@ type job struct {
 }
 
 // start starts a command that ends with ctx. Without stdin it reads from the
-// null device. After a nil error wait must be called.
+// null device, or from its terminal. After a nil error wait must be called.
 func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, stderr sink) (*job, error) {
 	mark := r.newMark()
 	cmd := exec.CommandContext(ctx, l.program, l.args...) //nolint:gosec // what the tool is for; the guard has seen it
@@ -103,14 +104,18 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
-	// The pipes are our own, because the end of the shell, not the last holder
-	// of a pipe, ends the call.
-	st, err := newStreams(cmd, stdout, stderr)
+	var st *streams
+	var err error
+	if l.pty {
+		st, err = newTerminalStreams(cmd, stdout)
+	} else {
+		st, err = newStreams(cmd, stdout, stderr)
+	}
 	if err != nil {
 		return nil, err
 	}
 	j := &job{cmd: cmd, kin: newKin(mark), streams: st, r: r}
-	j.kin.prepare(cmd)
+	j.kin.prepare(cmd, l.pty)
 	cmd.Cancel = func() error { return j.kin.ask(cmd) }
 	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
 	if r.wrap != nil {
@@ -190,8 +195,9 @@ type sink interface {
 
 // streams copies the output of a command into its sinks.
 type streams struct {
-	copies []streamCopy
-	done   sync.WaitGroup
+	copies   []streamCopy
+	terminal *os.File // our end, which takes what is typed; nil without
+	done     sync.WaitGroup
 }
 
 type streamCopy struct {
@@ -199,6 +205,8 @@ type streamCopy struct {
 	to   sink
 }
 
+// newStreams makes pipes of our own, because the end of the shell, not the last
+// holder of a pipe, ends the call.
 func newStreams(cmd *exec.Cmd, stdout, stderr sink) (*streams, error) {
 	s := &streams{}
 	for _, c := range []sink{stdout, stderr} {

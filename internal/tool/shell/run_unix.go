@@ -74,13 +74,13 @@ type kin struct {
 
 func newKin(mark string) *kin { return &kin{mark: mark} }
 
-// prepare puts the command into a session of its own: no terminal, and one
-// process group that can be signalled as a whole.
-func (k *kin) prepare(cmd *exec.Cmd) {
+// prepare puts the command into a session of its own: no terminal but the one
+// it is given, and one process group that can be signalled as a whole.
+func (k *kin) prepare(cmd *exec.Cmd, terminal bool) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setsid = true
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, terminal // that of its standard input
 }
 
 func (k *kin) started(cmd *exec.Cmd) {

@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -38,7 +40,12 @@ type kin struct {
 
 func newKin(string) *kin { return &kin{} }
 
-func (k *kin) prepare(cmd *exec.Cmd) {
+// openTerminal always fails: there are no pseudo terminals of this kind.
+func openTerminal() (ours, theirs *os.File, err error) {
+	return nil, nil, errors.New("pty is not available on Windows; leave it out")
+}
+
+func (k *kin) prepare(cmd *exec.Cmd, _ bool) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

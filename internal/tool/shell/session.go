@@ -26,7 +26,7 @@ const (
 // Why a session ended although its command did not end by itself.
 var (
 	errTimeLimit  = errors.New("its timeout was reached")
-	errIdle       = errors.New("nobody asked for it for too long")
+	errIdle       = errors.New("it was idle for too long")
 	errTerminated = errors.New("it was terminated")
 	errStopped    = errors.New("the conversation was stopped")
 	errTurnOver   = errors.New("its turn is over, and the workspace cannot be made read-only for it")
@@ -50,7 +50,7 @@ func newSessions() *sessions { return &sessions{idle: sessionIdle} }
 type session struct {
 	id, owner string
 	project   tool.Project
-	guard     *guard // judges what is typed
+	runner    *runner // whose guard judges what is typed
 	launch    launch
 	began     time.Time
 	stop      context.CancelCauseFunc
@@ -89,7 +89,7 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 	}
 	now := time.Now()
 	one := &session{
-		id: randomHex(6), owner: c.SessionKey, project: c.Project, guard: r.guard, launch: l, began: now, used: now, stop: stop,
+		id: randomHex(6), owner: c.SessionKey, project: c.Project, runner: r, launch: l, began: now, used: now, stop: stop,
 		ended: make(chan struct{}), watches: map[*watch]bool{},
 	}
 	one.stdout, one.stderr = &stream{of: one, buf: newCapture(sessionChars)}, &stream{of: one, buf: newCapture(sessionChars)}
@@ -101,17 +101,8 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 	if err := s.admit(one); err != nil {
 		return fail(err)
 	}
-	in, writer, err := os.Pipe()
-	var j *job
-	if err == nil {
-		one.stdin = writer
-		j, err = r.start(ctx, l, in, one.stdout, one.stderr)
-		_ = in.Close() // the command has its own
-	}
+	j, err := one.run(ctx, r)
 	if err != nil {
-		if writer != nil {
-			_ = writer.Close()
-		}
 		s.remove(one)
 		close(one.ended)
 		return fail(err)
@@ -129,6 +120,28 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 		one.closeStdin()
 	}()
 	return one, nil
+}
+
+// run starts the command of a session.
+func (one *session) run(ctx context.Context, r *runner) (*job, error) {
+	if one.launch.pty {
+		j, err := r.start(ctx, one.launch, nil, one.stdout, one.stderr)
+		if err == nil {
+			one.stdin = j.streams.terminal
+		}
+		return j, err
+	}
+	in, writer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close() //nolint:errcheck // the command has its own
+	j, err := r.start(ctx, one.launch, in, one.stdout, one.stderr)
+	if err != nil {
+		_ = writer.Close()
+	}
+	one.stdin = writer
+	return j, err
 }
 
 var (
@@ -321,6 +334,11 @@ func (one *session) touch(idle time.Duration) {
 func (one *session) closeStdin() {
 	one.mu.Lock()
 	defer one.mu.Unlock()
+	if one.launch.pty { // it is closed with the output
+		_ = one.stdin.SetWriteDeadline(time.Now().Add(stdinWait))
+		_, _ = one.stdin.WriteString(endOfInput) // it may have ended
+		return
+	}
 	if !one.stdinClosed {
 		one.stdinClosed = true
 		_ = one.stdin.Close()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,12 @@ func (d *desk) call(owner, name string, a args) tool.Result {
 // start begins a session and returns its id.
 func (d *desk) start(owner, command string) string {
 	d.t.Helper()
-	r := d.call(owner, "exec", args{"command": command, "yield_time_ms": 0})
+	return d.sessionOf(d.call(owner, "exec", args{"command": command, "yield_time_ms": 0}))
+}
+
+// sessionOf is the id of the session that a call left running.
+func (d *desk) sessionOf(r tool.Result) string {
+	d.t.Helper()
 	m := regexp.MustCompile(`session_id ([0-9a-f]{12}),`).FindStringSubmatch(r.Content.Text)
 	if m == nil {
 		d.t.Fatalf("no session: %q", r.Content.Text)
@@ -82,6 +88,9 @@ func (d *desk) expect(r tool.Result, code tool.Code, parts ...string) {
 	if r.Code != code {
 		d.t.Errorf("code = %q, want %q: %s", r.Code, code, r.Content.Text)
 	}
+	if strings.Contains(r.Content.Text, "did not appear") && !slices.Contains(parts, "did not appear") {
+		d.t.Errorf("not seen: %q", r.Content.Text)
+	}
 	for _, p := range parts {
 		if !strings.Contains(r.Content.Text, p) {
 			d.t.Errorf("%q does not contain %q", r.Content.Text, p)
@@ -91,8 +100,8 @@ func (d *desk) expect(r tool.Result, code tool.Code, parts ...string) {
 
 func TestSessionLife(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, shell.Options{Timeout: 300 * time.Second})
-	id := d.start("a", "echo hello; read line; echo got $line; read line; exit 3")
+	d := newDesk(t, shell.Options{})
+	id := d.sessionOf(d.call("a", "exec", args{"command": "echo hello; read line; echo got $line; read line; exit 3", "yield_time_ms": 0, "timeout": 300}))
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "hello", "wait_timeout_ms": 60000}), "", "hello", "running, session_id "+id, "s so far", "s left")
 	r := d.call("a", "write_stdin", args{"session_id": id, "chars": "one\n", "wait_for": "got one", "wait_timeout_ms": 60000})
 	d.expect(r, "", "got one")
@@ -186,16 +195,16 @@ func TestSessionTerminate(t *testing.T) {
 	noSleepers(t, n)
 }
 
-// The timeout acts although nobody looks. How long a shell takes to say its
-// first word is up to the machine: where that was too long, it gets more time.
+// The timeout of a call acts although nobody looks. How long a shell takes to say
+// its first word is up to the machine: where that was too long, it gets more time.
 func TestSessionTimeout(t *testing.T) {
 	t.Parallel()
 	n := unusual(t, 201)
-	for timeout := 300 * time.Millisecond; ; timeout *= 2 {
-		d := newDesk(t, shell.Options{Timeout: timeout})
-		id := d.start("a", "echo begun; sleep "+n)
+	for timeout := 1; ; timeout *= 2 {
+		d := newDesk(t, shell.Options{})
+		id := d.sessionOf(d.call("a", "exec", args{"command": "echo begun; sleep " + n, "yield_time_ms": 0, "timeout": timeout}))
 		r := d.call("a", "write_stdin", args{"session_id": id, "yield_time_ms": 30000})
-		if !strings.Contains(r.Content.Text, "begun") && timeout < 20*time.Second {
+		if !strings.Contains(r.Content.Text, "begun") && timeout < 20 {
 			continue
 		}
 		d.expect(r, tool.TimedOut, "begun", "timeout was reached")
@@ -249,7 +258,7 @@ func TestSessionWaitFor(t *testing.T) {
 	if strings.Contains(first.Content.Text, "did not appear") {
 		t.Errorf("got %q", first.Content.Text)
 	}
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "nowhere", "wait_timeout_ms": 1}), "", `"nowhere" did not appear within 1ms`, "running")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "nowhere", "wait_timeout_ms": 1}), "", "did not appear", `"nowhere" did not appear within 1ms`, "running")
 	if err := os.WriteFile(release, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

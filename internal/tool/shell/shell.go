@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -53,6 +54,9 @@ type Options struct {
 	// PathPrepend and PathAppend extend the search path of commands; they are
 	// lists in the form of PATH.
 	PathPrepend, PathAppend string
+	// Programs says where commands find programs; nil is SystemPath. The agent's
+	// own PATH is used if AllowedEnv names it.
+	Programs Programs
 	// AllowedEnv names variables of Environ that commands may see besides the
 	// few harmless ones.
 	AllowedEnv []string
@@ -95,6 +99,15 @@ type Options struct {
 	// the only source of variables; the process environment is never read.
 	Environ []string
 	Log     *slog.Logger // nil discards
+}
+
+// Programs are those that the user has.
+type Programs interface {
+	// Path is the search path of commands, asked when one starts.
+	Path() string
+	// Elsewhere says in a sentence where a program is that a command did not
+	// find; "" if it is nowhere.
+	Elsewhere(name string) string
 }
 
 // Confined is a command inside its sandbox.
@@ -176,6 +189,38 @@ func (s *Shell) Busy(sessionKey string) bool {
 	})
 }
 
+// Running has a line for each command of a conversation that runs as a session,
+// for people. Without a conversation it is those of all, with their names.
+func (s *Shell) Running(sessionKey string) []string {
+	s.sessions.mu.Lock()
+	all := slices.Clone(s.sessions.all)
+	s.sessions.mu.Unlock()
+	var out []string
+	for _, one := range all {
+		if one.isOver() || sessionKey != "" && one.owner != sessionKey {
+			continue
+		}
+		line := one.describe()
+		if sessionKey == "" {
+			line = one.owner + ": " + line
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// StopOne ends a session by its id, of one conversation or, without one, of any.
+// It reports whether there was one.
+func (s *Shell) StopOne(sessionKey, id string) bool {
+	found := false
+	s.sessions.end(func(one *session) bool {
+		mine := one.id == id && (sessionKey == "" || one.owner == sessionKey) && !one.isOver()
+		found = found || mine
+		return mine
+	})
+	return found
+}
+
 // Close ends all sessions like Stop and accepts no new ones.
 func (s *Shell) Close() error {
 	s.sessions.close()
@@ -188,6 +233,7 @@ type input struct {
 	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
 	Timeout    int    `json:"timeout,omitempty" min:"1" max:"600" desc:"seconds"`
 	Yield      *int   `json:"yield_time_ms,omitempty" min:"0" max:"30000" desc:"return after this, leave it running"`
+	PTY        bool   `json:"pty,omitempty" alias:"tty"`
 	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
 	Shell      string `json:"shell,omitempty" hidden:"1"`
 	Login      bool   `json:"login,omitempty" hidden:"1"`
@@ -198,8 +244,8 @@ func description() string {
 	if runtime.GOOS == "windows" {
 		language = "PowerShell"
 	}
-	return "Run a " + language + " command; returns stdout, STDERR and exit code. No terminal, no stdin, " +
-		"no state kept between calls; background processes are stopped when it ends: start servers with yield_time_ms. " +
+	return "Run a " + language + " command; returns stdout, STDERR and exit code. No stdin or state between calls; " +
+		"background processes end with it: use yield_time_ms for servers, pty for REPLs. " +
 		"Prefer the file tools over cat, sed, find, grep. " +
 		"Destructive commands (rm -rf, find -delete, curl | sh) are refused."
 }
@@ -212,6 +258,8 @@ type runner struct {
 	timeout   time.Duration // <= 0: none
 	guard     *guard
 	env       []string
+	path      func() string            // nil: it is in env
+	programs  Programs                 // may be nil
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
 	remark    func(tool.Call) string
@@ -237,8 +285,12 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
 		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
-		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{},
+		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{sums: recent.New[string, int64](keptTurns)},
 	}
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
+		r.path = func() string { return joinPath(o.PathPrepend, o.Programs.Path(), o.PathAppend) }
+	}
+	r.programs = o.Programs
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
 	}
@@ -260,8 +312,12 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	a := newAsking(ctx, &c)
 	defer a.close()
 	l.call, l.clock = c, &a.clock
-	if in.Yield != nil {
-		return s.begin(ctx, r, c, l, time.Duration(*in.Yield)*time.Millisecond), nil
+	if in.Yield != nil || in.PTY {
+		yield := defaultYield
+		if in.Yield != nil {
+			yield = time.Duration(*in.Yield) * time.Millisecond
+		}
+		return s.begin(ctx, r, c, l, yield), nil
 	}
 	out, err := r.run(ctx, l)
 	if err != nil {
@@ -269,12 +325,29 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	}
 	res := l.result(out)
 	res.Untrusted = out.outside
+	remarks := []string{r.whereIs(out.code, out.stderr)}
 	if r.remark != nil {
-		if text := r.remark(c); text != "" {
+		remarks = append(remarks, r.remark(c))
+	}
+	for _, text := range remarks {
+		if text != "" {
 			res.Content = llm.Text(res.Content.String() + "\n\n" + text)
 		}
 	}
 	return res, nil
+}
+
+// whereIs says where a program is that a command did not find.
+func (r *runner) whereIs(code int, printed *capture) string {
+	const notFound = 127
+	if code != notFound || r.programs == nil {
+		return ""
+	}
+	name := missingProgram(printed.text(maxOutputChars))
+	if name == "" {
+		return ""
+	}
+	return r.programs.Elsewhere(name)
 }
 
 // result says what came out of a command that is over.
@@ -297,6 +370,7 @@ func (l launch) result(out *outcome) tool.Result {
 			return notStarted(errors.New(why))
 		}
 		res = tool.Text(withCode(text, out.code))
+		res.Exit = &out.code
 	}
 	return res
 }
@@ -329,6 +403,9 @@ func (r *runner) accept(in input) (launch, *refusal) {
 		return launch{}, refused
 	}
 	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars, sandboxed: r.guard.sandboxed}
+	if r.path != nil {
+		l.env = withVariable(l.env, "PATH", r.path())
+	}
 	var err error
 	if l.program, l.args, err = shellFor(r.lookup, in); err != nil {
 		return launch{}, &refusal{code: tool.InvalidArgs, why: err.Error()}
@@ -342,8 +419,12 @@ func (r *runner) accept(in input) (launch, *refusal) {
 		// environment leaves out; that of the workspace has none of them.
 		l.env = withVariable(l.env, "HOME", r.workspace)
 	}
-	if in.Timeout > 0 {
+	l.pty = in.PTY
+	switch {
+	case in.Timeout > 0:
 		l.limit = time.Duration(min(in.Timeout, 600)) * time.Second
+	case in.Yield != nil || in.PTY:
+		l.limit = 0 // a session ends when it is idle
 	}
 	if in.MaxChars > 0 {
 		l.chars = in.MaxChars

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
@@ -69,7 +69,7 @@ func TestDefinitionIsSmall(t *testing.T) {
 	limits := map[string]int{"exec": 1000, "write_stdin": 800, "list_exec_sessions": 150}
 	for _, tl := range newShell(t, shell.Options{Workspace: t.TempDir()}).Tools() {
 		b := []byte(`{"name":"` + tl.Name + `","description":`)
-		b = llm.AppendString(b, tl.Description)
+		b = text.AppendJSON(b, tl.Description)
 		b = append(append(append(b, `,"schema":`...), tl.Schema...), '}')
 		if limit := limits[tl.Name]; len(b) > limit {
 			t.Errorf("definition has %d bytes, want at most %d: %s", len(b), limit, b)

@@ -107,11 +107,15 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 	if len(chars) > maxStdin {
 		return fail(tool.InvalidArgs, "chars has %d bytes; at most %d are accepted in one call", len(chars), maxStdin)
 	}
-	if one.launch.typed && strings.TrimSpace(chars) != "" {
-		if problem := unreadable(chars); problem != "" {
+	words := chars
+	if one.launch.pty {
+		words = typedText(chars)
+	}
+	if one.launch.typed && strings.TrimSpace(words) != "" {
+		if problem := unreadable(words); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
 		}
-		if r := one.guard.check(chars, one.launch.dir); r != nil {
+		if r := one.runner.guard.check(words, one.launch.dir); r != nil {
 			return fail(r.code, "%s", r.text())
 		}
 	}
@@ -180,7 +184,13 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	case one.cause == nil && one.launch.sandboxed && unconfined(stdout, stderr, one.out.code) != "":
 		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
 	case one.cause == nil:
-		res = tool.Text(fmt.Sprintf("%s\n[ended after %s]", withCode(text, one.out.code), seconds(one.elapsed())))
+		printed := stderr
+		if one.launch.pty {
+			printed = stdout
+		}
+		res = tool.Text(strings.TrimRight(fmt.Sprintf("%s\n[ended after %s]\n%s",
+			withCode(text, one.out.code), seconds(one.elapsed()), one.runner.whereIs(one.out.code, printed)), "\n"))
+		res.Exit = &one.out.code
 	case errors.Is(one.cause, errTerminated):
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
 	default:
@@ -207,18 +217,23 @@ func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, e
 		if !one.visible(c) {
 			continue
 		}
-		one.mu.Lock()
-		idle := time.Since(one.used)
-		one.mu.Unlock()
-		state, left := "running", one.left()
-		if one.isOver() {
-			state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
-		}
-		fmt.Fprintf(&b, "%s %s, %s so far, idle %s, %s, in %s: %s\n",
-			one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
+		b.WriteString(one.describe() + "\n")
 	}
 	if b.Len() == 0 {
 		return tool.Text("No commands are running."), nil
 	}
 	return tool.Text(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// describe is a session in one line.
+func (one *session) describe() string {
+	one.mu.Lock()
+	idle := time.Since(one.used)
+	one.mu.Unlock()
+	state, left := "running", one.left()
+	if one.isOver() {
+		state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
+	}
+	return fmt.Sprintf("%s %s, %s so far, idle %s, %s, in %s: %s",
+		one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
 }

@@ -127,3 +127,19 @@ func TestTurnEndsUnconfined(t *testing.T) {
 		t.Errorf("got %s", r.Content.Text)
 	}
 }
+
+// TestTerminalInSandbox checks that a terminal is one inside of the sandbox, too,
+// and that a command on one loses its write access with its turn.
+func TestTerminalInSandbox(t *testing.T) {
+	t.Parallel()
+	d, _ := turnDesk(t, nil)
+	terminalWorks(d)
+
+	d.turn = &tool.Turn{}
+	id := d.startPTY("tty; stty -echo; echo r''eady; " + writer)
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "ready", "wait_timeout_ms": long}), "", "/dev/console\nready")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "1\n", "wait_for": "1: ", "wait_timeout_ms": long}), "", "1: wrote wrote")
+	d.turn.End()
+	d.turn = &tool.Turn{}
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "2\n", "wait_for": "2: ", "wait_timeout_ms": long}), "", "2: denied wrote", readOnlyRemark)
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
@@ -77,9 +78,8 @@ const keptTurns = 64
 
 // addedByTurn sums up what the commands of a turn left on the disk.
 type addedByTurn struct {
-	mu    sync.Mutex
-	sums  map[string]int64
-	order []string
+	mu   sync.Mutex
+	sums *recent.Map[string, int64]
 }
 
 // left is what the next command of a turn may add.
@@ -89,7 +89,8 @@ func (a *addedByTurn) left(turn string, disk int64) int64 {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return max(min(disk, 2*disk-a.sums[turn]), 1)
+	sum, _ := a.sums.Get(turn)
+	return max(min(disk, 2*disk-sum), 1)
 }
 
 func (a *addedByTurn) add(turn string, n int64) {
@@ -98,14 +99,6 @@ func (a *addedByTurn) add(turn string, n int64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sums == nil {
-		a.sums = map[string]int64{}
-	}
-	if _, ok := a.sums[turn]; !ok {
-		if a.order = append(a.order, turn); len(a.order) > keptTurns {
-			delete(a.sums, a.order[0])
-			a.order = a.order[1:]
-		}
-	}
-	a.sums[turn] += n
+	sum, _ := a.sums.Get(turn)
+	a.sums.Put(turn, sum+n)
 }

@@ -45,11 +45,11 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Reference, e.Doc})
 		}
 	}
-	standings, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
+	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%v", err)
 	}
-	providers := provider.Standings(standings)
+	providers := provider.States(surveyed)
 	for i := range providers {
 		providers[i].Base = md.Secrets.Redact(providers[i].Base) // an address may hold a password
 	}
