@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -37,7 +40,31 @@ type house struct {
 	store   *session.Store
 	agent   *agent.Agent
 	stop    func()
-	channel string // that messages come from, "" is test
+	channel string        // that messages come from, "" is test
+	full    *atomic.Int32 // how many bytes the disk takes, -1 is any number; nil: the same
+}
+
+// fullDisk is a store whose logs take only so much.
+type fullDisk struct {
+	store.Store
+	room *atomic.Int32
+}
+
+func (d fullDisk) Log(ctx context.Context, name string) (store.Log, error) {
+	l, err := d.Store.Log(ctx, name)
+	return fullLog{l, d.room}, err
+}
+
+type fullLog struct {
+	store.Log
+	room *atomic.Int32
+}
+
+func (l fullLog) Append(ctx context.Context, at int64, lines []byte, sync bool) error {
+	if room := l.room.Load(); room >= 0 && len(lines) > int(room) {
+		return fmt.Errorf("append: %w", syscall.ENOSPC)
+	}
+	return l.Log.Append(ctx, at, lines, sync)
 }
 
 type textIn struct {
@@ -76,7 +103,11 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 func (h *house) start() *house {
 	h.t.Helper()
 	var err error
-	if h.store, err = session.Open(session.Options{DataDir: h.dir, Store: disk.Open(h.dir, nil), Workspace: h.ws, Fsync: session.FsyncNever}); err != nil {
+	state := store.Store(disk.Open(h.dir, nil))
+	if h.full != nil {
+		state = fullDisk{state, h.full}
+	}
+	if h.store, err = session.Open(session.Options{DataDir: h.dir, Store: state, Workspace: h.ws, Fsync: session.FsyncNever}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.opts.Sessions = h.store
@@ -353,12 +384,13 @@ func TestStopKeepsThePart(t *testing.T) {
 	msg := in("1", "a story")
 	msg.WantsStream = true
 	ctx, cancel := context.WithCancel(t.Context())
-	said := ""
+	var said strings.Builder
 	for o, err := range h.agent.Ask(ctx, msg) {
 		if err != nil && !errors.Is(err, agent.ErrStopped) {
 			t.Error(err)
 		}
-		if said += o.Text; strings.HasSuffix(said, "time") {
+		said.WriteString(o.Text)
+		if strings.HasSuffix(said.String(), "time") {
 			cancel()
 		}
 	}

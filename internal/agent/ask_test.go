@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,10 +255,9 @@ func TestGoalGoesOn(t *testing.T) {
 	look := textTool("look", tool.Tool{ReadOnly: true, Trusted: true}, func(_ context.Context, _ tool.Call, text string) (tool.Result, error) {
 		return tool.Text("seen " + text), nil
 	})
-	looking := 0
+	var looking atomic.Int64
 	looks := llmtest.Func(func(llm.Request) llmtest.Step {
-		looking++
-		return llmtest.Call("look", map[string]any{"text": fmt.Sprint(looking)})
+		return llmtest.Call("look", map[string]any{"text": fmt.Sprint(looking.Add(1))})
 	})
 	for name, c := range map[string]struct {
 		steps  []llmtest.Step

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -38,6 +40,7 @@ const (
 	textResume  = "[The program was restarted while the last message was being worked on. Go on from where this conversation stands and answer that message. Calls marked as interrupted may have taken effect: check before repeating them.]"
 	textNotify  = "The program was restarted before this was answered. Send \"continue\" to take it up again."
 	textGivenUp = "I was interrupted several times while working on this and have left it. Ask again if you still need it."
+	textNotKept = "This message was handled before, and the conversation does not hold an answer to it any more. Send it as a new message if you still need one."
 )
 
 // publishWait is how long a turn waits for room in a full outbox. What found
@@ -105,7 +108,7 @@ type replyTo struct {
 func (p *replyTo) say(o bus.Outbound) {
 	p.mu.Lock()
 	if o.Kind == bus.Final {
-		o.ID = "final:" + p.env.in.ID // the same if the turn's end has to be told again
+		o.ID = bus.FinalID(p.env.in.ID) // the same if the turn's end has to be told again
 		p.final = &o
 		p.mu.Unlock()
 		return
@@ -152,7 +155,7 @@ func (p *replyTo) end(err error) {
 			text = p.a.deps.secrets.Redact(explain.Error(err, "the model"))
 		}
 		outs = append(outs, bus.Outbound{
-			ID: "final:" + p.env.in.ID, Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
+			ID: bus.FinalID(p.env.in.ID), Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
 			Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "error", Error: text},
 		})
 	}
@@ -177,22 +180,55 @@ func (t *turn) join(it *envelope) {
 func (t *turn) resume() (over bool) {
 	p := transcript.FindPast(t.sess.Messages(), t.env.in.ID)
 	switch {
-	case p.Answered:
-		if p.Reply != nil {
-			t.replyAs(p.Turn, Reply{Text: t.deps.secrets.Redact(*p.Reply), Markdown: true})
+	case p.Answered || p.Tries >= resumeMax || t.deps.opts.Turns.Resume == ResumeNotify:
+		if r, ok := t.deps.stored(p); ok {
+			t.replyAs(cmp.Or(p.Turn, t.id), r)
 		}
 		return true
-	case p.Tries >= resumeMax:
-		t.reply(Say(textGivenUp))
-		return true
 	case t.deps.opts.Turns.Resume == ResumeOff:
-		return true
-	case t.deps.opts.Turns.Resume == ResumeNotify:
-		t.reply(Say(textNotify))
 		return true
 	}
 	t.resumed = true
 	return false
+}
+
+// stored is what was said to a message that nothing more is done about.
+func (d *deps) stored(p transcript.Past) (Reply, bool) {
+	switch {
+	case p.Answered && p.Reply != nil:
+		return Reply{Text: d.secrets.Redact(*p.Reply), Markdown: true}, true
+	case p.Answered:
+		return Reply{}, false
+	case p.Tries >= resumeMax:
+		return Say(textGivenUp), true
+	case d.opts.Turns.Resume == ResumeNotify:
+		return Say(textNotify), true
+	}
+	return Reply{}, false
+}
+
+// Recall is the final reply to a message that was completed before, for a
+// client that says it again. It has no text if the message joined the turn of
+// another one.
+func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
+	key := a.deps.keyOf(in)
+	var recs []session.Record
+	for r, err := range a.deps.opts.Sessions.Records(ctx, key) {
+		if err != nil {
+			a.deps.log.WarnContext(ctx, "look for the answer to a message", "session", key, "id", in.ID, "err", err)
+			break
+		}
+		recs = append(recs, r)
+	}
+	p := transcript.FindPast(recs, in.ID)
+	r, ok := a.deps.stored(p)
+	if joined := p.Answered && p.Tries > 0; !ok && !joined {
+		r = Say(textNotKept)
+	}
+	return bus.Outbound{
+		ID: bus.FinalID(in.ID), Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: in.Meta,
+		Turn: &bus.Turn{ID: p.Turn, SessionKey: key, StopReason: string(runner.Completed)},
+	}
 }
 
 // userMessage is a message as it is kept and as it is sent.

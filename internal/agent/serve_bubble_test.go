@@ -2,9 +2,14 @@ package agent_test
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
@@ -85,6 +90,62 @@ func TestServeShutdownAndResume(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A message that was accepted waits while the disk is full, wherever in its turn
+// that is met. Its sender is told, once, and gets the answer later.
+func TestServeWaitsForSpace(t *testing.T) {
+	t.Parallel()
+	for name, room := range map[string]int32{"nothing fits": 0, "only the question fits": 700} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				long := llmtest.Reply(strings.Repeat("long ", 200))
+				h := newHouse(t, llmtest.NewScript(t))
+				h.model.Add(slices.Repeat([]llmtest.Step{long}, 50)...)
+				h.full = new(atomic.Int32)
+				h.full.Store(room)
+				s := h.start()
+				q := openJournal(t, t.TempDir())
+				ctx, cancel := context.WithCancel(t.Context())
+				served, read := make(chan error, 1), make(chan struct{})
+				var said []string
+				go func() { served <- s.agent.Serve(ctx, q) }()
+				go func() {
+					defer close(read)
+					for d, err := range q.Outgoing(ctx, "test") {
+						if err == nil && (d.Kind == bus.Final || d.Kind == bus.Notice) {
+							said = append(said, string(d.Kind)+" "+d.Text)
+						}
+					}
+				}()
+				synctest.Wait()
+				msg := in("1", "hi")
+				msg.ID, msg.WantsStream = "a", false
+				if err := q.Submit(ctx, msg); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Second)
+				if n := q.Status().Inbound; n != 1 {
+					t.Errorf("%d messages wait for space, want 1", n)
+				}
+				h.full.Store(-1)
+				time.Sleep(30 * time.Second)
+				cancel()
+				<-read
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				if len(said) != 2 || !strings.HasPrefix(said[0], "notice The disk of this computer is full.") || !strings.HasPrefix(said[1], "final long long") {
+					t.Errorf("the sender was told %.200q", said)
+				}
+				h.stop()
+				if err := q.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 func openJournal(t *testing.T, dir string) *journal.Journal {

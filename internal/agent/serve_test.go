@@ -242,6 +242,17 @@ func TestServeRedelivered(t *testing.T) {
 			if h.model.Left() > 0 {
 				t.Error("the turn was not taken up")
 			}
+			// Who says the message again afterwards is told the same.
+			repeated := in("1", "hi")
+			repeated.ID = "a"
+			again := s.agent.Recall(t.Context(), repeated)
+			want := strings.TrimPrefix(c.want, "-")
+			if name == "off" {
+				want = "This message was handled before"
+			}
+			if again.ID != "final:a" || again.Kind != bus.Final || again.Turn == nil || (want == "") != (again.Text == "") || !strings.HasPrefix(again.Text, want) {
+				t.Errorf("recalled %q %q, want %q", again.ID, again.Text, want)
+			}
 		})
 	}
 }

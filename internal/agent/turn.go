@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
@@ -13,11 +14,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // turn is everything that belongs to one message being answered.
@@ -60,7 +63,45 @@ type stats struct {
 }
 
 // handle answers one message. The error is what its asker sees instead of a reply.
+// A message of a queue was accepted, so it waits while the disk is full.
 func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
+	for pause := spacePause; ; pause = min(2*pause, spacePauseMax) {
+		err := a.attempt(ctx, act, it)
+		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return err
+		}
+		a.deps.log.ErrorContext(ctx, "the disk is full; a message waits for space", "session", it.key, "err", err)
+		if pause == spacePause {
+			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: textDiskFull})
+		}
+		if a.awaitSpace(ctx, pause) != nil {
+			return stopError(context.Cause(ctx))
+		}
+	}
+}
+
+// How a full disk is met.
+const (
+	textDiskFull  = "The disk of this computer is full. Your message is kept and answered when there is space."
+	spacePause    = 5 * time.Second  // between looks at the disk
+	spacePauseMax = 10 * time.Minute // where a quota hides how much is free, each look may cost a model call
+	spaceWanted   = 4 << 20          // bytes that must be free, so that the answer fits as well
+)
+
+// awaitSpace waits until the disk of the conversations has space again, as far as
+// that can be known.
+func (a *Agent) awaitSpace(ctx context.Context, pause time.Duration) error {
+	for {
+		if err := wait.For(ctx, pause); err != nil {
+			return err
+		}
+		if free, known := diskio.FreeBytes(a.deps.opts.Sessions.Dir()); !known || free >= spaceWanted {
+			return nil
+		}
+	}
+}
+
+func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}

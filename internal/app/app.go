@@ -258,7 +258,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Turns: agent.Turns{
 			Limits: runner.Limits{
 				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
+				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
 			},
 			Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
 			Grace:       time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,

@@ -193,7 +193,10 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if err := b.fits(data); err != nil {
 		return r, err
 	}
-	stamp := o.Now.UTC().Format("20060102-150405")
+	if err := removeLeftovers(moves); err != nil {
+		return r, err
+	}
+	stamp := unused(moves, o.Now.UTC().Format("20060102-150405"))
 	if err := b.unpack(ctx, moves, stamp); err != nil {
 		return r, errors.Join(err, removeStaging(moves, stamp))
 	}
@@ -266,6 +269,35 @@ func (m move) staging(stamp string) string {
 
 func (m move) aside(stamp string) string {
 	return filepath.Join(filepath.Dir(m.to), "before-restore-"+stamp, filepath.Base(m.to))
+}
+
+// unused is a stamp that no restore has used: of two within a second, the later
+// one gets a number.
+func unused(moves []move, second string) string {
+	taken := func(stamp string) bool {
+		return slices.ContainsFunc(moves, func(m move) bool {
+			_, err := os.Lstat(filepath.Dir(m.aside(stamp)))
+			return err == nil
+		})
+	}
+	stamp := second
+	for n := 2; taken(stamp); n++ {
+		stamp = fmt.Sprintf("%s-%d", second, n)
+	}
+	return stamp
+}
+
+// removeLeftovers deletes what restores have unpacked that were killed. It is in
+// their backups still.
+func removeLeftovers(moves []move) error {
+	var err error
+	for _, m := range moves {
+		left, _ := filepath.Glob(filepath.Join(filepath.Dir(m.to), ".restore-[0-9]*")) // the pattern is sound, unless the folder looks like one
+		for _, dir := range left {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return err
 }
 
 func removeStaging(moves []move, stamp string) error {

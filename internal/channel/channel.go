@@ -184,8 +184,14 @@ type Deps struct {
 	// Known reports whether the agent was given a message with this ID before
 	// and would drop it. Nil: nobody knows.
 	Known func(id string) bool
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Settled reports whether it was answered as well, and the answer is
+	// delivered: nothing more comes of it. Nil: nobody knows.
+	Settled func(id string) bool
+	// Back reports that a client listens to a chat: what Send refused with
+	// ErrAway is sent now. It does not block. Nil: there is no manager.
+	Back func(chat bus.Route)
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Command is one line of a menu of slash commands.

@@ -28,6 +28,11 @@ type chat struct {
 	busy     int // 1 while a message is worked on
 	running  bool
 	wake     chan struct{} // capacity 1: something was queued
+	away     time.Time     // since when nobody listens and an answer waits; zero if that is not so
+	lossy    bool          // text of the running stream was dropped meanwhile
+	excess   bool          // too many answers wait for clients that are away: this chat's first is given up
+
+	listener chan struct{} // capacity 1: a client is back, or excess is set
 
 	// Of the goroutine.
 	rate, group bucket
@@ -38,9 +43,12 @@ type chat struct {
 
 func newChat(w *sender, key chatKey) *chat {
 	return &chat{
-		w:     w,
-		key:   key,
-		wake:  make(chan struct{}, 1),
+		w:    w,
+		key:  key,
+		wake: make(chan struct{}, 1),
+
+		listener: make(chan struct{}, 1),
+
 		rate:  bucket{limit: w.a.caps.Rate.Chat},
 		group: bucket{limit: w.a.caps.Rate.Group},
 	}
@@ -49,7 +57,14 @@ func newChat(w *sender, key chatKey) *chat {
 // add queues a message. The caller holds the sender's lock.
 func (c *chat) add(d bus.Delivery) {
 	if d.Kind.Durable() {
+		if d.Kind == bus.Final && c.lossy {
+			c.lossy, d.Streamed = false, false
+		}
 		c.queue = append(c.queue, d)
+		return
+	}
+	if !c.away.IsZero() { // only answers wait for a client
+		c.lossy = c.lossy || d.Kind == bus.Delta
 		return
 	}
 	if n := len(c.queue); n > 0 && (d.Kind == bus.Delta || d.Kind == bus.Reasoning) {

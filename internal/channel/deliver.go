@@ -106,6 +106,12 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 			return err
 		case ctx.Err() != nil:
 			return err
+		case errors.Is(err, ErrAway):
+			if err := c.awaitClient(ctx); err != nil {
+				return err
+			}
+			start = time.Now()
+			continue
 		case time.Since(start) > deliverFor:
 			return fmt.Errorf("%w: %w", errGivenUp, err)
 		}
@@ -116,6 +122,22 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// awaitClient waits until a client listens to the chat, however long that takes.
+// An error means that ctx ended, or that too many answers wait.
+func (c *chat) awaitClient(ctx context.Context) error {
+	c.w.setAway(c, true)
+	defer c.w.setAway(c, false)
+	select {
+	case <-c.listener:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.w.takeExcess(c) {
+		return fmt.Errorf("%w: too many answers wait for clients", errGivenUp)
+	}
+	return nil
 }
 
 // pause waits as long as an error asks for before the next try; false means that ctx ended.

@@ -10,6 +10,11 @@ import (
 // connected. The manager waits for Ready before it tries again.
 var ErrNotReady = errors.New("not connected")
 
+// ErrAway is wrapped by errors of Send on platforms that others connect to,
+// while no client listens to the chat. The message stays in the queue, and the
+// manager tries again when the channel calls Deps.Back for the chat.
+var ErrAway = errors.New("no client listens to the chat")
+
 // RateLimitedError says that the platform asked us to wait.
 type RateLimitedError struct {
 	After time.Duration

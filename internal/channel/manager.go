@@ -300,15 +300,15 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 		limit = mediaMax
 	}
 	o := s.m.o
-	var known func(id string) bool
+	var known, settled func(id string) bool
 	if k, ok := o.Queue.(bus.Knower); ok {
-		known = k.Known
+		known, settled = k.Known, k.Settled
 	}
 	return factory(Deps{
 		Name:       s.name,
 		Gate:       s.gate,
 		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
+		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,
@@ -316,6 +316,8 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 		Commands:   o.Commands,
 		Shown:      s.filters(),
 		Known:      known,
+		Settled:    settled,
+		Back:       func(chat bus.Route) { s.out.back(chat) }, // a channel runs only after attach
 		Log:        s.log,
 		Now:        o.Now,
 	}, s.section)

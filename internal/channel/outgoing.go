@@ -19,6 +19,8 @@ const (
 	sweepChats = time.Minute           // at most that often
 	saidKept   = 1024                  // answers remembered to find the same one sent twice
 	acksMax    = 1024                  // deliveries that wait to be noted; full blocks the reader
+	awayMax    = 1024                  // answers that wait for clients; more would fill the outbox, which then takes nothing in
+	awayBytes  = 16 << 20              // of their texts
 	passWait   = 20 * time.Millisecond // for what is sent at once; then its chat gets a goroutine
 )
 
@@ -206,7 +208,9 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 		c = newChat(w, keyOf(d.Route))
 		w.chats[c.key] = c
 	}
-	c.add(d)
+	if c.add(d); !c.away.IsZero() {
+		w.boundAway()
+	}
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -214,6 +218,69 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	if !c.running && !w.closing {
 		c.running = true
 		w.work.Go(func() { c.serve(ctx) })
+	}
+}
+
+// back tells a chat that a client listens to it.
+func (w *sender) back(to bus.Route) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, c := range w.chats {
+		if key.chat == to.ChatID {
+			c.tell()
+		}
+	}
+}
+
+// tell wakes a chat that waits for a client.
+func (c *chat) tell() {
+	select {
+	case c.listener <- struct{}{}:
+	default:
+	}
+}
+
+// setAway notes whether a chat waits for a client.
+func (w *sender) setAway(c *chat, away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !away {
+		c.away = time.Time{}
+		return
+	}
+	c.away = time.Now()
+	w.boundAway()
+}
+
+// takeExcess reports whether the first answer of a chat is given up.
+func (w *sender) takeExcess(c *chat) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	excess := c.excess
+	c.excess = false
+	return excess
+}
+
+// boundAway gives up an answer of the chat that has waited longest if too many
+// wait for clients. The answer stays in its session. The caller holds the lock.
+func (w *sender) boundAway() {
+	var oldest *chat
+	n, bytes := 0, 0
+	for _, c := range w.chats {
+		if c.away.IsZero() {
+			continue
+		}
+		n += c.busy + len(c.queue)
+		for _, d := range c.queue {
+			bytes += len(d.Text)
+		}
+		if oldest == nil || c.away.Before(oldest.away) {
+			oldest = c
+		}
+	}
+	if oldest != nil && (n > awayMax || bytes > awayBytes) {
+		oldest.excess = true
+		oldest.tell()
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/store"
 )
@@ -13,12 +16,21 @@ import (
 type State struct {
 	store store.Store
 	name  string
+	log   *slog.Logger
 }
 
-// OpenState names the document; nothing is read yet.
-func OpenState(s store.Store, name string) *State { return &State{s, name} }
+// OpenState names the document; nothing is read yet. A nil log is silent.
+func OpenState(s store.Store, name string, log *slog.Logger) *State {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &State{s, name, log}
+}
 
-// Load fills a struct with what was saved. Nothing saved leaves it as it is.
+// Load fills a struct with what was saved. Nothing saved leaves it as it is, and
+// so does a damaged document: the platform tells again what is in it, or it is
+// made again, and a channel that stays off would be worse. The damaged one is
+// kept beside it.
 func (s *State) Load(into any) error {
 	data, version, err := s.store.Doc(context.Background(), s.name)
 	if err != nil {
@@ -27,10 +39,19 @@ func (s *State) Load(into any) error {
 	if version == store.Missing {
 		return nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s is damaged (%w); move it away to reset the state", s.store.Where(s.name), err)
+	fresh := reflect.New(reflect.TypeOf(into).Elem())
+	fresh.Elem().Set(reflect.ValueOf(into).Elem())
+	damage := json.Unmarshal(data, fresh.Interface())
+	if damage == nil {
+		reflect.ValueOf(into).Elem().Set(fresh.Elem())
+		return nil
 	}
-	return nil
+	aside, err := store.KeepDamaged(context.Background(), s.store, s.name, data, time.Now())
+	if err != nil {
+		return err
+	}
+	s.log.Warn("the state of the channel is damaged and begins again", "file", s.store.Where(s.name), "kept", s.store.Where(aside), "err", damage)
+	return s.store.Remove(context.Background(), s.name)
 }
 
 // Save replaces what was saved. It is on disk when Save returns.

@@ -88,6 +88,7 @@ type Limits struct {
 	TurnTimeoutS          int `json:"turnTimeoutS" min:"0" doc:"Seconds one turn may take; 0 is no limit."`
 	TurnTokens            int `json:"turnTokens" min:"0" doc:"Input and output tokens per turn; 0 is no limit."`
 	TurnToolCalls         int `json:"turnToolCalls" min:"0" doc:"Tool calls one turn may make; 0 is no limit."`
+	MaxAnswerBytes        int `json:"maxAnswerBytes" min:"4096" max:"67108864" doc:"Longest answer of a model with its reasoning, in bytes; the rest is cut off."`
 }
 
 // Preset is a named set of model settings.
@@ -139,7 +140,7 @@ func defaultAgent() AgentDefaults {
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
 		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
-		Limits:                          Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90},
+		Limits:                          Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90, MaxAnswerBytes: 4 << 20},
 	}
 }
 

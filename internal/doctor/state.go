@@ -98,10 +98,37 @@ func (d *Diagnosis) crashes(l *config.Loaded) {
 		last.Local().Format(time.DateTime), len(note.Starts)), "for the reason see: nanobot gateway logs")
 }
 
+// workspaces looks for conversations that no workspace shows.
+func (d *Diagnosis) workspaces(l *config.Loaded) {
+	hidden, err := session.Unlisted(app.State(l, nil), l.DataDir)
+	switch {
+	case err != nil:
+		d.say(Broken, "workspaces", err.Error(), "")
+	case len(hidden) > 0:
+		d.say(Broken, "workspaces", "conversations that no workspace shows, because "+datadir.Workspaces.In(l.DataDir)+" does not list them: "+strings.Join(hidden, ", "),
+			"move that file away; the next start recreates it from the files next to the conversations")
+	}
+}
+
+// rot looks for lines of conversations that are not as they were written.
+func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
+	damaged, err := session.Damaged(ctx, l.DataDir)
+	if err != nil {
+		d.say(Doubt, "sessions", "not all conversations can be read: "+err.Error(), "")
+		return
+	}
+	for _, f := range damaged {
+		d.say(Broken, "sessions", fmt.Sprintf("%s is damaged: line %d (damaged lines: %d)", f.File, f.Lines[0], len(f.Lines)),
+			"the messages are shown as damaged; check the disk, and restore the file from a backup: nanobot backup restore")
+	}
+}
+
 // overdueAfter is how late a job may be before that says something.
 const overdueAfter = 10 * time.Minute
 
 func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
+	d.workspaces(l)
+	d.rot(ctx, l)
 	w, seen, err := session.Find(app.State(l, nil), l.DataDir, ws)
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
@@ -32,6 +34,9 @@ type front struct {
 	answers  atomic.Pointer[http.Handler] // with the settings in use
 }
 
+// portWait is how long to wait for a port that is taken.
+const portWait = time.Second
+
 // listen takes the port; "-" as the address is none, "" the configured one.
 func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (err error) {
 	switch addr {
@@ -42,7 +47,14 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 	}
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
-	if f.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
+	for pause := time.Millisecond; ; pause *= 2 {
+		f.listener, err = lc.Listen(ctx, "tcp", addr)
+		// A child of a gateway that was killed has its port until it runs another program.
+		if !errors.Is(err, syscall.EADDRINUSE) || pause > portWait/2 || wait.For(ctx, pause) != nil {
+			break
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
 	}
 	return nil

@@ -41,7 +41,7 @@ type webClients struct {
 func (w *webClients) factories() map[string]channel.Factory {
 	out := Channels()
 	out["websocket"] = websocket.New(websocket.Options{
-		Fork: w.fork, Transcribe: w.transcribe, Model: w.usualModel,
+		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
 		ChatState: w.chatState, Scope: w.setScope, API: lateAPI(sync.OnceValue(w.api)),
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
 	})
@@ -76,6 +76,15 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 	}
 	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
 	return s
+}
+
+// recall finds the answer to a message that a client says again.
+func (w *webClients) recall(ctx context.Context, in bus.Inbound) (bus.Outbound, bool) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return bus.Outbound{}, false
+	}
+	return a.Agent.Recall(ctx, in), true
 }
 
 // usualModel is the name of the model that answers unless a conversation has

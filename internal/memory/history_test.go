@@ -395,5 +395,3 @@ func testContextEnds(t *testing.T, open storetest.Open) {
 		t.Error("Append with a dead context did something")
 	}
 }
-
-func writeFile(path, body string) error { return os.WriteFile(path, []byte(body), 0o600) }

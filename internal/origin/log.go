@@ -58,7 +58,7 @@ func (s *Store) follow() error {
 	if s.loaded && info.ID == s.read.ID && info.Size == s.read.At && info.Changed.Equal(s.read.Changed) {
 		return nil
 	}
-	return s.with(0, func(log store.Log) error {
+	return s.with(ctx, 0, func(log store.Log) error {
 		info, change, err := s.read.Look(ctx, log)
 		switch {
 		case err != nil || change == store.Same && s.loaded:
@@ -76,8 +76,8 @@ func (s *Store) follow() error {
 }
 
 // with opens the record or its copy.
-func (s *Store) with(i int, use func(store.Log) error) (err error) {
-	log, err := s.o.Store.Log(context.Background(), s.names[i])
+func (s *Store) with(ctx context.Context, i int, use func(store.Log) error) (err error) {
+	log, err := s.o.Store.Log(ctx, s.names[i])
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 		return err
 	}
 	var two []byte
-	err = s.with(1, func(copied store.Log) error {
+	err = s.with(ctx, 1, func(copied store.Log) error {
 		there, err := copied.Info(ctx)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 		s.apply(two)
 	}
 	if !info.Exists() && len(two) > 0 {
-		s.o.Log.Warn("the record of outside files was lost and is taken from its copy", "file", s.o.Store.Where(s.names[0]))
+		s.o.Log.WarnContext(ctx, "the record of outside files was lost and is taken from its copy", "file", s.o.Store.Where(s.names[0]))
 		if err := unlessMoved(log.Replace(ctx, 0, two)); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (s *Store) append(lines ...line) error {
 
 	ctx := context.Background()
 	for _, i := range []int{1, 0} { // the one that is followed comes last
-		err := s.with(i, func(log store.Log) error { return store.Add(ctx, log, buf.Bytes(), false) })
+		err := s.with(ctx, i, func(log store.Log) error { return store.Add(ctx, log, buf.Bytes(), false) })
 		if err != nil {
 			return fmt.Errorf("record where files came from: %w", err)
 		}
@@ -286,7 +286,7 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 			_ = enc.Encode(line{Op: opClose, ID: id, At: w.end.UnixNano()})
 		}
 	}
-	err := s.with(1, func(log store.Log) error { return log.Replace(ctx, copied, buf.Bytes()) })
+	err := s.with(ctx, 1, func(log store.Log) error { return log.Replace(ctx, copied, buf.Bytes()) })
 	if err == nil {
 		err = log.Replace(ctx, s.read.At, buf.Bytes())
 	}

@@ -53,7 +53,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 		r.fragments, r.transient = "", nil
 	}
 	stop := Completed
-	r.res.Cut = resp.Finish == llm.FinishLength
+	r.res.Cut = resp.Finish == llm.FinishLength || it.cut
 	if resp.Finish == llm.FinishRefusal || resp.Finish == llm.FinishFilter {
 		stop = Refused
 		if blank {

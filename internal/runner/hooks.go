@@ -30,6 +30,7 @@ type Iteration struct {
 	malformed bool
 	repeated  bool   // the model repeated itself and was stopped
 	said      string // visible text of the last request, also of one that broke off
+	cut       bool   // the answer was longer than Limits.AnswerBytes
 	glue      string // white space between this part of an answer and the one before
 	trail     string // white space at the end of a part that was cut off
 }

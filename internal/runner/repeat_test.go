@@ -17,10 +17,7 @@ import (
 func TestRepetition(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("First, we add the two numbers, which are two and two, and look at the sum of them. ", 4)
-	paragraph := ""
-	for i := range 30 {
-		paragraph += fmt.Sprintf("Sentence %d of the paragraph says something else. ", i)
-	}
+	paragraph := numbered(30, "Sentence %d of the paragraph says something else. ")
 	for _, c := range []struct {
 		name  string
 		steps []llmtest.Step
@@ -60,10 +57,7 @@ func TestRepetition(t *testing.T) {
 	}
 	t.Run("what people want", func(t *testing.T) {
 		t.Parallel()
-		table := "| n | square |\n| --- | --- |\n"
-		for i := range 400 {
-			table += fmt.Sprintf("| %d | %d |\n", i, i*i)
-		}
+		table := "| n | name |\n| --- | --- |\n" + numbered(400, "| %d | Ann |\n")
 		lines := strings.Repeat("I will not talk in class.\n", 60)
 		for _, text := range []string{table, lines, strings.Repeat("-", 200) + "\n" + long} {
 			if res := newBench(t, llmtest.NewScript(t, llmtest.Step{Text: text, Chunk: 11})).run(t); res.Stop != runner.Completed || res.Text != strings.TrimSpace(text) {
@@ -71,6 +65,15 @@ func TestRepetition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// numbered is a text of so many lines with their numbers.
+func numbered(n int, line string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, line, i)
+	}
+	return b.String()
 }
 
 // Two calls in turn, each with the same result every time, are a loop as well.
@@ -99,7 +102,7 @@ func TestCancelledText(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := llmtest.NewScript(t, llmtest.Step{Text: "Once upon a time", Until: make(chan struct{}), Hang: true})
 	b := newBench(t, m)
-	b.spec.Hooks = append(b.spec.Hooks, runner.Hooks{Delta: func(_ context.Context, _ *runner.Iteration, s string) {
+	b.spec.Hooks = append(b.spec.Hooks, runner.Hooks{Delta: func(_ context.Context, _ *runner.Iteration, _ string) {
 		if strings.Contains(b.deltas, "time") {
 			cancel()
 		}

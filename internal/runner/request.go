@@ -73,6 +73,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 	var f text.Think
 	var raw, thought strings.Builder
 	var saying, thinking repeater
+	size := 0
 	feed := func(delta string) {
 		raw.WriteString(delta)
 		visible, reasoning := f.Feed(delta)
@@ -85,6 +86,21 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 				err = cause
 			}
 			return llm.Response{}, err
+		}
+		piece := ev.Text
+		if ev.Kind == llm.Done && raw.Len() == 0 { // it came in one piece
+			piece = ev.Response.Message.Content.String()
+		}
+		if ev.Kind == llm.TextDelta || ev.Kind == llm.ReasoningDelta || ev.Kind == llm.Done {
+			if room := r.Limits.AnswerBytes - size; len(piece) > room {
+				if ev.Kind != llm.ReasoningDelta {
+					feed(strings.ToValidUTF8(piece[:room], ""))
+				}
+				visible, reasoning := f.Close()
+				r.emit(ctx, it, &raw, &thought, visible, reasoning)
+				return r.overlong(ctx, it, raw.String(), thought.String()), nil
+			}
+			size += len(piece)
 		}
 		switch ev.Kind {
 		case llm.TextDelta:
@@ -100,7 +116,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 				r.segmentOpen = false
 				r.hooks.deltaVoid(ctx)
 			}
-			f, saying, thinking = text.Think{}, repeater{}, repeater{}
+			f, saying, thinking, size = text.Think{}, repeater{}, repeater{}, 0
 			raw.Reset()
 			thought.Reset()
 			it.glue, it.streamed = "", false
@@ -124,6 +140,22 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		}
 	}
 	return llm.Response{}, &llm.Error{Kind: llm.StreamTruncated, Message: "the model's answer ended early"}
+}
+
+// overlong is the answer of a model that was stopped because it did not end: what
+// came of it, and a line that says so.
+func (r *run) overlong(ctx context.Context, it *Iteration, said, thought string) llm.Response {
+	r.log.WarnContext(ctx, "the model's answer is too long and was cut off", "bytes", r.Limits.AnswerBytes, "session", r.Call.SessionKey)
+	resp := llm.Response{Message: llm.Message{Content: llm.Text(said)}, Finish: llm.FinishStop}
+	clean(&resp, thought)
+	note := fmt.Sprintf("[The answer was cut off here: it is longer than %d bytes. The setting is agents.defaults.limits.maxAnswerBytes.]", r.Limits.AnswerBytes)
+	if !resp.Message.Content.Blank() {
+		note = "\n\n" + note
+	}
+	r.delta(ctx, it, note)
+	resp.Message.Content.Text += note
+	it.cut, it.Response = true, &resp
+	return resp
 }
 
 // emit hands on what the think filter let through. The first visible text of a

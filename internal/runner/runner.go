@@ -47,6 +47,7 @@ type Limits struct {
 	Iterations      int           // model calls with tools; default 200
 	ToolResultChars int           // longer results go to a file; default 16000
 	ToolCalls       int           // per run; 0 = no limit
+	AnswerBytes     int           // of one answer with its reasoning; default 4 MiB
 	Tokens          int           // prompt plus completion over the run; 0 = no limit
 	Time            time.Duration // wall clock; 0 = no limit
 	ContextWindow   int           // tokens the model can see; 0 = unknown
@@ -146,6 +147,8 @@ type Result struct {
 const (
 	defaultIterations  = 200
 	defaultResultChars = 16000
+	defaultAnswerBytes = 4 << 20
+	replyCalls         = 100 // tool calls of one reply that are run
 	defaultMaxTokens   = 8192
 	emptyRetries       = 2
 	lengthRecoveries   = 3
@@ -218,6 +221,7 @@ func newRun(spec *Spec) *run {
 	}
 	def(&spec.Limits.Iterations, defaultIterations)
 	def(&spec.Limits.ToolResultChars, defaultResultChars)
+	def(&spec.Limits.AnswerBytes, defaultAnswerBytes)
 	def(&spec.MaxTokens, defaultMaxTokens)
 	if spec.Scale <= 0 {
 		spec.Scale = 1

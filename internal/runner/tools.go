@@ -19,6 +19,7 @@ import (
 const (
 	refusedLoop   = "Error: this same call was made before with the same result and is not run again. Change something or answer the user."
 	warnLoop      = "\n\n[You made this call %d times with the same result. Do something else or answer the user.]"
+	tooManyCalls  = "Your last reply had too many tool calls: the first %d were run, %d were not. Make at most a few at a time."
 	skipped       = "Error: not run, because an earlier call of this batch failed."
 	sideEffectOdd = "\n\n[It may have taken effect before it failed; check before trying again.]"
 )
@@ -36,6 +37,11 @@ type prepared struct {
 func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
 	r.closeSegment(ctx, true)
 	r.empty, r.lengths, r.malformed, r.fragments, r.transient = 0, 0, 0, "", nil
+	left := len(resp.Message.ToolCalls) - replyCalls
+	if left > 0 {
+		r.log.WarnContext(ctx, "a reply has too many tool calls; the rest is left out", "calls", replyCalls+left, "session", r.Call.SessionKey)
+		resp.Message.ToolCalls = resp.Message.ToolCalls[:replyCalls]
+	}
 	r.freshIDs(&resp.Message)
 	if resp.Message.Content.Blocks == nil {
 		resp.Message.Content.Text = strings.TrimSpace(resp.Message.Content.Text)
@@ -86,6 +92,9 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 	}
 	if !polling && !refuse && r.calls.loop.count >= loopWarn {
 		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.calls.loop.count)))}}
+	}
+	if left > 0 {
+		r.transient = append(r.transient, llm.Message{Role: llm.User, Content: llm.Text(fmt.Sprintf(tooManyCalls, replyCalls, left))})
 	}
 	r.drain(ctx)
 	return again, nil

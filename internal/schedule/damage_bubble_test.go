@@ -39,7 +39,7 @@ func testDamageIsTold(t *testing.T, open storetest.Open) {
 				}
 				during(t, s, f, func() {
 					f.pass(time.Minute)
-					putDoc(t, s.State, fileJobs, `{"version": 1, "jobs": [{"id"`)
+					putJobs(t, s.State, `{"version": 1, "jobs": [{"id"`)
 					f.pass(2 * time.Minute)
 					if n := heard("went back to the last good copy"); n != 1 {
 						t.Errorf("the repair was told %d times: %q", n, f.notices)
@@ -47,12 +47,12 @@ func testDamageIsTold(t *testing.T, open storetest.Open) {
 					if err := s.State.Remove(t.Context(), goodCopy); err != nil {
 						t.Fatal(err)
 					}
-					putDoc(t, s.State, fileJobs, `{"version": 1, "jobs": [{"id"`)
+					putJobs(t, s.State, `{"version": 1, "jobs": [{"id"`)
 					f.pass(10 * time.Minute)
 					if n := heard("Scheduled jobs do not run"); n != 1 {
 						t.Errorf("the damage was told %d times: %q", n, f.notices)
 					}
-					putDoc(t, s.State, fileJobs, whole)
+					putJobs(t, s.State, whole)
 					f.pass(2 * time.Hour)
 				})
 				if f.count() == 0 {

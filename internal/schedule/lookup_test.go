@@ -4,13 +4,9 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
-func TestFindJob(t *testing.T) { storetest.Each(t, testFindJob) }
-
-func testFindJob(t *testing.T, open storetest.Open) {
+func TestFindJob(t *testing.T) {
 	t.Parallel()
 	all := []Job{{ID: "ab12", Name: "mail"}, {ID: "ab34", Name: "water"}, {ID: "ab3", Name: "tea"}}
 	for id, want := range map[string]string{"ab1": "ab12", "ab3": "ab3", "WATER": "ab34", "ab": "", "x": ""} {

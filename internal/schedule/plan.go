@@ -44,6 +44,10 @@ func (p *planner) earliest(t *table) (next time.Time) {
 	return next
 }
 
+// clockSlack is by how much a clock may be set back without a run that has been
+// being made again, if the job is not more frequent than twice that.
+const clockSlack = 2 * time.Hour
+
 // plan makes NextRunAtMS what it should be. A time in the past is kept: it is
 // an occurrence that nobody took yet.
 func (p *planner) plan(j *Job, now time.Time) {
@@ -66,8 +70,9 @@ func (p *planner) plan(j *Job, now time.Time) {
 		return
 	}
 	from := now
-	// Not what was taken already, unless the clock was far ahead then.
-	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) < 25*time.Hour {
+	// Not what was taken already, if the clock was corrected by a little. After
+	// more than that the job would stand still until the clock has caught up.
+	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) <= min(clockSlack, j.Schedule.period(taken, p.o.Location)/2) {
 		from = taken
 	}
 	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Location)

@@ -442,6 +442,36 @@ func testClockJumps(t *testing.T, open storetest.Open) {
 	})
 }
 
+// A clock that is set back by hours does not hold up jobs that are more frequent.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	for name, timing := range map[string]Timing{"cron": Cron("*/10 * * * *", ""), "every": Every(10 * time.Minute)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var shift time.Duration
+				move := func(d time.Duration) { mu.Lock(); shift += d; mu.Unlock() }
+				now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Round(0).Add(shift) }
+				s, f := newFake(t, storetest.Disk, Options{Now: now})
+				add(t, s, Draft{Timing: timing})
+				during(t, s, f, func() {
+					f.pass(65 * time.Minute)
+					before := f.count()
+					if before < 6 {
+						t.Fatalf("%d runs in the first hour", before)
+					}
+					move(-24 * time.Hour)
+					f.pass(65 * time.Minute)
+					if n := f.count() - before; n < 5 {
+						t.Errorf("%d runs in the hour after the clock was set back by a day, want about 6", n)
+					}
+				})
+			})
+		})
+	}
+}
+
 // Intervals are counted from the making of the job, whatever is restarted.
 func TestIntervalsOutliveRestarts(t *testing.T) { storetest.Each(t, testIntervalsOutliveRestarts) }
 

@@ -30,10 +30,10 @@ func stateOf(t *testing.T, open storetest.Open, ws string) store.Store {
 	return open(t, filepath.Join(ws, "state"))
 }
 
-// putDoc replaces a document, as a person with an editor does.
-func putDoc(t *testing.T, s store.Store, name, body string) {
+// putJobs replaces the jobs, as a person with an editor does.
+func putJobs(t *testing.T, s store.Store, body string) {
 	t.Helper()
-	if _, err := s.Put(t.Context(), name, []byte(body), store.Any, false); err != nil {
+	if _, err := s.Put(t.Context(), fileJobs, []byte(body), store.Any, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,7 +88,7 @@ func TestPythonStoreSurvives(t *testing.T) { storetest.Each(t, testPythonStoreSu
 func testPythonStoreSurvives(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	ws := t.TempDir()
-	putDoc(t, stateOf(t, open, ws), fileJobs, pythonStore)
+	putJobs(t, stateOf(t, open, ws), pythonStore)
 	s := plain(t, open, ws)
 	if _, err := s.Update(t.Context(), "aaaaaaaa", Change{Name: new("new")}); err != nil {
 		t.Fatal(err)

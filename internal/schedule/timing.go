@@ -87,12 +87,12 @@ func (t Timing) following(after, created time.Time, loc *time.Location) (time.Ti
 			return time.Time{}, errors.New("the interval of the job must be longer than 0")
 		}
 		every, from := int64(t.EveryMS), created.UnixMilli()
-		n := max((after.UnixMilli()-from)/every, 0) + 1
-		next := from + n*every
-		if after.UnixMilli() < from {
-			next = from + every
+		past := after.UnixMilli() - from
+		n := past/every + 1
+		if past < 0 && past%every != 0 { // the clock was set back since: rounding goes down
+			n--
 		}
-		return time.UnixMilli(next), nil
+		return time.UnixMilli(from + n*every), nil
 	case KindCron:
 		e, err := ParseExpr(string(t.Expr))
 		if err != nil {

@@ -59,6 +59,7 @@ type metadata struct {
 func mayBeMetadata(line []byte) bool { return bytes.Contains(line, []byte(`"_type"`)) }
 
 // parseMetadata reads a metadata line; kind is the line's _type, "" for messages.
+// The kind of a line whose checksum fails is "damaged".
 func parseMetadata(line []byte) (m metadata, kind string) {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(line, &top) != nil {
@@ -73,6 +74,10 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 	if take("_type", &kind); kind != "metadata" {
 		return metadata{}, kind
 	}
+	if _, _, ok := sealed(line); !ok {
+		return metadata{}, "damaged"
+	}
+	delete(top, keySum)
 	take("key", &m.key)
 	take("created_at", &m.created)
 	take("updated_at", &m.updated)

@@ -112,6 +112,8 @@ func (r *Record) ownMember(key string, raw []byte) bool {
 		return flag(raw, &r.Hidden)
 	case "_interrupted":
 		return flag(raw, &r.Interrupted)
+	case keySum:
+		return true
 	case "_runtime_context":
 		return raw[0] == '{' && r.Runtime == nil && json.Unmarshal(raw, &r.Runtime) == nil
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,6 +64,7 @@ func Scrub(ctx context.Context, path string, replace map[string]string) (changed
 	if bytes.Equal(before, after) {
 		return false, nil
 	}
+	after = reseal(before, after)
 	if err := writeTemp(path+suffixTemp, bytes.NewReader(after)); err != nil {
 		return false, err
 	}
@@ -100,4 +102,52 @@ func lockLog(ctx context.Context, path string) (unlock func() error, err error) 
 		}
 	}
 	return func() error { return errors.Join(locks.Release(name), locks.Close()) }, nil
+}
+
+// Damage is a log with lines that are not as they were written.
+type Damage struct {
+	File  string
+	Lines []int // from 1
+}
+
+// Damaged reads all logs of a data folder and finds those with damaged lines.
+func Damaged(ctx context.Context, data string) ([]Damage, error) {
+	logs, err := Logs(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	var out []Damage
+	for _, path := range logs {
+		if strings.HasSuffix(path, ".torn") {
+			continue // a line that a crash tore is kept there
+		}
+		d, err := damageIn(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Lines) > 0 {
+			out = append(out, d)
+		}
+	}
+	return out, ctx.Err()
+}
+
+func damageIn(path string) (Damage, error) {
+	d := Damage{File: path}
+	f, err := os.Open(path)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	n := 0
+	for line, err := range diskio.Lines(f, 0) {
+		if err != nil {
+			return d, err
+		}
+		n++
+		if _, found, ok := sealed(line.Bytes); !ok || !found && line.Whole && len(line.Bytes) > 0 && !json.Valid(line.Bytes) {
+			d.Lines = append(d.Lines, n)
+		}
+	}
+	return d, nil
 }

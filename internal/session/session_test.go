@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -195,7 +196,8 @@ func TestLineFormat(t *testing.T) {
 		0: `{"_type":"metadata","key":"cli:direct","created_at":"2026-04-14T20:49:51.526861","updated_at":"2026-04-14T20:49:51.526861","metadata":{"_replay":{"index":0,"offset":0,"count":0,"at":0},"open_turn":{"id":"t1","started_at":"2026-04-14T20:49:51.526861","pid":` + fmt.Sprint(os.Getpid()) + `}},"last_consolidated":0}`,
 		1: `{"role":"user","content":"a<b","timestamp":"2026-04-14T20:49:51.526861","ts":` + fmt.Sprint(clock().UnixMilli()) + `,"turn_id":"t1"}`,
 	} {
-		if lines[i] != want {
+		sum := fmt.Sprintf(`,"_crc":"%08x"}`, crc32.Checksum([]byte(strings.TrimSuffix(want, "}")), crc32.MakeTable(crc32.Castagnoli)))
+		if want = strings.TrimSuffix(want, "}") + sum; lines[i] != want {
 			t.Errorf("line %d:\n got %s\nwant %s", i, lines[i], want)
 		}
 	}

@@ -333,11 +333,11 @@ func (st *Store) DropCaches() error {
 	st.mu.Lock()
 	gone := st.evict(0)
 	st.mu.Unlock()
-	return st.dropped(gone)
+	return dropped(gone)
 }
 
 // dropped gives back what slots held that left the cache.
-func (st *Store) dropped(slots []*slot) error {
+func dropped(slots []*slot) error {
 	var err error
 	for _, sl := range slots {
 		if sl.j != nil {
@@ -388,7 +388,7 @@ func (st *Store) leave(sl *slot) error {
 		gone = st.evict(st.opt.MaxLive)
 	}
 	st.mu.Unlock()
-	return st.dropped(gone)
+	return dropped(gone)
 }
 
 // evict drops the longest unused slots while there are more than so many, or

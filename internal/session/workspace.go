@@ -278,7 +278,10 @@ func (w *Workspace) hint(t *table) {
 			gone = append(gone, r.Path)
 		}
 	}
-	if slices.Sort(gone); len(gone) == 1 {
+	switch slices.Sort(gone); {
+	case len(gone) > 1:
+		w.note("%s is a new workspace. The conversations of %d workspaces that are not there any more are kept: %s. If it is one of them in another place: nanobot migrate --from OLD_PATH", w.Path, len(gone), strings.Join(gone, ", "))
+	case len(gone) == 1:
 		w.note("%s is a new workspace. The conversations of %s, which is not there any more, are kept; if it is the same workspace in another place: nanobot migrate --from %s", w.Path, gone[0], gone[0])
 	}
 }

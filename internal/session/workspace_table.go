@@ -3,13 +3,17 @@ package session
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +44,27 @@ func Known(state store.Store) map[string]string {
 	return out
 }
 
+// Unlisted are the folders of conversations that the table does not name. A
+// table that cannot be read names none; the next start makes it again.
+func Unlisted(state store.Store, data string) ([]string, error) {
+	t, err := readTable(state)
+	if _, damaged := errors.AsType[*damagedError](err); err != nil && !damaged {
+		return nil, err
+	}
+	found, _, err := rebuild(data)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(found.Workspaces)) {
+		logs, _ := filepath.Glob(filepath.Join(data, dirRoot, id, "*"+suffixLog)) // the pattern is sound
+		if len(logs) > 0 && (t == nil || t.Workspaces[id] == nil) {
+			out = append(out, filepath.Join(data, dirRoot, id))
+		}
+	}
+	return out, nil
+}
+
 // Entry is what the table holds of a workspace.
 type Entry struct {
 	Path   string    `json:"path"` // free of links; "" is not known any more
@@ -57,7 +82,16 @@ type Entry struct {
 // table is the content of workspaces.json.
 type table struct {
 	Version    int               `json:"version"`
+	Sum        string            `json:"sum,omitempty"` // of the workspaces; versions before wrote none
 	Workspaces map[string]*Entry `json:"workspaces"`
+}
+
+// sum is what Sum must say. A flipped bit in an id or in what was taken over
+// leaves a table that can be read, and would hide all conversations.
+func (t *table) sum() (string, error) {
+	raw, err := json.Marshal(t.Workspaces) // with sorted keys
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8]), err
 }
 
 func (t *table) byPath(path string) string {
@@ -106,6 +140,11 @@ func readTable(state store.Store) (*table, error) {
 			err = fmt.Errorf("the entry %.40q cannot be used", id)
 		}
 	}
+	if err == nil && t.Sum != "" {
+		if sum, serr := t.sum(); serr != nil || sum != t.Sum {
+			err = errors.Join(errors.New("its content does not match its checksum"), serr)
+		}
+	}
 	if err != nil {
 		return nil, &damagedError{state.Where(fileTable), raw, err}
 	}
@@ -117,7 +156,11 @@ func (t *table) save(state store.Store, id string) error {
 	if err := t.mark(state, id); err != nil {
 		return err
 	}
+	var err error
 	t.Version = 1
+	if t.Sum, err = t.sum(); err != nil {
+		return err
+	}
 	raw, err := json.MarshalIndent(t, "", " ")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
@@ -295,5 +296,44 @@ func testWorkspaceAdopt(t *testing.T, open storetest.Open) {
 	must(t, err)
 	if w.ID != old || g.id("new") != old {
 		t.Errorf("adopted: %s, then %s, want %s", w.ID, g.id("new"), old)
+	}
+}
+
+// No flipped bit in the table of workspaces gives a workspace another id, or
+// loses what is noted about it.
+func TestWorkspaceTableRot(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, storetest.Disk)
+	w := g.find("a")
+	must(t, w.Once("jobs", time.Now(), func() error { return nil }))
+	g.write("data/sessions/"+w.ID+"/cli_direct.jsonl", "{}\n")
+	file := filepath.Join(g.data(), "workspaces.json")
+	whole, err := os.ReadFile(file)
+	must(t, err)
+	for i := range whole {
+		rotten := append([]byte(nil), whole...)
+		rotten[i] ^= 1 << (i % 3) // such a letter or digit stays one
+		must(t, os.WriteFile(file, rotten, 0o600))
+		got := g.find("a")
+		if got.ID != w.ID || got.Entry.Taken["jobs"].IsZero() {
+			t.Fatalf("with byte %d flipped (%q): id %s, taken %v; want %s", i, rotten, got.ID, got.Entry.Taken, w.ID)
+		}
+	}
+}
+
+// Conversations that the table does not name are found.
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, storetest.Disk)
+	w := g.find("a")
+	g.write("data/sessions/"+w.ID+"/cli_direct.jsonl", "{}\n")
+	state := storetest.Disk(t, g.data())
+	if got, err := Unlisted(state, g.data()); err != nil || got != nil {
+		t.Errorf("Unlisted = %v, %v", got, err)
+	}
+	lost := strings.Repeat("ab", 16)
+	g.write("data/sessions/"+lost+"/cli_direct.jsonl", "{}\n")
+	if got, err := Unlisted(state, g.data()); err != nil || len(got) != 1 || filepath.Base(got[0]) != lost {
+		t.Errorf("Unlisted = %v, %v; want %s", got, err, lost)
 	}
 }

@@ -48,8 +48,7 @@ func Add(ctx context.Context, l Log, lines []byte, sync bool) error {
 	}
 }
 
-// WaitLock is Lock for locks that are held for a moment only: it tries again
-// until the timeout or the end of the context.
+// WaitLock is Lock that tries again until the timeout or the end of the context.
 func WaitLock(ctx context.Context, s Store, name string, timeout time.Duration) (release func() error, err error) {
 	pause, waited := 250*time.Microsecond, time.Duration(0)
 	for {
@@ -92,8 +91,7 @@ func Indented(v any) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// KeepDamaged keeps a copy of a document that cannot be read beside it, and
-// returns its name.
+// KeepDamaged keeps a copy of an unreadable document beside it and returns its name.
 func KeepDamaged(ctx context.Context, s Store, name string, data []byte, now time.Time) (aside string, err error) {
 	aside = name + ".damaged-" + now.UTC().Format("20060102-150405")
 	if _, err := s.Put(ctx, aside, data, Any, true); err != nil {

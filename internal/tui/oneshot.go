@@ -32,8 +32,8 @@ func OneShot(ctx context.Context, o Options) (Summary, error) {
 	return oneShotPlain(ctx, &o)
 }
 
-func (o *Options) question(stream bool) bus.Inbound {
-	in := o.inbound(o.Message, stream)
+func (o *Options) question() bus.Inbound {
+	in := o.inbound(o.Message, true)
 	in.Media = o.Media
 	return in
 }
@@ -41,7 +41,7 @@ func (o *Options) question(stream bool) bus.Inbound {
 func oneShotJSON(ctx context.Context, o *Options) (sum Summary, err error) {
 	enc := json.NewEncoder(o.Console.Out)
 	enc.SetEscapeHTML(false)
-	for out, err := range o.Ask(ctx, o.question(true)) {
+	for out, err := range o.Ask(ctx, o.question()) {
 		if err != nil {
 			return sum, err
 		}
@@ -63,7 +63,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		return oneShotStream(ctx, o, p)
 	}
 	var segment strings.Builder
-	for out, err := range o.Ask(ctx, o.question(true)) {
+	for out, err := range o.Ask(ctx, o.question()) {
 		if err != nil {
 			if strings.TrimSpace(segment.String()) != "" { // stopped: what there is of the answer
 				p.answer(segment.String())
@@ -102,7 +102,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 // oneShotStream is for a terminal that takes no escape sequences.
 func oneShotStream(ctx context.Context, o *Options, p *plainView) (sum Summary, err error) {
 	defer p.end()
-	for out, err := range o.Ask(ctx, o.question(true)) {
+	for out, err := range o.Ask(ctx, o.question()) {
 		if err != nil {
 			return sum, err
 		}
@@ -133,7 +133,7 @@ func oneShotTerminal(ctx context.Context, o *Options) (Summary, error) {
 	defer cancel()
 	work.Go(func() {
 		defer close(events)
-		for out, err := range o.Ask(ctx, o.question(true)) {
+		for out, err := range o.Ask(ctx, o.question()) {
 			select {
 			case events <- event{out: out, err: err}:
 			case <-ctx.Done():

@@ -30,6 +30,7 @@ type model struct {
 	t    *testing.T
 	luck *luck
 	http *httptest.Server
+	gate chan struct{} // answers wait until it is closed; nil: they do not
 
 	mu    sync.Mutex
 	calls int
@@ -79,6 +80,9 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case slow:
 		hold(r.Context(), m.luck.within(time.Second))
 		panic(http.ErrAbortHandler)
+	}
+	if m.gate != nil {
+		<-m.gate
 	}
 	names := open(msgs)
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -22,6 +22,7 @@ import (
 type gateway struct {
 	t         *testing.T
 	bin, home string
+	socket    string // of the WebSocket channel, "" for none
 	config    string
 	tg        *platform
 	notes     *notes
@@ -86,7 +87,9 @@ func (g *gateway) start() {
 		g.t.Fatal(err)
 	}
 	g.gen++
-	g.tg.begin(g.gen)
+	if g.tg != nil {
+		g.tg.begin(g.gen)
+	}
 	g.out = &output{}
 	g.cmd = exec.CommandContext(context.WithoutCancel(g.t.Context()), g.bin, "gateway", "-c", g.config, "-w", g.workspace())
 	g.cmd.Env = []string{"HOME=" + g.home, "PATH=" + os.Getenv("PATH")}
@@ -108,7 +111,9 @@ func (g *gateway) kill() {
 		g.t.Fatalf("process %d ended by itself: %v\n%s", g.gen, g.cmd.ProcessState, g.out)
 	}
 	g.wrote.WriteString(g.out.String())
-	g.notes.look()
+	if g.notes != nil {
+		g.notes.look()
+	}
 }
 
 // output is what a process wrote so far.
@@ -144,7 +149,9 @@ func (g *gateway) stop() {
 		g.t.Errorf("the last process did not end in order: %v\n%s", err, g.out)
 	}
 	g.wrote.WriteString(g.out.String())
-	g.notes.look()
+	if g.notes != nil {
+		g.notes.look()
+	}
 }
 
 // complaints are lines that a healthy program never writes, and how many

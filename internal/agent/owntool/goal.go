@@ -24,8 +24,8 @@ const (
 const (
 	goalRounds   = 20
 	goalExtended = 12
-	goalTokens = 1_000_000
-	goalTime   = 2 * time.Hour
+	goalTokens   = 1_000_000
+	goalTime     = 2 * time.Hour
 )
 
 // GoalOf finds the goal in the metadata of a session; nil if there is none.

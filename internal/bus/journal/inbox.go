@@ -40,6 +40,13 @@ func (j *Journal) Known(id string) bool {
 	return j.seen.has(inKey(id))
 }
 
+// Settled implements bus.Knower.
+func (j *Journal) Settled(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seen.has(inKey(id)) && j.inbound[id] == nil && j.outs[bus.FinalID(id)] == nil
+}
+
 // accept finds a place for a message and returns the commit that makes it
 // durable; nil if it is known already.
 func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, error) {

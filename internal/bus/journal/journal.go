@@ -58,6 +58,7 @@ const (
 	commandReserve = 64
 	retryAfter     = 250 * time.Millisecond // between attempts to write to a disk that fails
 	hangsAfter     = 30 * time.Second       // a write that takes longer is reported
+	lockWait       = time.Second            // a child of a process that died has its lock until it runs another program
 )
 
 func (o Options) filled() Options {
@@ -129,7 +130,7 @@ type inEntry struct {
 }
 
 // Open opens the journal of a store and reads what is left to do. A second
-// process gets a *store.LockedError.
+// process gets a *store.LockedError, after lockWait.
 func Open(st store.Store, opts Options) (*Journal, error) {
 	opts = opts.filled()
 	j := &Journal{
@@ -141,7 +142,7 @@ func Open(st store.Store, opts Options) (*Journal, error) {
 	}
 	ctx := context.Background()
 	var err error
-	if j.unlock, err = st.Lock(ctx, nameLock); err != nil {
+	if j.unlock, err = store.WaitLock(ctx, st, nameLock, lockWait); err != nil {
 		return nil, fmt.Errorf("open the message journal: %w", err)
 	}
 	j.file.Log, err = st.Log(ctx, nameLog)

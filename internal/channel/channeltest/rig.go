@@ -61,7 +61,7 @@ func (r *Rig) Deps(name string) channel.Deps {
 	return channel.Deps{
 		Name:  name,
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), name+".json"),
+		State: channel.OpenState(disk.Open(dir, nil), name+".json", nil),
 		Ready: func(identity string, err error) {
 			if err != nil {
 				identity += ": " + err.Error()

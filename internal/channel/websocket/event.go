@@ -53,6 +53,12 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message {
 		c.begin(id, h.now()) // it waited for the turn before it
 	}
+	if out.Kind == bus.Delta && (!c.stream.open || c.stream.turn != out.Route.MessageID) {
+		c.stream = streaming{open: true, turn: out.Route.MessageID, before: c.ring.last}
+		if h.cut[c.id] {
+			c.stream.before = -1
+		}
+	}
 	switch out.Kind {
 	case bus.Delta:
 		c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
@@ -87,6 +93,7 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 	case bus.FileEdit:
 		c.ring.add(&event{to: modern}, newFrame(evEdit, c.id, 1024).text("turn_id", visible(out.Route.MessageID)).raw("edits", editList(out.Edits)))
 	case bus.Final:
+		delete(h.cut, c.id)
 		return c.final(out, m)
 	case bus.Message, bus.Ask:
 		return c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
@@ -103,17 +110,25 @@ func (h *hub) audience(k bus.Kind) audience {
 	return everybody
 }
 
-// final shows the answer, unless it was streamed, and the end of the turn.
+// final shows the answer, to those who have not got all of it as a stream, and
+// the end of the turn.
 func (c *chat) final(out bus.Outbound, m *media) *event {
 	if c.private != nil {
 		c.private.said(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
+	stream := c.stream
+	c.stream = streaming{}
 	var e *event
-	if (!out.Streamed && out.Text != "") || len(out.Media) > 0 {
-		if out.Streamed {
-			out.Text = ""
+	if out.Text != "" || len(out.Media) > 0 {
+		e = &event{id: out.ID, keep: true}
+		if out.Streamed && stream.open && stream.turn == out.Route.MessageID {
+			e.streamed, e.whole = true, stream.before
 		}
-		e = c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
+		c.ring.add(e, c.message(out, m))
+	}
+	if e != nil && e.streamed && len(out.Media) > 0 {
+		out.Text = ""
+		e.rest = c.message(out, m).numbered(e.last)
 	}
 	if out.Turn == nil {
 		return e

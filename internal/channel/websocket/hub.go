@@ -27,12 +27,15 @@ const (
 // and ask for the rest.
 type hub struct {
 	now   func() time.Time
-	older channel.Filters // what clients get who cannot tell it from an answer
+	older channel.Filters   // what clients get who cannot tell it from an answer
+	back  func(chat string) // told about each chat that a connection joins
 
 	mu    sync.Mutex
 	chats map[string]*chat
-	idle  *list.List // of *chat nobody listens to, longest unused first
-	bytes int        // kept in idle chats
+	idle  *list.List      // of *chat nobody listens to, longest unused first
+	bytes int             // kept in idle chats
+	cut   map[string]bool // chats that were forgotten in the middle of an answer
+	seats int             // connections, also those that are about to be
 	peers map[*socket]bool
 }
 
@@ -50,17 +53,34 @@ type chat struct {
 	model    string    // that worked on it last, as clients were told
 	accepted []string  // ids of the last messages
 	private  *private  // of a chat that is kept nowhere
+	stream   streaming
+}
+
+// streaming is the text of the running turn.
+type streaming struct {
+	open   bool
+	turn   string // message it answers
+	before int64  // number before its first piece; -1 if its beginning was not kept
 }
 
 // place is how far a connection has got in a chat.
 type place struct {
 	seq   int64
+	begin int64 // it has got, or gets, everything after this number
 	floor int64 // what was gone up to here is known to be missing
 	dirty bool  // in the list of the socket
 }
 
 func newHub(now func() time.Time, older channel.Filters) *hub {
-	return &hub{now: now, older: older, chats: map[string]*chat{}, idle: list.New(), peers: map[*socket]bool{}}
+	return &hub{
+		now:   now,
+		older: older,
+		back:  func(string) {},
+		chats: map[string]*chat{},
+		idle:  list.New(),
+		cut:   map[string]bool{},
+		peers: map[*socket]bool{},
+	}
 }
 
 // chat returns a chat that is in use from now on; the caller holds mu and
@@ -96,18 +116,35 @@ func (h *hub) rest(c *chat) {
 		old, _ := h.idle.Remove(h.idle.Front()).(*chat)
 		h.bytes -= old.weight
 		delete(h.chats, old.id)
+		if old.stream.open {
+			h.cut[old.id] = true // until the answer is complete
+		}
 	}
 }
 
-// join takes a connection in, unless there are too many.
-func (h *hub) join(s *socket) bool {
+// seat reserves room for a connection before its handshake, unless there are
+// too many.
+func (h *hub) seat() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.peers) >= maxPeers {
+	if h.seats >= maxPeers {
 		return false
 	}
-	h.peers[s] = true
+	h.seats++
 	return true
+}
+
+func (h *hub) unseat() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seats--
+}
+
+// join takes a connection in.
+func (h *hub) join(s *socket) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.peers[s] = true
 }
 
 // leave takes a connection out of everything.
@@ -155,8 +192,8 @@ func (e *event) release() {
 
 // attached is what a connection is told about a chat it listens to now.
 type attached struct {
-	seq      int64
-	complete bool // nothing was missed since the number that was asked for
+	seq      int64 // what follows has higher numbers
+	complete bool  // nothing was missed since the number that was asked for
 	turn     string
 	since    time.Time
 }
@@ -165,6 +202,14 @@ type attached struct {
 // number after, as far as that is kept. It reports false for somebody else's
 // private chat, and for one chat too many.
 func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, bool) {
+	a, ok := h.enter(s, id, after, resume)
+	if ok {
+		h.back(id)
+	}
+	return a, ok
+}
+
+func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chat(id)
@@ -172,26 +217,30 @@ func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, 
 		h.rest(c)
 		return attached{}, false
 	}
-	begin, complete := c.ring.start(), true
+	start, complete := c.ring.start(), true
+	begin := start
 	if resume {
 		// Numbers from an earlier life of this chat are lower than all of ours:
 		// then everything that is kept comes, and nobody knows what is missing.
 		complete = after >= c.ring.gone && after <= c.ring.last
 		if after <= c.ring.last {
-			begin = after
+			start, begin = after, max(after, c.ring.gone)
+		}
+		if complete {
+			begin = 0 // it says so
 		}
 	}
 	p := c.sockets[s]
 	if p == nil {
-		p = &place{seq: begin}
+		p = &place{seq: start, begin: begin}
 		c.sockets[s], s.places[c] = p, p
 	} else if resume {
-		p.seq = begin
+		p.seq, p.begin = start, begin
 	}
 	p.floor = c.ring.gone
 	h.rest(c)
 	s.mark(c, p)
-	return attached{seq: c.ring.last, complete: complete, turn: c.turn, since: c.since}, true
+	return attached{seq: p.seq, complete: complete, turn: c.turn, since: c.since}, true
 }
 
 // forget drops what happened in a chat, as if it had never been.
@@ -203,7 +252,7 @@ func (h *hub) forget(id string) {
 		return
 	}
 	for _, e := range c.ring.events {
-		e.release()
+		e.arrived() // nobody is to get it
 	}
 	c.ring.events, c.ring.bytes, c.ring.gone = nil, 0, c.ring.last
 	for _, p := range c.sockets {
@@ -242,53 +291,54 @@ func (h *hub) spread(c *chat) {
 	}
 }
 
-// send puts an Outbound into its chat. For one that must be delivered the
-// channel it returns is closed when a connection has got it or nobody listens;
-// nil means so already.
-func (h *hub) send(out bus.Outbound, m *media) <-chan struct{} {
+// send puts an Outbound into its chat. It returns the event that stands for
+// what must be delivered, nil if nothing has to be.
+func (h *hub) send(out bus.Outbound, m *media) *event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := h.chats[out.Route.ChatID]
-	durable := out.Kind.Durable()
-	switch {
-	case c == nil && (!durable || strings.HasPrefix(out.Route.ChatID, privatePrefix)):
-		return nil // nobody was here since the start, or the chat was given up
-	case c == nil:
-		c = h.chat(out.Route.ChatID)
+	id, durable := out.Route.ChatID, out.Kind.Durable()
+	if h.chats[id] == nil && (strings.HasPrefix(id, privatePrefix) || !durable && out.Kind != bus.Delta) {
+		return nil // a private chat that was given up, or something nobody will miss
 	}
+	c := h.chat(id)
 	if durable {
 		if e := c.ring.find(out.ID); e != nil { // sent again
-			return e.wait(len(c.sockets) > 0)
+			e.await(len(c.sockets) > 0)
+			return e
 		}
 	}
 	e := c.show(out, m, h)
-	var wait <-chan struct{}
-	if durable && e != nil {
-		wait = e.wait(len(c.sockets) > 0)
+	if e != nil {
+		e.await(len(c.sockets) > 0)
 	}
 	h.spread(c)
-	return wait
+	return e
 }
 
-func (e *event) wait(listeners bool) <-chan struct{} {
-	if e.seen || !listeners {
-		return nil
-	}
-	if e.written == nil {
+// await prepares for somebody who waits for the delivery of an event.
+func (e *event) await(listeners bool) {
+	if e.written == nil && !e.seen && listeners {
 		e.written = make(chan struct{})
 	}
-	return e.written
 }
 
-// await waits for what send returned.
-func await(ctx context.Context, done <-chan struct{}) error {
-	if done == nil {
-		return nil
+// delivered waits until a connection has got an event. Without a connection, or
+// when the last one is gone, the answer is channel.ErrAway.
+func (h *hub) delivered(ctx context.Context, e *event) error {
+	h.mu.Lock()
+	written := e.written
+	h.mu.Unlock()
+	if written != nil {
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !e.seen {
+		return channel.ErrAway
 	}
+	return nil
 }

@@ -94,7 +94,7 @@ func toText(m map[string]any) string {
 // The key of addresses outlives the program.
 func TestMediaKeySurvives(t *testing.T) {
 	t.Parallel()
-	s := channel.OpenState(disk.Open(t.TempDir(), nil), "s.json")
+	s := channel.OpenState(disk.Open(t.TempDir(), nil), "s.json", nil)
 	var a, b links
 	if got := a.sign("x"); got != "" {
 		t.Errorf("signed %q without a key", got)

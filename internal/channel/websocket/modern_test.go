@@ -291,6 +291,32 @@ func TestRepeatedTurnID(t *testing.T) {
 	}
 }
 
+// Who says a message again gets its answer again, once that is settled.
+func TestAnswerIsRecalled(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", func(d *channel.Deps, o *Options) {
+		d.Known = func(id string) bool { return id != "websocket:a/new" }
+		d.Settled = func(id string) bool { return id == "websocket:a/old" }
+		o.Recall = func(_ context.Context, in bus.Inbound) (bus.Outbound, bool) {
+			return bus.Outbound{ID: bus.FinalID(in.ID), Route: in.Route, Text: "as I said", Turn: &bus.Turn{StopReason: "completed"}}, true
+		}
+	})
+	c := r.login()
+	for _, id := range []string{"new", "running"} {
+		c.say(`{"type":"message","chat_id":"a","content":"x","turn_id":"` + id + `"}`)
+		c.until("message_accepted")
+	}
+	c.say(`{"type":"message","chat_id":"a","content":"x","turn_id":"old"}`)
+	c.until("message_accepted")
+	m := c.next()
+	if m["event"] != "message" || m["text"] != "as I said" || m["turn_id"] != "old" || m["id"] != "final:websocket:a/old" {
+		t.Errorf("recalled %v", m)
+	}
+	if m := c.next(); m["event"] != "turn_end" || m["turn_id"] != "old" {
+		t.Errorf("after it %v", m)
+	}
+}
+
 // A message that the queue knows from an earlier life starts nothing that would
 // never end.
 func TestRepeatedAfterRestart(t *testing.T) {

@@ -53,7 +53,7 @@ func (h *hub) openPrivate(s *socket, id string) (attached, bool) {
 	}
 	c := h.chat(id)
 	c.private = &private{owner: s}
-	p := &place{seq: c.ring.last}
+	p := &place{seq: c.ring.last, begin: c.ring.last}
 	c.sockets[s], s.places[c] = p, p
 	return attached{seq: c.ring.last}, true
 }

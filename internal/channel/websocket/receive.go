@@ -409,6 +409,22 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		}
 		r.reply(f)
 	}
+	if known && r.c.o.Recall != nil && r.c.d.Settled != nil && r.c.d.Settled(in.ID) {
+		r.recall(ctx, in)
+	}
+}
+
+// recall gives this connection the answer to a message that it says again. It
+// has the same id as the first time.
+func (r *receiver) recall(ctx context.Context, in bus.Inbound) {
+	out, ok := r.c.o.Recall(ctx, in)
+	if !ok {
+		return
+	}
+	if out.Text != "" {
+		r.reply((&chat{id: in.Route.ChatID}).message(out, nil))
+	}
+	r.reply(turnEnd(in.Route.ChatID, in.Route.MessageID, out))
 }
 
 func discard(files []bus.Media) {

@@ -3,10 +3,12 @@ package websocket
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	ws "github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -242,5 +244,100 @@ func TestFanOut(t *testing.T) {
 				t.Errorf("chat %d (-want +got):\n%s", i, diff)
 			}
 		}
+	}
+}
+
+// An answer that was streamed while its client was away, or while it missed the
+// beginning, comes as a whole.
+func TestStreamOfAnAbsentClient(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	stream := func(chat string, texts ...string) {
+		for _, s := range texts {
+			r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: s, StreamID: "s"})
+		}
+	}
+	finish := func(chat, text string) {
+		r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "m"), StreamID: "s"})
+		f := final("f-"+chat, chat, "m", text)
+		f.Streamed = true
+		r.send(f)
+	}
+	shown := func(c *client) (got []string) {
+		for {
+			m := c.next()
+			switch m["event"] {
+			case "delta", "message":
+				got = append(got, fmt.Sprint(m["event"], " ", m["text"]))
+			case "turn_end":
+				return got
+			}
+		}
+	}
+
+	stream("away", "one ", "two")
+	finish("away", "one two")
+	c := r.login()
+	c.say(`{"type":"attach","chat_id":"away"}`)
+	if diff := cmp.Diff([]string{"message one two"}, shown(c)); diff != "" {
+		t.Errorf("all of it was missed (-want +got):\n%s", diff)
+	}
+
+	// The stream is longer than one event, so that a client that joins misses its beginning.
+	long := strings.Repeat("x", pieceBytes)
+	stream("late", long, "two ")
+	c.say(`{"type":"attach","chat_id":"late"}`)
+	c.until("delta")
+	stream("late", "three")
+	finish("late", long+"two three")
+	if diff := cmp.Diff([]string{"delta three", "message " + long + "two three"}, shown(c)); diff != "" {
+		t.Errorf("its beginning was missed (-want +got):\n%s", diff)
+	}
+
+	c.say(`{"type":"attach","chat_id":"whole"}`)
+	c.until("attached")
+	stream("whole", "one ")
+	c.until("delta")
+	stream("whole", "two")
+	finish("whole", "one two")
+	if diff := cmp.Diff([]string{"delta two"}, shown(c)); diff != "" {
+		t.Errorf("nothing was missed (-want +got):\n%s", diff)
+	}
+}
+
+// What follows attached has higher numbers than it names.
+func TestAttachedNumber(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	r.send(final("1", "c", "a", "one"))
+	r.send(final("2", "c", "b", "two"))
+	c := r.login()
+	c.say(`{"type":"attach","chat_id":"c"}`)
+	seq := c.seq(c.until("attached"))
+	if got := c.seq(c.next()); got <= seq {
+		t.Errorf("the event after attached has number %d, attached names %d", got, seq)
+	}
+}
+
+// One connection too many is refused before it is a socket.
+func TestTooManySockets(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	for range maxPeers - 1 {
+		if !r.c.hub.seat() {
+			t.Fatal("refused too early")
+		}
+	}
+	last := r.login()
+	_, resp, err := ws.Dial(t.Context(), r.url+"/?client_id=x&token="+testToken, nil) //nolint:bodyclose // the package says that it needs no closing
+	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Fatalf("one too many: %v, %v", resp, err)
+	}
+	last.drop()
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
+		_, err = dial(t.Context(), r.url+"/?client_id=x&token="+testToken, nil)
+	}
+	if err != nil {
+		t.Errorf("after one has left: %v", err)
 	}
 }

@@ -31,8 +31,14 @@ type event struct {
 	text        []byte
 	cuts        []int // length of text after each number
 
-	id      string // of the bus, for what must be delivered
-	keep    bool   // an answer: goes last when room is needed
+	id string // of the bus, for what must be delivered
+	// A streamed answer goes as a whole to connections that have not got
+	// everything after the number whole; the others get the rest, if there is one.
+	streamed bool
+	whole    int64
+	rest     []byte
+
+	keep    bool // an answer: goes last when room is needed
 	to      audience
 	except  string        // home of the connection that caused it and needs no copy
 	seen    bool          // a peer has got it
@@ -115,6 +121,7 @@ func (r *ring) trim(passed int64) {
 		}
 		r.bytes -= e.size()
 		r.gone = max(r.gone, e.last)
+		e.release() // who waits for it tries again
 		r.events = slices.Delete(r.events, i, i+1)
 	}
 }

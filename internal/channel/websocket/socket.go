@@ -47,8 +47,8 @@ type socket struct {
 
 // outgoing is a frame on its way.
 type outgoing struct {
-	data  []byte
-	event *event // set when somebody waits for it
+	data  []byte // nil: the peer has it by what was written before
+	event *event // set when it must be delivered
 }
 
 // mark notes that a chat has something for this connection. The caller holds
@@ -105,10 +105,7 @@ func (s *socket) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { _ = s.conn.CloseNow() })() // ends what reads and writes, which costs less than telling each of them
 	h := s.c.hub
 	s.reply(newFrame(evReady, s.home, 32).text("client_id", s.client))
-	if !h.join(s) {
-		_ = s.conn.Close(ws.StatusTryAgainLater, "too many connections")
-		return
-	}
+	h.join(s)
 	h.attach(s, s.home, 0, false)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -230,15 +227,20 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 		}
 		seq := p.seq
 		p.seq = e.last
-		if e.except == s.home || e.to == modern && !s.modern {
-			e.arrived()
-			continue
+		var o outgoing
+		switch {
+		case e.except == s.home || e.to == modern && !s.modern: // needs none of it
+		case e.streamed && p.begin <= e.whole:
+			o.data = e.rest
+		default:
+			o.data = e.after(seq, c.id)
 		}
-		o := outgoing{data: e.after(seq, c.id)}
 		if e.id != "" && !e.seen {
 			o.event = e
 		}
-		batch = append(batch, o)
+		if o.data != nil || o.event != nil {
+			batch = append(batch, o)
+		}
 	}
 	if len(s.dirty) == 0 {
 		s.dirty = nil
@@ -256,6 +258,9 @@ func (e *event) arrived() {
 func (s *socket) put(ctx context.Context, batch []outgoing) error {
 	s.cork.hold()
 	for _, o := range batch {
+		if o.data == nil {
+			continue
+		}
 		if err := s.conn.Write(ctx, ws.MessageText, o.data); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 // pipes is a listener without a network.
@@ -138,7 +140,7 @@ func TestSendWaitsForPeer(t *testing.T) {
 			t.Error("the same again is delivered although nobody reads")
 		}
 		cancel()
-		if err := <-sent; err != nil || time.Since(start) > 11*time.Second {
+		if err := <-sent; !errors.Is(err, channel.ErrAway) || time.Since(start) > 11*time.Second {
 			t.Errorf("Send: %v after %v", err, time.Since(start))
 		}
 		c.hub.mu.Lock()

@@ -51,6 +51,9 @@ type Options struct {
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
 	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	// Recall is the final reply to a message that was answered before; false if
+	// there is none. Nil: nobody remembers.
+	Recall func(ctx context.Context, in bus.Inbound) (bus.Outbound, bool)
 	// Exposed reports whether other machines reach the listener of the gateway,
 	// which we are served on without one of our own. Nil: they do not.
 	Exposed func() bool
@@ -92,9 +95,13 @@ func New(o Options) channel.Factory {
 				return nil, channel.Fatal(err)
 			}
 		}
-		return &Channel{
+		c := &Channel{
 			d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
-		}, nil
+		}
+		if d.Back != nil {
+			c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
+		}
+		return c, nil
 	}
 }
 
@@ -328,6 +335,12 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if !c.hub.seat() {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "too many connections")
+		return
+	}
+	defer c.hub.unseat()
 	offered := []string{protocolName}
 	for _, p := range subprotocols(r) {
 		if strings.HasPrefix(p, protocolToken) {
@@ -350,8 +363,7 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 }
 
 // Send implements channel.Channel. What must be delivered is delivered when a
-// connection has it; if nobody is connected to the chat it is kept for a
-// while and counts as delivered, because nobody may ever come.
+// connection has it; while no client listens to the chat it stays in the queue.
 func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !c.set.wants(out.Kind) {
 		return "", nil
@@ -360,5 +372,13 @@ func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "", await(ctx, c.hub.send(out, m))
+	e := c.hub.send(out, m)
+	if e == nil {
+		return "", nil
+	}
+	err = c.hub.delivered(ctx, e)
+	if errors.Is(err, channel.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
+		return "", nil // the chat has ended with its connection
+	}
+	return "", err
 }

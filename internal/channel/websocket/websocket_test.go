@@ -43,7 +43,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 	return channel.Deps{
 		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), "state.json"),
+		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}
 }
@@ -134,7 +134,7 @@ func (r *rig) inbound() bus.Inbound {
 func (r *rig) send(out bus.Outbound) {
 	r.t.Helper()
 	out.Route.Channel = "websocket"
-	if _, err := r.c.Send(r.t.Context(), out); err != nil {
+	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, channel.ErrAway) {
 		r.t.Errorf("Send: %v", err)
 	}
 }

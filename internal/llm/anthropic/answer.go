@@ -43,6 +43,7 @@ type answer struct {
 	usage    usage
 	total    llm.Usage // of the exchanges before the current one
 	garbage  int       // events that were not JSON
+	size     wire.Size
 }
 
 // begin prepares for one more exchange.
@@ -252,6 +253,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		b.sign.WriteString(ev.Delta.Signature)
 	case kind == "input_json":
 		b.args.WriteString(ev.Delta.PartialJSON)
+		return a.size.Add(ev.Delta.PartialJSON)
 	}
 	return nil
 }

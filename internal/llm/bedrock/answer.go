@@ -36,6 +36,7 @@ type answer struct {
 	blocks   []*block
 	stop     string
 	usage    *usage
+	size     wire.Size
 }
 
 type usage struct {
@@ -139,6 +140,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	case d.ToolUse != nil:
 		if b := a.block(ev.Index, wire.CallPart); b != nil {
 			b.text.WriteString(d.ToolUse.Input)
+			return a.size.Add(d.ToolUse.Input)
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func (l *Ledger) Spent() (today, month Spent) {
 func (l *Ledger) Balance() string {
 	today, month := l.Spent()
 	l.mu.Lock()
-	lim := l.limits
+	lim, lost := l.limits, l.sums.Lost
 	l.mu.Unlock()
 	var b strings.Builder
 	line := func(name string, s Spent, limit float64) {
@@ -143,6 +143,9 @@ func (l *Ledger) Balance() string {
 	}
 	line("Today", today, lim.DailyUSD)
 	line("This month", month, lim.MonthlyUSD)
+	if lost > 0 {
+		fmt.Fprintf(&b, "%d bytes of this month's usage log cannot be read; what was in them is estimated and counted as spent\n", lost)
+	}
 	for _, t := range []struct {
 		name       string
 		used, most int64

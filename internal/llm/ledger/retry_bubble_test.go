@@ -10,14 +10,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // A retry around a meter pays for every attempt and stops where the money
 // does: it neither waits nor tries again.
-func TestRetryStopsAtTheLimit(t *testing.T) { storetest.Each(t, testRetryStopsAtTheLimit) }
-
-func testRetryStopsAtTheLimit(t *testing.T, open storetest.Open) {
+func TestRetryStopsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := ledger.New(ledger.Options{Limits: ledger.Limits{DailyTokens: 1000}})

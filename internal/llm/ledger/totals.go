@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,9 @@ type totals struct {
 	// Warned remembers which notices were given, by limit and threshold, and
 	// the period they were given for.
 	Warned map[string]string `json:"warned,omitempty"`
+	// Lost is how many bytes of the month's log cannot be read. What calls cost
+	// that are in them is estimated and counted.
+	Lost int64 `json:"lost,omitempty"`
 }
 
 func newTotals(zone string, at time.Time, warned map[string]string) totals {
@@ -71,7 +75,7 @@ func (t *totals) add(e *Entry, loc *time.Location) {
 	if llm.IsGuest(e.Source) {
 		t.GuestsMonth = t.GuestsMonth.plus(a)
 	}
-	if at.Format(dayLayout) == t.Day {
+	if at.Format(dayLayout) >= t.Day { // a later day: the clock was ahead, and the money is gone all the same
 		t.Today = t.Today.plus(a)
 		t.Sources[e.Source] = t.Sources[e.Source].plus(a)
 		if t.Sessions != nil {
@@ -106,7 +110,13 @@ func (l *Ledger) refresh(now time.Time) {
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
 	case s.Version != totalsVersion || s.Zone != zone || s.Month != month || day < s.Day,
 		perSession && s.Sessions == nil && l.store != nil: // the limit is new: sum up the day's log
+		old := *s
 		l.sums = newTotals(zone, at, s.Warned)
+		if old.Version == totalsVersion && old.Month > month && at.AddDate(0, 0, 2).Format(dayLayout) >= old.Day {
+			// The clock was set back over the end of a month, whose log is not read now.
+			l.sums.Today, l.sums.ThisMonth, l.sums.Sources = old.Today, old.Today, old.Sources
+			defer l.checkpoint()
+		}
 		l.saved = 0
 	case day > s.Day:
 		s.Day, s.Today = day, account{}
@@ -185,16 +195,21 @@ func (l *Ledger) readOn(at time.Time) error {
 		l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)
 	}
 	if info.Size > l.sums.Offset {
+		var g gap
 		for line, err := range store.Lines(log, l.sums.Offset, info.Size) {
 			if err != nil {
 				return err
 			}
 			var e Entry
 			if len(line.Bytes) > 0 && json.Unmarshal(line.Bytes, &e) == nil {
+				g.read(&e, len(line.Bytes), e.Time.In(l.loc).Format(dayLayout) < l.sums.Day)
 				l.sums.add(&e, l.loc)
+			} else if bytes.IndexByte(line.Bytes, 0) >= 0 {
+				g.lose(len(line.Bytes))
 			}
 			l.sums.passed(line.Bytes, line.End())
 		}
+		l.countLost(g)
 	}
 	l.seen = store.Cursor{ID: info.ID, At: l.sums.Offset, Changed: info.Changed, Tail: l.sums.Tail}
 	return nil

@@ -161,6 +161,40 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
+// A block that the disk has lost does not lift the limit: what was in it counts
+// as spent, and that is said.
+func TestZeroedBlock(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, storetest.Disk, ledger.Limits{})
+	s.spend(40)
+	want := s.today()
+	path := filepath.Join(s.dir, "2026-11.jsonl")
+	whole, err := os.ReadFile(path)
+	if err != nil || len(whole) < 6000 {
+		t.Fatalf("%d bytes, %v", len(whole), err)
+	}
+	for name, r := range map[string][2]int{"middle": {1000, 1000 + 4096}, "end": {len(whole) - 4096, len(whole)}, "all": {0, len(whole)}} {
+		t.Run(name, func(t *testing.T) {
+			rotten := append([]byte(nil), whole...)
+			clear(rotten[r[0]:r[1]])
+			rotten = append(rotten, '\n')
+			if err := os.WriteFile(path, rotten, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(s.dir, "totals.json")); err != nil && !os.IsNotExist(err) { // else the sums are known
+				t.Fatal(err)
+			}
+			l := s.open(ledger.Limits{DailyUSD: want.USD})
+			if got := spentToday(l); got.USD < want.USD*0.99 {
+				t.Errorf("$%v is left of $%v spent today", got.USD, want.USD)
+			}
+			if said := l.Balance(); !strings.Contains(said, "cannot be read") {
+				t.Errorf("nobody is told: %s", said)
+			}
+		})
+	}
+}
+
 func TestForeignLinesAreSkipped(t *testing.T) { storetest.Each(t, testForeignLinesAreSkipped) }
 
 func testForeignLinesAreSkipped(t *testing.T, open storetest.Open) {
@@ -227,7 +261,8 @@ func testBorders(t *testing.T, open storetest.Open) {
 		{"the day of 23 hours", berlin, time.Date(2026, 3, 29, 1, 0, 0, 0, berlin), []time.Duration{0, 22 * time.Hour}, 1, 2, "Tue 31 Mar 00:00, in 24 h 0 min"},
 		{"month", berlin, time.Date(2026, 1, 31, 23, 0, 0, 0, berlin), []time.Duration{0, time.Hour}, 1, 1, "Mon 2 Feb 00:00"},
 		{"year", auckland, time.Date(2026, 12, 31, 23, 59, 0, 0, auckland), []time.Duration{0, time.Minute, time.Minute}, 2, 2, "Sat 2 Jan 00:00"},
-		{"the clock goes back a day", berlin, time.Date(2026, 6, 10, 1, 0, 0, 0, berlin), []time.Duration{0, 0, -2 * time.Hour}, 1, 3, "Wed 10 Jun 00:00, in 1 h 0 min"},
+		{"the clock goes back over a month", berlin, time.Date(2026, 7, 1, 1, 0, 0, 0, berlin), []time.Duration{0, 0, -2 * time.Hour}, 3, 3, "Wed 1 Jul 00:00, in 1 h 0 min"},
+		{"the clock goes back a day", berlin, time.Date(2026, 6, 10, 1, 0, 0, 0, berlin), []time.Duration{0, 0, -2 * time.Hour}, 3, 3, "Wed 10 Jun 00:00, in 1 h 0 min"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -249,11 +249,13 @@ func (a *assembler) delta(d *delta) error {
 		}
 	}
 	for i, c := range d.ToolCalls {
-		a.calls.add(c, i)
+		if err := a.calls.add(c, i); err != nil {
+			return err
+		}
 	}
 	if f := d.FunctionCall; f != nil {
 		zero := 0
-		a.calls.add(callDelta{Index: &zero, Function: *f}, 0)
+		return a.calls.add(callDelta{Index: &zero, Function: *f}, 0)
 	}
 	return nil
 }

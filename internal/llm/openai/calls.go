@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // callBuffer collects the pieces of one tool call.
@@ -20,11 +21,17 @@ type callBuffer struct {
 
 // callSet collects the tool calls of an answer in the order in which they
 // begin. Indexes may be missing, sparse, or the same for all calls.
-type callSet struct{ list []*callBuffer }
+type callSet struct {
+	list []*callBuffer
+	size wire.Size
+}
 
 // add takes a piece of a call; pos is its place in the list it came in.
-func (s *callSet) add(c callDelta, pos int) {
+func (s *callSet) add(c callDelta, pos int) error {
 	text := argumentPiece(c.Function.Arguments)
+	if err := s.size.Add(text); err != nil {
+		return err
+	}
 	b := s.find(c, pos, text)
 	if c.ID != "" {
 		b.id = c.ID
@@ -43,6 +50,7 @@ func (s *callSet) add(c callDelta, pos int) {
 			b.extra[k] = slices.Clone(v)
 		}
 	}
+	return nil
 }
 
 // find returns the buffer a piece belongs to, or a new one. A new id, a second

@@ -41,6 +41,7 @@ type assembler struct {
 	refused   bool
 	final     *reply
 	bad       int
+	size      wire.Size
 }
 
 // read plays a body: a stream, or whatever else the server sent instead.
@@ -163,7 +164,9 @@ func (a *assembler) piece(ev *event) error {
 	case "response.function_call_arguments.delta":
 		o := a.at(ev)
 		o.kind = "function_call"
-		o.args.WriteString(textOf(ev.Delta))
+		piece := textOf(ev.Delta)
+		o.args.WriteString(piece)
+		return a.size.Add(piece)
 	case "response.function_call_arguments.done":
 		o := a.at(ev)
 		o.kind = "function_call"

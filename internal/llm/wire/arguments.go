@@ -354,3 +354,18 @@ func (m *mender) escape() error {
 	m.pos += size
 	return nil
 }
+
+// maxArguments bounds the arguments of all tool calls of one answer, in bytes.
+// What a call writes to a file is a part of them.
+const maxArguments = 8 << 20
+
+// Size counts the arguments of the tool calls of one answer.
+type Size int
+
+// Add counts a piece. An error means that the answer is too long to be kept.
+func (s *Size) Add(piece string) error {
+	if *s += Size(len(piece)); *s > maxArguments {
+		return &llm.Error{Kind: llm.InvalidRequest, Message: "the tool calls of the model's answer are longer than 8 MiB; none of them was run"}
+	}
+	return nil
+}

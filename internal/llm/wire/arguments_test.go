@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
@@ -138,4 +139,15 @@ func FuzzParseArguments(f *testing.F) {
 			t.Errorf("replay of %q is no object: %q", s, r)
 		}
 	})
+}
+
+func TestSizeOfArguments(t *testing.T) {
+	t.Parallel()
+	var s wire.Size
+	if err := s.Add(strings.Repeat("x", 8<<20)); err != nil {
+		t.Errorf("refused at the limit: %v", err)
+	}
+	if e, ok := errors.AsType[*llm.Error](s.Add("x")); !ok || e.Retryable() {
+		t.Errorf("one byte more: %v; want an error that is not tried again", e)
+	}
 }

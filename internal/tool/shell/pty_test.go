@@ -3,6 +3,7 @@
 package shell_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,55 +18,86 @@ func (d *desk) startPTY(command string) string {
 	return d.sessionOf(r)
 }
 
-const long = 60_000 // milliseconds, for a machine that is slow
-
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
 	terminalWorks(d)
 }
 
-// terminalWorks talks to programs on a terminal.
+// keys types into a session and waits for an answer, which must come.
+func (d *desk) keys(id, chars, answer string) string {
+	d.t.Helper()
+	r := d.call("a", "write_stdin", args{"session_id": id, "chars": chars, "wait_for": answer, "wait_timeout_ms": 120_000})
+	if r.IsError || strings.Contains(r.Content.Text, "did not appear") {
+		d.t.Errorf("%q after %q: %s", answer, chars, r.Content.Text)
+	}
+	return r.Content.Text
+}
+
+// ended types into a session that ends with it.
+func (d *desk) ended(id, chars string, code int) string {
+	d.t.Helper()
+	got := d.keys(id, chars, fmt.Sprintf("the end %d", code))
+	for range 100 { // each call waits up to 30 seconds
+		if strings.Contains(got, "Exit code: ") {
+			break
+		}
+		got += d.call("a", "write_stdin", args{"session_id": id, "yield_time_ms": 30000}).Content.Text
+	}
+	if !strings.Contains(got, fmt.Sprintf("Exit code: %d", code)) {
+		d.t.Errorf("exit code %d: %s", code, got)
+	}
+	return got
+}
+
+// terminalWorks talks to programs on a terminal. Each waits for Enter before it
+// says anything, because the call that starts it may hand over what comes first.
 func terminalWorks(d *desk) {
 	d.t.Helper()
-	id := d.startPTY(`test -t 0 && test -t 1 && test -t 2 && echo 'all ''three'; stty size; exec cat`)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "40 120", "wait_timeout_ms": long}), "", "all three\n40 120\n")
+	id := d.startPTY(`read -r go; test -t 0 && test -t 1 && test -t 2 && echo all three; stty size; cat; echo the "end" 0`)
+	if got := d.keys(id, "\n", "40 120\n"); !strings.Contains(got, "all three\n40 120\n") {
+		d.t.Errorf("got %q", got)
+	}
+	d.keys(id, "one\n", "one\none\n") // the echo, and what cat says
 
 	// Ctrl-D at the start of a line is the end of the input.
-	r := d.call("a", "write_stdin", args{"session_id": id, "chars": "one\n", "wait_for": "one\none", "wait_timeout_ms": long})
-	d.expect(r, "", "one\none")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "close_stdin": true, "yield_time_ms": 30000}), "", "Exit code: 0")
+	d.ended(id, "\x04", 0)
+	id = d.startPTY(`read -r go; cat; echo the "end" 0`)
+	d.keys(id, "\nx\n", "x\nx\n")
+	got := d.call("a", "write_stdin", args{"session_id": id, "close_stdin": true, "wait_for": "the end 0", "wait_timeout_ms": 120_000}).Content.Text
+	if strings.Contains(got, "did not appear") {
+		d.t.Errorf("close_stdin: %q", got)
+	}
 
 	// Ctrl-C reaches the program in front, and a trap in the shell runs.
-	id = d.startPTY(`trap 'echo interrupted; exit 7' INT; echo wait''ing; while :; do sleep 0.05; done`)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "waiting", "wait_timeout_ms": long}), "", "waiting")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "\x03", "yield_time_ms": 30000}), "", "interrupted", "Exit code: 7")
+	id = d.startPTY(`read -r go; trap 'echo the "end" 7; exit 7' INT; echo waiting; while :; do sleep 0.05; done`)
+	d.keys(id, "\n", "waiting\n")
+	d.ended(id, "\x03", 7)
 
 	// Programs open the terminal by name, and do not echo a password.
-	id = d.startPTY(`exec 3</dev/tty; stty -echo; printf 'Pass''word: ' >/dev/tty; read -r p <&3; stty echo; echo "has ${#p} characters"`)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "Password: ", "wait_timeout_ms": long}), "", "Password: ")
-	r = d.call("a", "write_stdin", args{"session_id": id, "chars": "geheim\n", "yield_time_ms": 30000})
-	d.expect(r, "", "has 6 characters", "Exit code: 0")
-	if strings.Contains(r.Content.Text, "geheim") {
-		d.t.Errorf("the password was echoed: %q", r.Content.Text)
+	id = d.startPTY(`read -r go; exec 3</dev/tty; stty -echo; printf 'Password: ' >/dev/tty; read -r p <&3; stty echo; echo "has ${#p} characters"; echo the "end" 0`)
+	d.keys(id, "\n", "Password: ")
+	if got := d.ended(id, "geheim\n", 0); !strings.Contains(got, "has 6 characters") || strings.Contains(got, "geheim") {
+		d.t.Errorf("a password: %q", got)
 	}
 
 	// An interactive shell has jobs.
-	id = d.startPTY(`PS1='% ' bash --norc --noprofile -i`)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "% ", "wait_timeout_ms": long}), "", "% ")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "sh -c 'echo in f\"\"ront; exec sleep 300'\n", "wait_for": "in front", "wait_timeout_ms": long}), "", "in front")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "\x1a", "wait_for": "Stopped", "wait_timeout_ms": long}), "", "Stopped")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "exit 5\n", "wait_for": "stopped jobs", "wait_timeout_ms": long}), "", "stopped jobs")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "exit 5\n", "yield_time_ms": 30000}), "", "Exit code: 5")
+	id = d.startPTY(`read -r go; PS1='% ' bash --norc --noprofile -i; code=$?; echo the "end" $code; exit $code`)
+	d.keys(id, "\n", "% ")
+	d.keys(id, "sh -c 'echo in \"front\"; exec sleep 300'\n", "in front\n")
+	d.keys(id, "\x1a", "Stopped")
+	d.keys(id, "exit 5\n", "stopped jobs")
+	d.ended(id, "exit 5\n", 5)
 }
 
 // What a program draws becomes text.
 func TestTerminalText(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
-	id := d.startPTY(`printf '\033[1;31mred\033[0m\033]0;title\007 ti'; printf '\033]8;;http://x/\033\\link\033(B\n10%%\r20%%\nbell\007 end\n'; cat`)
-	r := d.call("a", "write_stdin", args{"session_id": id, "wait_for": "end", "wait_timeout_ms": long})
-	d.expect(r, "", "red tilink\n10%\n20%\nbell end")
+	id := d.startPTY(`read -r go; printf '\033[1;31mred\033[0m\033]0;title\007 ti'; printf '\033]8;;http://x/\033\\link\033(B\n10%%\r20%%\nbell\007 end\n'; cat`)
+	if got := d.keys(id, "\n", " end\n"); !strings.Contains(got, "red tilink\n10%\n20%\nbell end\n") {
+		t.Errorf("got %q", got)
+	}
 	d.call("a", "write_stdin", args{"session_id": id, "terminate": true})
 }
 
@@ -85,8 +117,8 @@ func TestSessionOutlivesTheTimeout(t *testing.T) {
 	d := newDesk(t, shell.Options{Timeout: time.Millisecond})
 	id := d.start("a", "read x; echo got $x")
 	d.expect(d.call("a", "list_exec_sessions", args{}), "", "no time limit")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "never", "wait_timeout_ms": 50}), "", "did not appear", "running")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "it\n", "yield_time_ms": 30000}), "", "got it", "Exit code: 0")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "never", "wait_timeout_ms": 50}), "", "running")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "it\n", "wait_for": "got it", "wait_timeout_ms": 120_000}), "", "got it")
 }
 
 // People list the sessions of one conversation, or of all, and stop one.

@@ -136,10 +136,14 @@ func TestTerminalInSandbox(t *testing.T) {
 	terminalWorks(d)
 
 	d.turn = &tool.Turn{}
-	id := d.startPTY("tty; stty -echo; echo r''eady; " + writer)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "ready", "wait_timeout_ms": long}), "", "/dev/console\nready")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "1\n", "wait_for": "1: ", "wait_timeout_ms": long}), "", "1: wrote wrote")
+	id := d.startPTY("read -r go; tty; stty -echo; echo ready; " + writer)
+	if got := d.keys(id, "\n", "ready\n"); !strings.Contains(got, "/dev/console\nready\n") {
+		t.Errorf("its name: %q", got)
+	}
+	d.keys(id, "1\n", "1: wrote wrote\n")
 	d.turn.End()
 	d.turn = &tool.Turn{}
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "2\n", "wait_for": "2: ", "wait_timeout_ms": long}), "", "2: denied wrote", readOnlyRemark)
+	if got := d.keys(id, "2\n", "2: denied wrote\n"); !strings.Contains(got, readOnlyRemark) {
+		t.Errorf("in the next turn: %q", got)
+	}
 }
