@@ -58,11 +58,9 @@ func lesson(e *llm.Error) adaptations {
 		bit  adaptations
 	}{
 		{"cache_control.ttl", noLongTTL},
-		{"'ttl'", noLongTTL},
 		{"cache_control", noCache},
 		{"prompt caching", noCache},
-		{"output_config", noEffort},
-		{"effort", noEffort},
+		{"effort", noEffort}, // output_config.effort
 		{"temperature", noTemperature},
 		{"tool_choice", noToolChoice},
 		{"thinking", noThinking},
