@@ -37,12 +37,14 @@ func (x *expander) command(line string) string {
 		name, args = "cmd.exe", []string{"/C", line}
 	}
 
-	var out bytes.Buffer
+	var out limited
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.in.env, filepath.Dir(x.in.doc.file), &limited{&out}, time.Second
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.in.env, filepath.Dir(x.in.doc.file), &out, time.Second
 	err := cmd.Run()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
+	case out.over:
+		return fail("prints more than 64 KiB")
 	case ctx.Err() != nil:
 		return fail("did not end within %s", commandWait)
 	case failed:
@@ -50,15 +52,18 @@ func (x *expander) command(line string) string {
 	case err != nil:
 		return fail("cannot be run: %s", reason(err))
 	}
-	return strings.TrimRight(out.String(), "\r\n")
+	return strings.TrimRight(out.b.String(), "\r\n")
 }
 
-// limited keeps what fits of a secret, and fails at more.
-type limited struct{ b *bytes.Buffer }
+// limited keeps a secret, and fails at more than one can have.
+type limited struct {
+	b    bytes.Buffer
+	over bool
+}
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.b.Len()+len(p) > maxSecretBytes {
-		return 0, errors.New("it prints more than 64 KiB")
+	if l.over = l.over || l.b.Len()+len(p) > maxSecretBytes; l.over {
+		return 0, errors.New("too much")
 	}
 	return l.b.Write(p)
 }

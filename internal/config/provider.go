@@ -22,10 +22,8 @@ type Provider struct {
 	RequestTimeoutS    int                        `json:"requestTimeoutS" min:"0" doc:"Seconds a request may take; 0 uses the general limit."`
 	APIKeys            []httpsafe.Secret          `json:"apiKeys" doc:"Several API keys to distribute requests over."`
 	KeyStrategy        string                     `json:"keyStrategy" enum:"rotate|order" doc:"How a key is selected from apiKeys: rotate distributes requests over all of them, order uses a later key only while the earlier ones are refused."`
-	RequestsPerMinute  int                        `json:"requestsPerMinute" min:"0" doc:"Requests per minute and key, for accounts with a limit; further requests wait. 0 is no limit."`
-	TokensPerMinute    int                        `json:"tokensPerMinute" min:"0" doc:"Tokens per minute and key, of requests and answers; 0 is no limit."`
-	Betas              []string                   `json:"betas" doc:"Names of beta features, sent as the anthropic-beta header."`
-	PromptCacheTTL     string                     `json:"promptCacheTtl" enum:"5m|1h" doc:"How long Claude models keep tools and system prompt in their cache; 5m if empty."`
+	PerMinute          PerMinute                  `json:"perMinute" doc:"Limits of the account, for each key; further requests wait."`
+	Claude             Claude                     `json:"claude" doc:"Settings of Claude models."`
 	Caps               Caps                       `json:"caps" doc:"What the models of this provider can do, if nanobot is wrong about it."`
 }
 
@@ -33,4 +31,16 @@ type Provider struct {
 type Caps struct {
 	Vision *bool `json:"vision" doc:"The models read images; with false, none are sent."`
 	Tools  *bool `json:"tools" doc:"The models call tools; with false, none are offered."`
+}
+
+// PerMinute is what an account may use in a minute; 0 is no limit.
+type PerMinute struct {
+	Requests int `json:"requests" min:"0" doc:"Requests per minute; 0 is no limit."`
+	Tokens   int `json:"tokens" min:"0" doc:"Tokens per minute, of requests and answers; 0 is no limit."`
+}
+
+// Claude configures Claude models, whatever protocol they are reached with.
+type Claude struct {
+	Betas    []string `json:"betas" doc:"Names of beta features, sent as the anthropic-beta header."`
+	CacheTTL string   `json:"cacheTtl" enum:"5m|1h" doc:"How long the provider keeps tools and system prompt in its cache; 5m if empty."`
 }

@@ -35,7 +35,11 @@ func TestLongSocketPath(t *testing.T) {
 		if err != nil || info.Mode()&os.ModeSocket == 0 || info.Mode().Perm() != 0o600 {
 			t.Errorf("the socket: %v, %v", info, err)
 		}
-		resp, err := httpsafe.Local(path, time.Minute).Get("http://gateway/")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := httpsafe.Local(path, time.Minute).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 // limiter is shared by all models behind one key, or one server on this machine.
 // Nil is no limit.
 func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secret) *chain.Limiter {
-	rate := chain.Rate{Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute}
+	rate := chain.Rate{Requests: p.PerMinute.Requests, Tokens: p.PerMinute.Tokens}
 	if c.Row.Local {
 		rate.InFlight, key = 1, httpsafe.Secret{}
 	}
@@ -211,7 +211,7 @@ type wireOptions struct {
 func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
 	var ttl time.Duration
-	if p.PromptCacheTTL == "1h" {
+	if p.Claude.CacheTTL == "1h" {
 		ttl = time.Hour
 	}
 	query := reveal(p.ExtraQuery)
@@ -220,7 +220,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
 			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query,
-			Betas: p.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Betas: p.Claude.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
@@ -245,7 +245,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Claude.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
 			Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	}
@@ -255,10 +255,10 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 // betas are the extra headers with the names of beta features, for protocols that
 // have no place of their own for them.
 func betas(p config.Provider) map[string]httpsafe.Secret {
-	if len(p.Betas) == 0 {
+	if len(p.Claude.Betas) == 0 {
 		return p.ExtraHeaders
 	}
-	out := map[string]httpsafe.Secret{"Anthropic-Beta": httpsafe.NewSecret(strings.Join(p.Betas, ","))}
+	out := map[string]httpsafe.Secret{"Anthropic-Beta": httpsafe.NewSecret(strings.Join(p.Claude.Betas, ","))}
 	maps.Copy(out, p.ExtraHeaders)
 	return out
 }

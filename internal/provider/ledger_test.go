@@ -41,7 +41,7 @@ func TestLimitsThatWereNotChosen(t *testing.T) {
 // TestRatesAreShared: all models behind one key wait for one another.
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
-	m := modelsOf(t, `{"providers":{"p":{"requestsPerMinute":3,"tokensPerMinute":1000}}}`)
+	m := modelsOf(t, `{"providers":{"p":{"perMinute":{"requests":3,"tokens":1000}}}}`)
 	p, c := m.loaded.Config.Providers["p"], catalog.Choice{Name: "p", Base: "https://example.com"}
 	one, two := httpsafe.NewSecret("one"), httpsafe.NewSecret("two")
 	if a := m.limiter(c, p, one); a == nil || a != m.limiter(c, p, one) || a == m.limiter(c, p, two) {

@@ -19,7 +19,8 @@ import (
 // whose keep-alive ends at that moment. With deaf it never answers again.
 func forgetful(t *testing.T, deaf bool) (base string, requests chan string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

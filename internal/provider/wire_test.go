@@ -40,7 +40,7 @@ func spoken(t *testing.T, w catalog.Wire, settings, model, effort string, s *ref
 	p := m.loaded.Config.Providers["p"]
 	p.Region = "us-east-1"
 	c := catalog.Choice{Name: "p", Base: "https://example.com/v1", Key: httpsafe.NewSecret("key-of-a-test")}
-	c.Row.Quirks.Caching = true
+	c.Row.Caching = true
 	driver, err := m.speak(w, c, wireOptions{provider: p, client: &http.Client{Transport: s}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestExtrasOnEveryWire(t *testing.T) {
 
 func TestBetasAndCacheTTL(t *testing.T) {
 	t.Parallel()
-	const settings = `{"betas":["one-2026","two-2026"],"promptCacheTtl":"1h"}`
+	const settings = `{"claude":{"betas":["one-2026","two-2026"],"cacheTtl":"1h"}}`
 	for _, w := range []catalog.Wire{catalog.ChatWire, catalog.AnthropicWire, catalog.BedrockWire} {
 		s := &refusing{}
 		spoken(t, w, settings, "anthropic/claude-sonnet-4-6", "", s)
@@ -113,7 +113,7 @@ func TestRefusedFieldsOfClaude(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &refusing{word: c.word, error: c.error}
-			spoken(t, catalog.AnthropicWire, `{"promptCacheTtl":"1h"}`, c.model, c.effort, s)
+			spoken(t, catalog.AnthropicWire, `{"claude":{"cacheTtl":"1h"}}`, c.model, c.effort, s)
 			if len(s.bodies) != 2 || !strings.Contains(s.bodies[0], c.word) || strings.Contains(s.bodies[1], c.word) {
 				t.Errorf("sent %d requests: %s", len(s.bodies), strings.Join(s.bodies, "\n"))
 			}

@@ -57,9 +57,15 @@ func lesson(e *llm.Error) adaptations {
 		word string
 		bit  adaptations
 	}{
-		{"cache_control.ttl", noLongTTL}, {"'ttl'", noLongTTL}, {"cache_control", noCache}, {"prompt caching", noCache},
-		{"output_config", noEffort}, {"effort", noEffort},
-		{"temperature", noTemperature}, {"tool_choice", noToolChoice}, {"thinking", noThinking}, {"stream:", noStream}, {"streaming", noStream},
+		{"cache_control.ttl", noLongTTL},
+		{"cache_control", noCache},
+		{"prompt caching", noCache},
+		{"effort", noEffort}, // output_config.effort
+		{"temperature", noTemperature},
+		{"tool_choice", noToolChoice},
+		{"thinking", noThinking},
+		{"stream:", noStream},
+		{"streaming", noStream},
 	} {
 		if strings.Contains(text, l.word) {
 			return l.bit

@@ -212,8 +212,10 @@ func (p *Policy) message(s *subject) verdict {
 		"channel": s.call.Route.Channel, "chat_id": s.call.Route.ChatID, "thread_id": s.call.Route.ThreadID,
 		"to": s.call.Route.ChatID, "session_key": s.call.SessionKey,
 	} {
-		named := name == "channel" || name == "chat_id"
-		if v, given := s.args[name]; given && v != nil && v != "" && v != here && !(named && p.isTarget(s)) {
+		if (name == "channel" || name == "chat_id") && p.isTarget(s) {
+			continue
+		}
+		if v, given := s.args[name]; given && v != nil && v != "" && v != here {
 			return asks("the message goes to another chat")
 		}
 	}
