@@ -166,7 +166,7 @@ func TestProjectHoldsAgainstLinks(t *testing.T) {
 	}
 	var between func()
 	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`, func(o *app.Options) {
-		o.Hooks = append(o.Hooks, runner.Hooks{AfterTool: func(_ context.Context, c tool.Call, _ tool.Result, _ time.Duration) {
+		o.Observers.Hooks = append(o.Observers.Hooks, runner.Hooks{AfterTool: func(_ context.Context, c tool.Call, _ tool.Result, _ time.Duration) {
 			if between != nil && strings.Contains(string(c.Input), "echo first") {
 				between()
 			}
