@@ -43,7 +43,6 @@ var byPath = map[string][]string{
 var byPathAllowed = map[string]string{
 	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
-	"internal/session/seal.go":  "reads sessions, which lie in the data folder",
 
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",

@@ -11,7 +11,9 @@ import (
 
 // A job that names no zone runs in the host's zone, as in Python nanobot,
 // whatever zone is configured; a new job names the configured one.
-func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) { storetest.Each(t, testJobsWithoutAZoneRunInTheHostsZone) }
+func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) {
+	storetest.Each(t, testJobsWithoutAZoneRunInTheHostsZone)
+}
 
 func testJobsWithoutAZoneRunInTheHostsZone(t *testing.T, open storetest.Open) {
 	t.Parallel()
@@ -33,7 +35,9 @@ func testJobsWithoutAZoneRunInTheHostsZone(t *testing.T, open storetest.Open) {
 
 // The limit of jobs per chat is for guests; the owner has the limit of the
 // configuration.
-func TestOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T) { storetest.Each(t, testOnlyGuestsHaveALimitOfJobsPerChat) }
+func TestOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T) {
+	storetest.Each(t, testOnlyGuestsHaveALimitOfJobsPerChat)
+}
 
 func testOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T, open storetest.Open) {
 	t.Parallel()

@@ -155,7 +155,9 @@ func testAlternatingUse(t *testing.T, open storetest.Open) {
 }
 
 // A file with something that the conversation does not have is left alone.
-func TestCopyBackLeavesWhatIsNotOurs(t *testing.T) { storetest.Each(t, testCopyBackLeavesWhatIsNotOurs) }
+func TestCopyBackLeavesWhatIsNotOurs(t *testing.T) {
+	storetest.Each(t, testCopyBackLeavesWhatIsNotOurs)
+}
 
 func testCopyBackLeavesWhatIsNotOurs(t *testing.T, open storetest.Open) {
 	t.Parallel()
