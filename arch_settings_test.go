@@ -73,8 +73,7 @@ func unused(doc string) bool {
 }
 
 func embedsCommon(s *types.Struct) bool {
-	for i := range s.NumFields() {
-		f := s.Field(i)
+	for f := range s.Fields() {
 		if named, ok := f.Type().(*types.Named); ok && f.Embedded() && named.Obj().Name() == "Common" && short(named.Obj().Pkg().Path()) == "internal/channel" {
 			return true
 		}
@@ -131,8 +130,7 @@ type leaf struct{ path, owner, field, doc string }
 // settingsBelow are the settings of a type.
 func settingsBelow(t reflect.Type, at string) []leaf {
 	var out []leaf
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name := f.Tag.Get("json")
 		if name == "-" {
 			name = "<name>" // an open map beside the fields

@@ -82,7 +82,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var jobs schedule.Taken
 	var entries int
 
-	err := w.Once(kindOrigins, o.Now(), func() error {
+	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
 		to, err := guard.OpenOrigins(loaded, w.Path, w.ID, "", o.Log)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
 		for _, name := range memory.Leftovers(w.Path) {
-			if everywhere.Foreign(name) {
+			if everywhere.Foreign(name) { //nolint:contextcheck // as above
 				strange = append(strange, name+": it came from outside")
 			}
 		}

@@ -47,6 +47,7 @@ func NewFile() []byte {
     "defaults": {
       "contextWindowTokens": 200000,
       "idleCompactAfterMinutes": 15,
+      "failOnToolError": false,
       "budget": {
         "onExceed": "stopAll"
       }

@@ -83,12 +83,12 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
-		return nil, nil //nolint:nilerr // without a workspace there is nothing to tell
+		return nil, nil // without a workspace there is nothing to tell
 	}
 	defer tree.Close() //nolint:errcheck // only read from
 	entries, err := tree.ReadDir(dirOld)
 	if err != nil {
-		return nil, nil //nolint:nilerr // no folder, or none of ours
+		return nil, nil // no folder, or none of ours
 	}
 	newest := st.place.Entry.Taken[kindGrown]
 	for _, e := range entries {

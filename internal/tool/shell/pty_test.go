@@ -69,8 +69,10 @@ func terminalWorks(d *desk) {
 		d.t.Errorf("close_stdin: %q", got)
 	}
 
-	// Ctrl-C reaches the program in front, and a trap in the shell runs.
-	id = d.startPTY(`read -r go; trap 'echo the "end" 7; exit 7' INT; echo waiting; while :; do sleep 0.05; done`)
+	// Ctrl-C reaches the program in front, and a trap in the shell runs. Without
+	// noflsh the kernel may drop what the trap prints, because it sends the signal
+	// first and then drops what was printed until then.
+	id = d.startPTY(`read -r go; stty noflsh; trap 'echo the "end" 7; exit 7' INT; echo waiting; while :; do sleep 0.05; done`)
 	d.keys(id, "\n", "waiting\n")
 	d.ended(id, "\x03", 7)
 
@@ -82,7 +84,7 @@ func terminalWorks(d *desk) {
 	}
 
 	// An interactive shell has jobs.
-	id = d.startPTY(`read -r go; PS1='% ' bash --norc --noprofile -i; code=$?; echo the "end" $code; exit $code`)
+	id = d.startPTY(`read -r go; stty noflsh; PS1='% ' bash --norc --noprofile -i; code=$?; echo the "end" $code; exit $code`)
 	d.keys(id, "\n", "% ")
 	d.keys(id, "sh -c 'echo in \"front\"; exec sleep 300'\n", "in front\n")
 	d.keys(id, "\x1a", "Stopped")
