@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,16 +33,19 @@ func deciding(expires time.Duration) tool.Tool {
 	})
 }
 
-// talk sends a message of a person who can be asked; asked gets every question.
+// talk sends a message of a person who can be asked; asked gets every question
+// and has returned when talk does.
 func (h *house) talk(msg bus.Inbound, asked func(q bus.Outbound)) (final string, err error) {
 	msg.Interactive = true
+	var answering sync.WaitGroup
+	defer answering.Wait()
 	for o, err := range h.agent.Ask(h.t.Context(), msg) {
 		if err != nil {
 			return "", err
 		}
 		switch o.Kind {
 		case bus.Ask:
-			go asked(o)
+			answering.Go(func() { asked(o) })
 		case bus.Final:
 			final = o.Text
 		}
