@@ -148,10 +148,25 @@ func (f *confiner) confineHome(c tool.Call, cmd *exec.Cmd) (shell.Confined, erro
 		return shell.Confined{}, err
 	}
 	c.Tainted = c.Tainted || rec.Example(c.Project.Dir) != "" // it can read that file
+	// A folder around the workspace cannot be granted, but what is in it can.
 	home := c.Project.Dir
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return shell.Confined{}, err
+	}
+	var readable []string
+	for _, e := range entries[:min(len(entries), maxHome)] {
+		if path := filepath.Join(home, e.Name()); !diskio.Within(resolved(f.places.workspace), path) {
+			readable = append(readable, path)
+		}
+	}
 	c.Project = tool.Project{}
-	return f.confine(c, cmd, home)
+	return f.confine(c, cmd, readable...)
 }
+
+// maxHome bounds the entries of a home folder that a command can read: each is a
+// mount.
+const maxHome = 1000
 
 // only is the profile of a command that is kept inside a folder. What the
 // settings open for commands can be read, unless it is of the workspace.

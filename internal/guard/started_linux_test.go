@@ -173,3 +173,40 @@ func TestStartedTaint(t *testing.T) {
 		t.Errorf("the agent follows what a page said: %s", system(asked))
 	}
 }
+
+// In the home folder, commands read what is there and write to the workspace
+// only.
+func TestStartedInHome(t *testing.T) {
+	if level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto}); !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	for name, body := range map[string]string{"own.txt": ownTag + " home\n", ".ssh/id": canary + "\n"} {
+		path := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(body), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &started{newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`,
+		func(o *app.Options) { o.Folder = home }), home}
+	_, got := s.in(
+		call("exec", "command", "pwd; cat own.txt; cat .s?h/i?; echo x > planted; echo x > .bash_login; echo made > "+s.ws+"/made.txt"),
+		call("read_file", "path", ".ssh/id"), call("write_file", "path", "new.txt", "content", "from a tool\n"),
+	)
+	if !strings.Contains(got, ownTag+" home") || strings.Contains(got, canary) {
+		t.Errorf("the command saw %s", got)
+	}
+	if s.read("planted") != "" || s.read(".bash_login") != "" {
+		t.Error("a command wrote to the home folder")
+	}
+	if b, err := os.ReadFile(filepath.Join(s.ws, "made.txt")); string(b) != "made\n" {
+		t.Errorf("the workspace holds %q, %v", b, err)
+	}
+	if s.read("new.txt") != "from a tool\n" {
+		t.Errorf("new.txt is %q", s.read("new.txt"))
+	}
+}
