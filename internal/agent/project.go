@@ -60,6 +60,10 @@ func (t *turn) enterProject(ctx context.Context) {
 		return
 	}
 	t.deps.log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
+	if t.folder.project.Started { // another process was started there, such as a terminal while this is the gateway
+		t.folder.project = tool.Project{}
+		return
+	}
 	t.folder.gone = s.Path
 	if !t.folder.project.Only {
 		t.folder.project = tool.Project{}

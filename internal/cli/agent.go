@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 	cfg := l.Config
 	return tui.Options{
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
-			in.SessionKey, in.Folder = talk.key, talk.folder
+			in.SessionKey, in.Folder = talk.key, cmp.Or(talk.folder, bot.Workspace())
 			return bot.Ask(ctx, in)
 		},
 		Stop:    func(ctx context.Context, _ string) { bot.Stop(ctx, talk.key) },

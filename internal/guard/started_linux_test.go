@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // started is an agent whose owner started it in a folder outside of the
@@ -152,6 +154,29 @@ func TestStartedKeepsCommands(t *testing.T) {
 	}
 }
 
+// A process that was not started in the folder, such as the gateway, works in the
+// workspace in the same conversation, and so does a call from the workspace.
+func TestStartedElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newStarted(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"enable":false}}}`)
+	s.in(call("list_dir", "path", "."))
+	s.dir = s.ws
+	if _, got := s.in(call("read_file", "path", "notes.txt")); !strings.Contains(got, ownTag+" 3") || strings.Contains(got, "folder") {
+		t.Errorf("a call from the workspace: %s", got)
+	}
+
+	other := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"enable":false}}}`)
+	err := other.app.Sessions.Annotate(t.Context(), "test:owner", func(sess *session.Session) error {
+		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: t.TempDir(), Mode: agent.AccessStarted})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := other.run("", call("read_file", "path", "notes.txt")); !strings.Contains(got, ownTag+" 3") || strings.Contains(got, "cannot be used") {
+		t.Errorf("a process that was not started there: %s", got)
+	}
+}
+
 // A tainted turn cannot leave instructions for the next one.
 func TestStartedTaint(t *testing.T) {
 	t.Parallel()
@@ -194,7 +219,7 @@ func TestStartedInHome(t *testing.T) {
 	s := &started{newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`,
 		func(o *app.Options) { o.Folder = home }), home}
 	_, got := s.in(
-		call("exec", "command", "pwd; cat own.txt; cat .s?h/i?; echo x > planted; echo x > .bash_login; echo made > "+s.ws+"/made.txt"),
+		call("exec", "command", "pwd; cat own.txt; d=$(printf .s; printf sh); cat $d/id; echo x > planted; echo x > .bash_login; echo made > "+s.ws+"/made.txt"),
 		call("read_file", "path", ".ssh/id"), call("write_file", "path", "new.txt", "content", "from a tool\n"),
 	)
 	if !strings.Contains(got, ownTag+" home") || strings.Contains(got, canary) {
