@@ -243,20 +243,21 @@ func result(ask func(ended func(Outcome)) iter.Seq2[Event, error]) (Result, erro
 	var end Outcome
 	var res Result
 	for ev, err := range ask(func(o Outcome) { end = o }) {
+		if err == nil && ev.Kind != bus.Final {
+			continue // the turn goes on, and its end may be written at this moment
+		}
 		res.Messages, res.Stop = end.New, end.Stop
 		if err != nil {
 			return res, explained(err)
 		}
-		if ev.Kind == bus.Final {
-			res.Text = ev.Text
-			if ev.Turn != nil {
-				res.Turn, res.Tools, res.Usage = *ev.Turn, ev.Turn.Tools, ev.Turn.Usage
-			}
-			if res.Turn.Error != "" {
-				return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error, cause: end.Err}
-			}
-			return res, nil
+		res.Text = ev.Text
+		if ev.Turn != nil {
+			res.Turn, res.Tools, res.Usage = *ev.Turn, ev.Turn.Tools, ev.Turn.Usage
 		}
+		if res.Turn.Error != "" {
+			return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error, cause: end.Err}
+		}
+		return res, nil
 	}
 	return res, ErrStopped
 }
