@@ -99,17 +99,14 @@ func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
 	if newest.Equal(st.place.Entry.Taken[kindGrown]) {
 		return nil, nil
 	}
-	found, err := st.Untaken(ctx)
-	if err != nil {
-		return found, err
-	}
-	return found, st.place.Update(func(r *Entry) error {
+	found, err := st.Untaken(ctx) // a file that cannot be read is not told of again, either
+	return found, errors.Join(err, st.place.Update(func(r *Entry) error {
 		if r.Taken == nil {
 			r.Taken = map[string]time.Time{}
 		}
 		r.Taken[kindGrown] = newest
 		return nil
-	})
+	}))
 }
 
 // compare finds out what a log has more than the conversation of its key.
