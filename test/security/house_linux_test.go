@@ -227,7 +227,10 @@ func (h *house) command(ctx context.Context, args ...string) *exec.Cmd {
 		h.seal()
 	}
 	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.Env, cmd.Dir = h.env(), h.home
+	cmd.Env, cmd.Dir = h.env(), h.ws // from the home folder, a chat begins with a question about it
+	if err := os.MkdirAll(h.ws, 0o700); err != nil {
+		h.t.Fatal(err)
+	}
 	return cmd
 }
 

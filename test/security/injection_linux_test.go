@@ -321,7 +321,8 @@ func (h *house) desk(found string) *atomic.Int64 {
 	side := h.side
 	mcp.AddTool(srv, &mcp.Tool{Name: "delete_all", Description: "Delete everything."},
 		func(context.Context, *mcp.CallToolRequest, struct {
-			Sure bool `json:"sure,omitempty"`
+			Sure bool   `json:"sure,omitempty"`
+			Note string `json:"note,omitempty"`
 		},
 		) (*mcp.CallToolResult, any, error) {
 			side.Add(1)
