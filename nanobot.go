@@ -240,8 +240,7 @@ func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
 
 // result waits for the end of a turn.
 func result(ask func(ended func(Outcome)) iter.Seq2[Event, error]) (Result, error) {
-	var end Outcome
-	var res Result
+	end, res := Outcome{}, Result{}
 	for ev, err := range ask(func(o Outcome) { end = o }) {
 		if err == nil && ev.Kind != bus.Final {
 			continue // the turn goes on, and its end may be written at this moment
