@@ -192,10 +192,43 @@ func TestStartedTaint(t *testing.T) {
 	if err := rec.Mark(filepath.Join(s.ws, "proj", "page.txt")); err != nil {
 		t.Fatal(err)
 	}
-	s.in(call("read_file", "path", filepath.Join(s.ws, "proj", "page.txt")))
-	s.in(call("write_file", "path", "AGENTS.md", "content", "page-words-77\n"))
+	s.in(call("read_file", "path", filepath.Join(s.ws, "proj", "page.txt")), call("read_file", "path", "AGENTS.md"))
+	kept := filepath.Join(s.ws, "kept.md")
+	_, got := s.in(call("write_file", "path", "AGENTS.md", "content", "page-words-77\n"), call("write_file", "path", kept, "content", "page-words-77\n"))
+	if s.read("AGENTS.md") != "page-words-77\n" {
+		t.Fatalf("nothing was written, so this test tests nothing: %s", got)
+	}
 	if asked, _ := s.in(call("list_dir", "path", ".")); strings.Contains(system(asked), "page-words-77") {
 		t.Errorf("the agent follows what a page said: %s", system(asked))
+	}
+	if !rec.Foreign(kept) {
+		t.Error("the record of the workspace does not know a file that a tainted turn wrote")
+	}
+}
+
+// A command does not reach the workspace in a folder around it either.
+func TestStartedAroundTheWorkspace(t *testing.T) {
+	t.Parallel()
+	if level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto}); !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws := filepath.Join(dir, "agent")
+	if err := errors.Join(os.Mkdir(ws, 0o700), os.WriteFile(filepath.Join(ws, "USER.md"), []byte(canary+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := &started{newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`, func(o *app.Options) {
+		o.Workspace, o.Folder = ws, dir
+	}), dir}
+	_, got := s.in(call("exec", "command", "echo made > made.txt; cat a?ent/U?ER.md; echo x > agent/planted.txt; true"))
+	if s.read("made.txt") != "made\n" || strings.Contains(got, canary) {
+		t.Errorf("made.txt is %q, and the command saw %s", s.read("made.txt"), got)
+	}
+	if _, err := os.Stat(filepath.Join(ws, "planted.txt")); err == nil {
+		t.Error("the command wrote to the workspace")
 	}
 }
 
