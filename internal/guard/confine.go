@@ -252,6 +252,12 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	used := func() bool { return out.used().Requests > 0 }
 	w.used.Store(&used)
 	w.counts = out.taint
+	if c.Project.Started && diskio.Within(resolved(f.places.workspace), c.Project.Dir) { // it is hidden, and nothing can be mounted there
+		inside := func(path string) bool {
+			return diskio.Within(path, f.places.workspace) || diskio.Within(path, resolved(f.places.workspace))
+		}
+		paths, p.ReadOnly = slices.DeleteFunc(paths, inside), slices.DeleteFunc(slices.Clone(p.ReadOnly), inside)
+	}
 	p.ReadOnly = f.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
 	p.ReadWrite = append(slices.Clip(p.ReadWrite), f.visible(pins(paths), p.Protected)...)
 

@@ -223,6 +223,11 @@ func TestStartedAroundTheWorkspace(t *testing.T) {
 	s := &started{newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`, func(o *app.Options) {
 		o.Workspace, o.Folder = ws, dir
 	}), dir}
+	for _, name := range []string{dir, ws} { // hooks of repositories are closed to a contained command
+		if err := os.MkdirAll(filepath.Join(name, ".git", "hooks"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, got := s.in(call("exec", "command", "echo made > made.txt; cat a?ent/U?ER.md; echo x > agent/planted.txt; true"))
 	if s.read("made.txt") != "made\n" || strings.Contains(got, canary) {
 		t.Errorf("made.txt is %q, and the command saw %s", s.read("made.txt"), got)

@@ -29,7 +29,7 @@ const (
 
 	// What other processes left is looked for so long after the start and at
 	// such intervals, conversations that fell silent so far back, and so many at
-	// most. What is older is taken in when somebody writes there again.
+	// most. Older ones are taken in with their next message.
 	lookBack   = 10 * time.Second
 	lookEvery  = 45 * time.Second
 	leftFor    = 7 * 24 * time.Hour
@@ -381,7 +381,7 @@ func (w *Worker) ended() {
 	defer w.mu.Unlock()
 	select {
 	case w.waiting <- struct{}{}:
-	default: // nobody waits, or looks anyway
+	default: // no one waits, or the next look comes anyway
 	}
 }
 

@@ -110,7 +110,7 @@ type Journal struct {
 	lanes    lanes                // by channel
 	seen     seen
 	shown    shownAnswers
-	dropped  uint64 // volatile messages nobody got
+	dropped  uint64 // volatile messages without a receiver
 }
 
 var (
