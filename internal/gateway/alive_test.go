@@ -60,9 +60,17 @@ func TestReadiness(t *testing.T) {
 	if got := h.read("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "only 5 MB are free") {
 		t.Errorf("with a full disk: %s", got)
 	}
-	jump.Store(int64(6 * time.Minute))
-	if got := h.read("/readyz"); strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "the schedule has not moved for 5m0s") {
-		t.Errorf("with a schedule that hangs: %s", got)
+	// The schedule may look at its jobs just after the clock jumped, and is
+	// then well again: the clock jumps until the answer comes first.
+	for {
+		jump.Add(int64(6 * time.Minute))
+		got := h.read("/readyz")
+		if !strings.Contains(got, `"status":"ready"`) && strings.Contains(got, "the schedule has not moved for 5m0s") {
+			break
+		}
+		if jump.Load() > int64(1000*time.Minute) {
+			t.Fatalf("with a schedule that hangs: %s", got)
+		}
 	}
 	h.must(h.end())
 }
