@@ -120,6 +120,7 @@ const (
 	Gone      Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
 	GoalState Kind = "goal_state"    // the goal of the conversation changed; Goal is set
 	FileEdit  Kind = "file_edit"     // a tool call changed files; Edits is set
+	Ended     Kind = "ended"         // the work on the message of the route is over; Turn.StopReason says how
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.

@@ -63,8 +63,9 @@ type Streamer interface {
 // Signaller is a Channel that can show what happens to a message.
 type Signaller interface {
 	Channel
-	// Signal shows a phase: Seen once, Working now and then every
-	// Caps.Typing, Done at the end for whatever reason. Failures are cosmetic.
+	// Signal shows a phase of the message of a route: Seen once, Working now
+	// and then every Caps.Typing, and one of the others at the end. Failures
+	// are cosmetic.
 	Signal(ctx context.Context, route bus.Route, phase Phase) error
 }
 
@@ -73,9 +74,11 @@ type Phase string
 
 // The phases.
 const (
-	Seen    Phase = "seen"    // accepted: a read receipt, a reaction
-	Working Phase = "working" // the agent works on it: typing
-	Done    Phase = "done"    // answered or given up: take marks away
+	Seen        Phase = "seen"     // accepted: a read receipt, a reaction
+	Working     Phase = "working"  // the agent works on it: typing
+	Answered    Phase = "answered" // the end: take marks away, or set another
+	TurnFailed  Phase = "failed"   // the end, by an error
+	TurnStopped Phase = "stopped"  // the end, by a person
 )
 
 // Loginer is a Channel that must be connected to an account by hand first.

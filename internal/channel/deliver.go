@@ -61,7 +61,7 @@ func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
 		w.remember(key, d.ID)
 	}
 	if final {
-		w.signals.done(ctx, c.key, d.Route)
+		w.signals.done(ctx, c.key, d.Route, outcome(d.Turn))
 	}
 }
 
@@ -180,9 +180,9 @@ func (c *chat) backoff(err error) {
 // pace waits for the right to send something; false means that ctx ended.
 func (c *chat) pace(ctx context.Context, to bus.Route) bool {
 	now := time.Now()
-	d := max(c.w.total.take(now), c.rate.take(now))
+	d := max(c.w.total.take(now), c.rate.chat.take(now))
 	if c.w.a.group(to) {
-		d = max(d, c.group.take(now))
+		d = max(d, c.rate.group.take(now))
 	}
 	return wait.For(ctx, d) == nil
 }

@@ -22,7 +22,7 @@ import (
 
 // event is one call the platform saw.
 type event struct {
-	What string // send, edit, final edit, erase, seen, working, done
+	What string // send, edit, final edit, erase, and the phases
 	Chat string
 	ID   string
 	Text string

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ type shownPart struct {
 }
 
 // due reports whether a preview waits for its time.
-func (st *stream) due() bool { return st != nil && st.dirty && !st.ended && !st.blind }
+func (st *stream) due() bool { return st.dirty && !st.ended && !st.blind }
 
 // parts are the texts of its messages.
 func (st *stream) parts() []string {
@@ -43,22 +44,68 @@ func (st *stream) parts() []string {
 
 // grow takes text of a stream, and shows it if it is time and no more waits.
 func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
-	if st := c.stream; st != nil && st.void {
-		st.id, st.void = out.StreamID, false
-	}
-	if c.stream == nil || c.stream.id != out.StreamID || c.stream.ended {
-		if c.stream != nil {
-			c.stream.close(ctx)
-		}
-		c.stream = c.findStream(ctx, out.Route)
-		c.stream.id = out.StreamID
-	}
-	st := c.stream
+	st := c.streamFor(ctx, out)
 	st.text.WriteString(out.Text)
 	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
 	if !more && st.due() && !time.Now().Before(st.next) {
 		st.preview(ctx)
 	}
+}
+
+// streamFor is the stream that a text belongs to. Its beginning ends another
+// one of the same answer.
+func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
+	if st := c.streamOf(out.StreamID); st != nil && !st.ended {
+		return st
+	}
+	if st := c.streamTo(out.Route); st != nil {
+		if st.void {
+			st.id, st.void = out.StreamID, false
+			return st
+		}
+		st.close(ctx)
+		c.drop(st)
+	}
+	st := c.findStream(ctx, out.Route)
+	st.id = out.StreamID
+	c.streams = append(c.streams, st)
+	return st
+}
+
+// streamOf is the stream of an id, nil if there is none.
+func (c *chat) streamOf(id string) *stream {
+	for _, st := range c.streams {
+		if st.id == id {
+			return st
+		}
+	}
+	return nil
+}
+
+// streamTo is the stream of the answer to the message of a route, nil if there
+// is none.
+func (c *chat) streamTo(to bus.Route) *stream {
+	for _, st := range c.streams {
+		if st.route.MessageID == to.MessageID {
+			return st
+		}
+	}
+	return nil
+}
+
+// drop forgets a stream.
+func (c *chat) drop(st *stream) {
+	c.streams = slices.DeleteFunc(c.streams, func(other *stream) bool { return other == st })
+}
+
+// nextPreview is the stream whose preview comes first, nil if none is due.
+func (c *chat) nextPreview() (first *stream) {
+	for _, st := range c.streams {
+		if st.due() && (first == nil || st.next.Before(first.next)) {
+			first = st
+		}
+	}
+	return first
 }
 
 // findStream makes the stream of an answer out of the messages that show it
@@ -89,14 +136,14 @@ func (st *stream) noteShown(ctx context.Context) {
 }
 
 // awaitPreview waits until the preview may be shown, or something comes.
-func (c *chat) awaitPreview(ctx context.Context) {
-	t := time.NewTimer(time.Until(c.stream.next))
+func (c *chat) awaitPreview(ctx context.Context, st *stream) {
+	t := time.NewTimer(time.Until(st.next))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-c.wake:
 	case <-t.C:
-		c.stream.preview(ctx)
+		st.preview(ctx)
 	}
 }
 
@@ -161,7 +208,7 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
-	st.c.rate.take(time.Now())
+	st.c.rate.chat.take(time.Now())
 	id, err := w.a.send(ctx, out)
 	if err != nil {
 		return err
@@ -216,15 +263,14 @@ func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 	if !out.Resuming {
 		c.w.signals.rest(c.key)
 	}
-	if c.stream == nil || c.stream.id != out.StreamID {
+	st := c.streamOf(out.StreamID)
+	if st == nil {
 		return
 	}
-	if out.Void && !c.stream.blind {
-		c.stream.restart()
+	if out.Void && !st.blind {
+		st.restart()
 		return
 	}
-
-	st := c.stream
 	st.close(ctx)
 	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
 		st.eraseFrom(ctx, min(n, len(st.shown)))
@@ -232,7 +278,7 @@ func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 		st.noteShown(ctx) // they say all they had to
 	}
 	if out.Resuming || len(st.shown) == 0 {
-		c.stream = nil
+		c.drop(st)
 	}
 }
 
@@ -268,12 +314,12 @@ func (st *stream) close(ctx context.Context) {
 // the final reply says, and returns how many parts of it are shown by that.
 // False means that ctx ended.
 func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
-	st := c.stream
-	if st == nil || st.route.MessageID != d.Route.MessageID {
+	st := c.streamTo(d.Route)
+	if st == nil {
 		st = c.findStream(ctx, d.Route)
 		st.ended = true
 	} else {
-		defer func() { c.stream = nil }()
+		defer c.drop(st)
 	}
 	texts := 0
 	for texts < len(parts) && parts[texts].Text != "" && len(parts[texts].Media) == 0 {

@@ -438,9 +438,9 @@ func TestSignal(t *testing.T) {
 	if c := r.fake.Calls("sendChatAction"); len(c) != 1 || c[0].Params["message_thread_id"] != "7" || c[0].Params["action"] != "typing" {
 		t.Errorf("typing: %+v", c)
 	}
-	signal(channel.Done)
+	signal(channel.Answered)
 	if got := r.fake.Reaction(-5, 9); got != "" {
-		t.Errorf("reaction %q after Done", got)
+		t.Errorf("reaction %q at the end", got)
 	}
 
 	r.reopen(map[string]any{"reactEmoji": "🥦"})

@@ -1,0 +1,111 @@
+package channel_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// The rate of a chat holds for all its threads together.
+func TestRateOverThreads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{caps: channel.Caps{Rate: channel.Rate{Chat: channel.Limit{Count: 1, Per: time.Second}}}}
+		r := newRig(t, map[string]*platform{"a": p})
+		for i := range 5 {
+			out := final(fmt.Sprint(i), "c", fmt.Sprint("text ", i))
+			out.Route.ThreadID = fmt.Sprint("thread", i)
+			r.publish(out)
+		}
+		r.publish(final("other", "d", "elsewhere"))
+		time.Sleep(time.Minute)
+		sent := p.saw("send")
+		if len(sent) != 6 {
+			t.Fatalf("%d messages were sent, want 6", len(sent))
+		}
+		var last time.Duration
+		for _, e := range sent {
+			if e.Chat == "d" && e.At > time.Second {
+				t.Errorf("the other chat waited %v", e.At)
+			}
+			last = max(last, e.At)
+		}
+		if last < 4*time.Second {
+			t.Errorf("five messages to one chat left within %v, want 4s", last)
+		}
+	})
+}
+
+// Two answers that grow in one chat have messages of their own.
+func TestTwoStreams(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		r := newRig(t, map[string]*platform{"a": p})
+		in := func(o bus.Outbound, message string) bus.Outbound {
+			o.Route.MessageID = message
+			return o
+		}
+		for _, word := range []string{"one ", "two ", "three "} {
+			r.publish(in(delta("c", "s1", word), "1"))
+			r.publish(in(delta("c", "s2", "zwei "+word), "2"))
+			time.Sleep(2 * time.Second)
+		}
+		shown := map[string][]string{}
+		for _, e := range p.saw("send", "edit", "final edit") {
+			shown[e.ID] = append(shown[e.ID], e.Text)
+		}
+		diff(t, "the first", shown["m1"], []string{"one", "one two", "one two three"})
+		diff(t, "the second", shown["m2"], []string{"zwei one", "zwei one zwei two", "zwei one zwei two zwei three"})
+
+		r.publish(in(end("c", "s2", false), "2"), in(final("f2", "c", "zwei"), "2"), in(end("c", "s1", false), "1"), in(final("f1", "c", "one"), "1"))
+		diff(t, "the ends", lines(p.saw("send", "final edit"))[2:], []string{
+			"final edit m2 zwei one zwei two zwei three", "final edit m2 zwei", "final edit m1 one two three", "final edit m1 one",
+		})
+		r.end()
+		if n := r.undelivered(); n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+	})
+}
+
+// An answer ends what is shown about its own message, and one that joined its
+// turn ends with it.
+func TestMarksPerMessage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		r := newRig(t, map[string]*platform{"a": p})
+		to := func(message string) bus.Route { return bus.Route{Channel: "a", ChatID: "c", MessageID: message} }
+		for _, id := range []string{"1", "2", "3", "4"} {
+			if err := p.submit(t.Context(), bus.Inbound{ID: "a:" + id, Route: to(id), Text: "hi"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer := func(message, failure string) bus.Outbound {
+			out := final("f"+message, "c", "answer "+message)
+			out.Route, out.Turn = to(message), &bus.Turn{StopReason: "completed", Error: failure}
+			return out
+		}
+		time.Sleep(time.Second)
+		r.publish(answer("1", ""))
+		time.Sleep(time.Second)
+		over := func() []string { return lines(p.saw("answered", "failed", "stopped")) }
+		diff(t, "after the first answer", over(), []string{"answered 1 "})
+		before := len(p.saw("working"))
+		time.Sleep(20 * time.Second)
+		if len(p.saw("working")) == before {
+			t.Error("the other messages wait, and nothing shows it")
+		}
+
+		r.publish(bus.Outbound{Kind: bus.Ended, Route: to("2"), Turn: &bus.Turn{StopReason: "completed"}}, answer("3", "no model"), bus.Outbound{Kind: bus.Ended, Route: to("3"), Turn: &bus.Turn{StopReason: "completed"}})
+		r.publish(bus.Outbound{Kind: bus.Ended, Route: to("4"), Turn: &bus.Turn{StopReason: "stopped"}})
+		time.Sleep(time.Second)
+		diff(t, "at the end", over(), []string{"answered 1 ", "answered 2 ", "failed 3 ", "stopped 4 "})
+		before = len(p.saw("working"))
+		time.Sleep(20 * time.Second)
+		if n := len(p.saw("working")) - before; n != 0 {
+			t.Errorf("typing was shown %d times although nothing is worked on", n)
+		}
+	})
+}
