@@ -192,6 +192,7 @@ type Receipt struct {
 // Outbound is one message from the agent.
 type Outbound struct {
 	ID       string            `json:"id,omitempty"` // de-duplication key of what is kept until delivered; a Queue fills it in when empty
+	Key      string            `json:"-"`            // of one part on its way to the platform, the same at each try and after a restart; "" if it is sent once at most
 	Kind     Kind              `json:"kind"`
 	Route    Route             `json:"route"`
 	ReplyTo  string            `json:"reply_to,omitempty"`

@@ -134,6 +134,10 @@ type Caps struct {
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool
+	// Keys platforms do nothing when they get the Key of a part again but
+	// return the id of what they sent then: nothing is sent twice, whatever
+	// happens to us in between.
+	Keys bool
 	// Rate bounds what is sent.
 	Rate Rate
 	// Group reports whether several people read a chat, on platforms that see

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -44,8 +45,13 @@ func plan(caps Caps, out bus.Outbound) []bus.Outbound {
 		parts = append(parts, p)
 	}
 
-	for i := range parts[min(1, len(parts)):] {
-		parts[i+1].ReplyTo = ""
+	for i := range parts {
+		if i > 0 {
+			parts[i].ReplyTo = ""
+		}
+		if out.ID != "" {
+			parts[i].Key = out.ID + "/" + strconv.Itoa(i)
+		}
 	}
 	return parts
 }

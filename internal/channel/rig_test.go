@@ -45,6 +45,7 @@ type platform struct {
 	submit channel.Submit
 	events []event
 	next   int
+	known  map[string]string // ids by key, of a platform with Caps.Keys
 }
 
 var errDead = errors.New("nobody is there")
@@ -88,8 +89,16 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		}
 	}
 	p.mu.Lock()
+	if id, ok := p.known[out.Key]; ok && p.caps.Keys && out.Key != "" {
+		p.mu.Unlock()
+		return id, nil
+	}
 	p.next++
 	id := "m" + strconv.Itoa(p.next)
+	if p.known == nil {
+		p.known = map[string]string{}
+	}
+	p.known[out.Key] = id
 	p.mu.Unlock()
 	var text strings.Builder
 	text.WriteString(out.Text)

@@ -1,11 +1,14 @@
 package channel_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -106,6 +109,62 @@ func TestMarksPerMessage(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if n := len(p.saw("working")) - before; n != 0 {
 			t.Errorf("typing was shown %d times although nothing is worked on", n)
+		}
+	})
+}
+
+// forgetful is a queue of a process that dies before it can note what it sent.
+type forgetful struct{ bus.Queue }
+
+func (f forgetful) Sent(context.Context, string, int) error { return nil }
+func (f forgetful) Delivered(context.Context, string) error { return nil }
+func (f forgetful) Shown(ctx context.Context, to bus.Route, ids []string) error {
+	for _, id := range ids {
+		if !strings.HasPrefix(id, "key:") {
+			return nil
+		}
+	}
+	return f.Queue.Shown(ctx, to, ids)
+}
+
+// A platform that knows the key of a part shows it once, though the process
+// died between sending and noting it.
+func TestKeysOverARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		p.caps.Keys = true
+		r := newRig(t, map[string]*platform{"a": p})
+		r.end()
+		r.wrap = func(q *journal.Journal) bus.Queue { return forgetful{q} }
+		r.begin()
+		long := strings.TrimSpace(strings.Repeat("word ", 30))
+		r.publish(final("long", "d", long))
+		grow := delta("c", "s1", "The answer is ")
+		grow.Route.MessageID = "1"
+		r.publish(grow)
+		before := len(p.saw("send"))
+		r.wrap = nil
+		r.kill()
+
+		grow.StreamID, grow.Text = "s2", "The answer is four."
+		r.publish(grow)
+		time.Sleep(2 * time.Second)
+		out := final("f", "c", "The answer is 4.")
+		out.Route.MessageID = "1"
+		r.publish(out)
+		if n := len(p.saw("send")); n != before || before < 4 {
+			t.Errorf("%d messages, %d before the restart", n, before)
+		}
+		last := map[string]string{}
+		for _, e := range p.saw("send", "edit", "final edit") {
+			last[e.ID] = e.Text
+		}
+		if got := last[fmt.Sprint("m", before)]; got != "The answer is 4." {
+			t.Errorf("at the end it says %q", got)
+		}
+		r.end()
+		if n := r.undelivered(); n != 0 {
+			t.Errorf("%d messages are left", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,9 +30,13 @@ type stream struct {
 // shownPart is a message of a stream.
 type shownPart struct {
 	id, text string
-	final    bool // with all formatting; it changes no more
-	found    bool // it is known from the queue only: it may be gone
+	key      string // it is being sent, or was by a process that died: what it is sent by
+	final    bool   // with all formatting; it changes no more
+	found    bool   // it is known from the queue only: it may be gone
 }
+
+// keyMark precedes a key where the queue keeps the id of a message.
+const keyMark = "key:"
 
 // due reports whether a preview waits for its time.
 func (st *stream) due() bool { return st.dirty && !st.ended && !st.blind }
@@ -118,7 +123,11 @@ func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
 		c.w.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
 	}
 	for _, id := range ids {
-		st.shown = append(st.shown, shownPart{id: id, found: true})
+		p := shownPart{id: id, found: true}
+		if key, ok := strings.CutPrefix(id, keyMark); ok && c.w.a.caps.Keys {
+			p.id, p.key = "", key
+		}
+		st.shown = append(st.shown, p)
 	}
 	return st
 }
@@ -128,7 +137,9 @@ func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
 func (st *stream) noteShown(ctx context.Context) {
 	ids := make([]string, len(st.shown))
 	for i, p := range st.shown {
-		ids[i] = p.id
+		if ids[i] = p.id; p.key != "" {
+			ids[i] = keyMark + p.key
+		}
 	}
 	if err := st.c.w.queue.Shown(context.WithoutCancel(ctx), st.route, ids); err != nil && !errors.Is(err, bus.ErrClosed) {
 		st.c.w.log.WarnContext(ctx, "a message that shows an answer cannot be noted; it may appear twice after a restart", "chat", st.route.ChatID, "err", err)
@@ -187,7 +198,7 @@ func (st *stream) preview(ctx context.Context) {
 // showPart makes part i of a stream say text.
 func (st *stream) showPart(ctx context.Context, i int, text string, final bool) error {
 	w := st.c.w
-	if i < len(st.shown) {
+	if i < len(st.shown) && st.shown[i].key == "" {
 		p := &st.shown[i]
 		err := w.a.edit(ctx, st.route, p.id, text, final)
 		if err == nil {
@@ -208,6 +219,7 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
+	out.Key = st.announce(ctx, i)
 	st.c.rate.chat.take(time.Now())
 	id, err := w.a.send(ctx, out)
 	if err != nil {
@@ -217,9 +229,30 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 		st.shown, st.blind = nil, true
 		return nil
 	}
-	st.shown = append(st.shown, shownPart{id: id, text: text, final: final})
+	if i == len(st.shown) {
+		st.shown = append(st.shown, shownPart{})
+	}
+	old := st.shown[i].found
+	st.shown[i] = shownPart{id: id, text: text, final: final}
 	st.noteShown(ctx)
+	if old { // it may be the message of a process that died, with other words
+		return w.a.edit(ctx, st.route, id, text, final)
+	}
 	return nil
+}
+
+// announce tells the queue that part i of a stream is about to be sent, and
+// returns its key: if the process dies before it knows the message, the next
+// one finds it by that. Without such keys it does nothing.
+func (st *stream) announce(ctx context.Context, i int) string {
+	if !st.c.w.a.caps.Keys || st.route.MessageID == "" {
+		return ""
+	}
+	if i == len(st.shown) {
+		st.shown = append(st.shown, shownPart{key: st.id + "/" + strconv.Itoa(i)})
+		st.noteShown(ctx)
+	}
+	return st.shown[i].key
 }
 
 // eraseFrom removes the messages of a stream from one on. They stay on a
@@ -228,6 +261,9 @@ func (st *stream) eraseFrom(ctx context.Context, from int) {
 	old := st.shown[from:]
 	st.shown = st.shown[:from]
 	for _, p := range old {
+		if p.id == "" { // nobody knows whether it is there
+			continue
+		}
 		err := st.retryEdit(ctx, func() error { return st.c.w.a.erase(ctx, st.route, p.id) })
 		if errors.Is(err, errors.ErrUnsupported) {
 			return
@@ -340,7 +376,12 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 		if p.final && p.text == text {
 			continue
 		}
-		err := c.retry(ctx, st.route, func() error { return c.w.a.edit(ctx, st.route, p.id, text, true) })
+		err := c.retry(ctx, st.route, func() error {
+			if p.key != "" {
+				return st.showPart(ctx, i, text, true)
+			}
+			return c.w.a.edit(ctx, st.route, p.id, text, true)
+		})
 		if err != nil && ctx.Err() != nil {
 			return 0, false
 		}
