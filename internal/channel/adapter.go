@@ -58,12 +58,12 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 }
 
 // edit changes a message.
-func (a *adapter) edit(ctx context.Context, to bus.Route, id, text string, final bool) (err error) {
+func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final bool) (err error) {
 	defer recoverPanic(a.log, &err)
 
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
-	return a.streamer.Edit(ctx, to, id, text, final)
+	return a.streamer.Edit(ctx, out, id, final)
 }
 
 // erase removes a message. An error that wraps errors.ErrUnsupported means that

@@ -50,10 +50,10 @@ type Channel interface {
 // Streamer is a Channel that can change what it sent, and perhaps remove it.
 type Streamer interface {
 	Channel
-	// Edit replaces the text of a message. Until final is set text is a
+	// Edit makes a message say what out says. Until final is set that is a
 	// preview: a failure is not tried again. An edit that changes nothing is
 	// no error.
-	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
+	Edit(ctx context.Context, out bus.Outbound, id string, final bool) error
 	// Erase removes a message of ours. One that is gone already is no error. A
 	// platform that cannot do it returns errors.ErrUnsupported: the message
 	// stays.
@@ -153,6 +153,7 @@ type Rate struct {
 	Total Limit // all chats together
 	Chat  Limit // one chat
 	Group Limit // one chat with several people; Chat holds as well
+	Edit  Limit // all edits together; previews beyond it are left out
 }
 
 // Limit is a number of messages in a time.

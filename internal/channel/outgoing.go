@@ -39,6 +39,7 @@ type sender struct {
 	signals *signals
 	filters Filters
 	total   *shared     // rate of all chats
+	edits   *shared     // rate of all edits
 	acks    chan string // ids of what was sent at once, on their way to the queue; made by open
 
 	mu      sync.Mutex
@@ -63,6 +64,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		signals:    sig,
 		filters:    f,
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
+		edits:      &shared{bucket: bucket{limit: a.caps.Rate.Edit}},
 		chats:      map[chatKey]*chat{},
 		rates:      map[string]*chatRate{},
 		said:       recent.New[sayKey, string](saidKept),

@@ -109,7 +109,8 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return id, nil
 }
 
-func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final bool) error {
+func (p *platform) Edit(_ context.Context, out bus.Outbound, id string, final bool) error {
+	to, text := out.Route, out.Text
 	if p.dead.Load() {
 		return errDead
 	}
@@ -118,7 +119,7 @@ func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final 
 		what = "final edit"
 	}
 	if p.fail != nil {
-		if err := p.fail(what, bus.Outbound{Route: to, Text: text}); err != nil {
+		if err := p.fail(what, out); err != nil {
 			p.note("refused", to, id, text)
 			return err
 		}

@@ -168,3 +168,41 @@ func TestKeysOverARestart(t *testing.T) {
 		}
 	})
 }
+
+// The edits of all growing answers together keep to the platform's rate, and
+// each says what it belongs to.
+func TestEditRate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		p.caps.Rate.Edit = channel.Limit{Count: 50, Per: time.Minute}
+		p.caps.MaxChars = 0
+		var strays int
+		p.fail = func(what string, out bus.Outbound) error {
+			if out.Meta["channel"] != out.Route.ChatID || out.StreamID != "s"+out.Route.ChatID && what != "final edit" {
+				strays++
+			}
+			return nil
+		}
+		r := newRig(t, map[string]*platform{"a": p})
+		chats := []string{"1", "2", "3", "4", "5"}
+		for range 240 {
+			for _, c := range chats {
+				out := delta(c, "s"+c, "word ")
+				out.Meta = map[string]string{"channel": c}
+				r.publish(out)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n := len(p.saw("edit")); n > 150 || n < 90 {
+			t.Errorf("%d edits in two minutes, want at most 150 with the burst", n)
+		}
+		for _, c := range chats {
+			out := final("f"+c, c, "the end")
+			out.Meta = map[string]string{"channel": c}
+			r.publish(out)
+		}
+		if got := p.texts("final edit"); len(got) < 5 || strays > 0 {
+			t.Errorf("ends %q, %d calls without what they belong to", got, strays)
+		}
+	})
+}

@@ -18,6 +18,7 @@ type stream struct {
 	c     *chat
 	id    string
 	route bus.Route
+	meta  map[string]string // of the text it began with
 	text  strings.Builder
 	shown []shownPart
 	dirty bool      // there is more text than is shown
@@ -72,7 +73,7 @@ func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
 		c.drop(st)
 	}
 	st := c.findStream(ctx, out.Route)
-	st.id = out.StreamID
+	st.id, st.meta = out.StreamID, out.Meta
 	c.streams = append(c.streams, st)
 	return st
 }
@@ -177,7 +178,7 @@ func (st *stream) preview(ctx context.Context) {
 		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last) {
 			continue
 		}
-		if !st.c.w.total.try(time.Now()) {
+		if edit := i < len(st.shown); edit && !st.c.w.edits.try(time.Now()) || !st.c.w.total.try(time.Now()) {
 			return // still dirty
 		}
 		if err := st.showPart(ctx, i, text, !last); err != nil {
@@ -198,9 +199,13 @@ func (st *stream) preview(ctx context.Context) {
 // showPart makes part i of a stream say text.
 func (st *stream) showPart(ctx context.Context, i int, text string, final bool) error {
 	w := st.c.w
+	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text, Meta: st.meta}
+	if final {
+		out.Kind = bus.Message
+	}
 	if i < len(st.shown) && st.shown[i].key == "" {
 		p := &st.shown[i]
-		err := w.a.edit(ctx, st.route, p.id, text, final)
+		err := w.a.edit(ctx, out, p.id, final)
 		if err == nil {
 			*p = shownPart{id: p.id, text: text, final: final}
 			return nil
@@ -212,10 +217,6 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 		st.eraseFrom(ctx, i)
 	}
 
-	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text}
-	if final {
-		out.Kind = bus.Message
-	}
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
@@ -236,7 +237,7 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 	st.shown[i] = shownPart{id: id, text: text, final: final}
 	st.noteShown(ctx)
 	if old { // it may be the message of a process that died, with other words
-		return w.a.edit(ctx, st.route, id, text, final)
+		return w.a.edit(ctx, out, id, final)
 	}
 	return nil
 }
@@ -294,7 +295,7 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 // broke off leaves its messages to the one that says it all again.
 func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 	if out.Text != "" {
-		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
+		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text, Meta: out.Meta}, true)
 	}
 	if !out.Resuming {
 		c.w.signals.rest(c.key)
@@ -380,7 +381,7 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 			if p.key != "" {
 				return st.showPart(ctx, i, text, true)
 			}
-			return c.w.a.edit(ctx, st.route, p.id, text, true)
+			return c.w.a.edit(ctx, parts[i], p.id, true)
 		})
 		if err != nil && ctx.Err() != nil {
 			return 0, false
