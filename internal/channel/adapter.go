@@ -25,6 +25,7 @@ type adapter struct {
 	caps      Caps
 	streamer  Streamer  // nil: no streaming by edits
 	signaller Signaller // nil: cannot show what happens to a message
+	planner   Planner   // nil: messages are divided as texts are
 	gate      *Gate
 	log       *slog.Logger
 }
@@ -34,6 +35,7 @@ type adapter struct {
 func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapter {
 	a := &adapter{ch: ch, caps: ch.Caps(), gate: gate, log: log}
 	a.signaller, _ = ch.(Signaller)
+	a.planner, _ = ch.(Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
 		a.streamer, _ = ch.(Streamer)
 	}
@@ -55,6 +57,15 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	ctx, done := bounded(ctx, limit)
 	defer done()
 	return a.ch.Send(ctx, out)
+}
+
+// plan divides a message into parts.
+func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
+	if a.planner == nil {
+		return plan(a.caps, out), nil
+	}
+	defer recoverPanic(a.log, &err)
+	return keyed(out, a.planner.Plan(out)), nil
 }
 
 // edit changes a message.

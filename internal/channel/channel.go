@@ -69,6 +69,16 @@ type Signaller interface {
 	Signal(ctx context.Context, route bus.Route, phase Phase) error
 }
 
+// Planner is a Channel that divides messages by itself, since its units are not
+// those of a text: tables, cards, bytes of JSON.
+type Planner interface {
+	Channel
+	// Plan divides a message into parts that keep to the platform's limits:
+	// the same ones each time, so that their number is enough to continue
+	// after a restart. It sends nothing.
+	Plan(out bus.Outbound) []bus.Outbound
+}
+
 // Phase is how far a message has come.
 type Phase string
 
@@ -125,9 +135,10 @@ type Caps struct {
 	Typing time.Duration
 	// MaxMedia is the largest file that can be sent, in bytes; 0 is none at all.
 	MaxMedia int64
-	// Together platforms take all files in one message with the text, or its
-	// last part; others get each file as a part without text.
-	Together bool
+	// Together is how many files one message takes beside the text: that many
+	// go with the last part of it, others follow. 0: each file is a part
+	// without text.
+	Together int
 	// Reasoning platforms have a place for the model's thinking; they get it
 	// as one text of that kind per segment, if the settings want it.
 	Reasoning bool
@@ -138,6 +149,11 @@ type Caps struct {
 	// return the id of what they sent then: nothing is sent twice, whatever
 	// happens to us in between.
 	Keys bool
+	// Replies bounds what is sent in answer to one message, and for how long
+	// after it; ReplyTo of every part is then the message that it answers,
+	// the last one of the chat. What is too much is deferred. Progress and
+	// previews leave half of it to the answer.
+	Replies Limit
 	// Rate bounds what is sent.
 	Rate Rate
 	// Group reports whether several people read a chat, on platforms that see

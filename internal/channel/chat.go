@@ -143,7 +143,9 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 
 	caps := &c.w.a.caps
 	for _, part := range markdown.Split(out.Text, caps.MaxChars, caps.Unit) {
-		out.Text = part
+		if out.Text = part; !c.w.replies.take(&out, c.w.now(), caps.Replies.Count/2) {
+			return
+		}
 		if _, err := c.w.a.send(ctx, out); err != nil {
 			c.backoff(err)
 			c.w.log.DebugContext(ctx, "progress could not be shown", "chat", out.Route.ChatID, "err", err)

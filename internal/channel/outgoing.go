@@ -38,8 +38,9 @@ type sender struct {
 	health  *health
 	signals *signals
 	filters Filters
-	total   *shared     // rate of all chats
-	edits   *shared     // rate of all edits
+	total   *shared // rate of all chats
+	edits   *shared // rate of all edits
+	replies *replies
 	acks    chan string // ids of what was sent at once, on their way to the queue; made by open
 
 	mu      sync.Mutex
@@ -65,6 +66,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		filters:    f,
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
 		edits:      &shared{bucket: bucket{limit: a.caps.Rate.Edit}},
+		replies:    newReplies(a.caps.Replies),
 		chats:      map[chatKey]*chat{},
 		rates:      map[string]*chatRate{},
 		said:       recent.New[sayKey, string](saidKept),

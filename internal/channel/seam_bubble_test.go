@@ -2,9 +2,12 @@ package channel_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -204,5 +207,119 @@ func TestEditRate(t *testing.T) {
 		if got := p.texts("final edit"); len(got) < 5 || strays > 0 {
 			t.Errorf("ends %q, %d calls without what they belong to", got, strays)
 		}
+	})
+}
+
+// What a platform defers is tried when somebody writes, and not before.
+func TestDeferred(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tries, takes := 0, false
+		p := &platform{fail: func(string, bus.Outbound) error {
+			if tries++; !takes {
+				return channel.Deferred(errors.New("the person must write first"))
+			}
+			return nil
+		}}
+		r := newRig(t, map[string]*platform{"a": p})
+		r.publish(final("1", "c", "late"))
+		time.Sleep(30 * time.Hour)
+		if tries != 1 {
+			t.Errorf("%d tries in 30 hours, want one", tries)
+		}
+		takes = true
+		if err := p.submit(t.Context(), bus.Inbound{ID: "a:1", Route: route("a", "c"), Text: "hi"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		diff(t, "sent", p.texts("send"), []string{"late"})
+		r.end()
+		if n := r.undelivered(); n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+	})
+}
+
+// The replies to a message are shared by progress and the answer, which has at
+// least half of them; the rest waits for the next message.
+func TestReplyBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var to []string
+		p := &platform{caps: channel.Caps{MaxChars: 64, Replies: channel.Limit{Count: 4, Per: time.Hour}}}
+		p.fail = func(_ string, out bus.Outbound) error {
+			to = append(to, out.ReplyTo+" "+out.Text)
+			return nil
+		}
+		r := newRig(t, map[string]*platform{"a": p})
+		write := func(id string) {
+			t.Helper()
+			if err := p.submit(t.Context(), bus.Inbound{ID: "a:" + id, Route: bus.Route{Channel: "a", ChatID: "c", MessageID: id}, Text: "hi"}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		write("1")
+		for i := range 4 {
+			r.publish(bus.Outbound{Kind: bus.Progress, Route: route("a", "c"), Text: fmt.Sprint("step ", i)})
+			time.Sleep(time.Minute)
+		}
+		var parts []string
+		for _, c := range "abcd" {
+			parts = append(parts, strings.Repeat(string(c), 60))
+		}
+		out := final("f", "c", strings.Join(parts, "\n\n"))
+		out.Route.MessageID, out.ReplyTo = "1", "1"
+		r.publish(out)
+		diff(t, "before the next message", to, []string{"1 step 0", "1 step 1", "1 " + parts[0], "1 " + parts[1]})
+		write("2")
+		diff(t, "after it", to[min(4, len(to)):], []string{"2 " + parts[2], "2 " + parts[3]})
+
+		time.Sleep(2 * time.Hour)
+		r.publish(final("g", "c", "too late"))
+		if len(to) != 6 {
+			t.Errorf("after the time for replies: %q", to[min(6, len(to)):])
+		}
+		write("3")
+		diff(t, "at last", to[min(6, len(to)):], []string{"3 too late"})
+	})
+}
+
+// cards is a platform with units of its own.
+type cards struct{ *platform }
+
+func (c cards) Plan(out bus.Outbound) (parts []bus.Outbound) {
+	for card := range strings.SplitSeq(out.Text, "|") {
+		part := out
+		part.Text = card
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// Files go together as far as the platform takes them, and a platform that
+// knows better divides by itself. Each part has a key of its own.
+func TestPlans(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var keys []string
+		p := &platform{caps: channel.Caps{MaxMedia: 1 << 20, Together: 2}}
+		p.fail = func(_ string, out bus.Outbound) error {
+			keys = append(keys, out.Key)
+			return nil
+		}
+		r := newRig(t, map[string]*platform{"a": p, "b": {}}, func(o *channel.Options) {
+			o.Factories["b"] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+				p.deps.Name = "a"
+				return cards{&platform{deps: d, start: time.Now(), fail: p.fail}}, nil
+			}
+		})
+		out := final("1", "c", "look")
+		for i := range 5 {
+			out.Media = append(out.Media, bus.Media{Name: fmt.Sprint("f", i), Size: 1})
+		}
+		r.publish(out)
+		diff(t, "files", p.texts("send"), []string{"look<f0><f1>", "<f2><f3>", "<f4>"})
+		card := final("2", "c", "x|y")
+		card.Route.Channel = "b"
+		r.publish(card)
+		diff(t, "keys", keys, []string{"1/0", "1/1", "1/2", "2/0", "2/1"})
 	})
 }

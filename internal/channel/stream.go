@@ -220,6 +220,9 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
+	if keep := w.a.caps.Replies.Count / 2; !w.replies.take(&out, w.now(), keep) {
+		return Deferred(errRepliesUsed)
+	}
 	out.Key = st.announce(ctx, i)
 	st.c.rate.chat.take(time.Now())
 	id, err := w.a.send(ctx, out)
