@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
 	z, _ := flate.NewWriter(&bomb, flate.BestCompression)
-	_, _ = z.Write(make([]byte, 10<<20))
+	_, _ = z.Write(make([]byte, 1<<20))
 	_ = z.Flush()
 
 	for name, c := range map[string]struct {
@@ -306,6 +307,35 @@ func TestSendBounds(t *testing.T) {
 		}
 		r.end()
 		time.Sleep(2 * time.Hour)
+	})
+}
+
+// What a sender gave up is not sent later.
+func TestSendGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conns, got := make(chan *socket.Conn, 9), []string{}
+		r := start(t, socket.Options{
+			Client: serve(t, peers(t, func(ctx context.Context, _ int, c *ws.Conn) {
+				time.Sleep(10 * time.Second)
+				for s := read(ctx, c); s != ""; s = read(ctx, c) {
+					got = append(got, s)
+				}
+			})),
+			Open: func(_ context.Context, c *socket.Conn) error { conns <- c; return nil },
+		})
+		c := <-conns
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for i, ctx := range []context.Context{t.Context(), impatient, t.Context()} {
+			go func() { _ = c.Send(ctx, text(fmt.Sprint(i))) }()
+			synctest.Wait()
+		}
+		pass(15 * time.Second)
+		r.end()
+		if !slices.Equal(got, []string{"0", "2"}) {
+			t.Errorf("the server got %q", got)
+		}
 	})
 }
 

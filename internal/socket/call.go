@@ -44,6 +44,8 @@ func (c *Conn) Call(ctx context.Context, id string, f Frame) (Frame, error) {
 		default:
 			return Frame{}, c.lost()
 		}
+	case <-c.run.Done():
+		return Frame{}, c.lost()
 	case <-ctx.Done():
 		return Frame{}, ctx.Err()
 	}

@@ -130,6 +130,7 @@ func TestCallBehindBacklog(t *testing.T) {
 				if n > 1 {
 					return nil
 				}
+				time.Sleep(time.Second) // the backlog is full
 				ctx, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				a, err := c.Call(ctx, "x", text("x"))
@@ -169,6 +170,60 @@ func TestCallLost(t *testing.T) {
 		if !errors.Is(err, socket.ErrLost) || !ok || e.Code != 4014 {
 			t.Errorf("Call: %v", err)
 		}
+		r.end()
+	})
+}
+
+// A code that comes during the login is the reason that Lost is told, whatever
+// Open waits for.
+func TestCodeDuringOpen(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(ctx context.Context, c *socket.Conn) error{
+		"next": func(ctx context.Context, c *socket.Conn) error { _, err := c.Next(ctx); return err },
+		"call": func(ctx context.Context, c *socket.Conn) error { _, err := c.Call(ctx, "x", text("x")); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, socket.Options{
+					Client: serve(t, peers(t, func(ctx context.Context, _ int, c *ws.Conn) {
+						if name == "call" {
+							read(ctx, c)
+						}
+						_ = c.Close(4004, "no ticket-123456")
+					})),
+					Dial: at("ws://server.test/?ticket=ticket-123456"),
+					Open: open,
+				})
+				for range 50 {
+					err := <-r.lost
+					if e, ok := errors.AsType[*socket.CloseError](err); !ok || e.Code != 4004 || e.Reason != "no ***" {
+						t.Fatalf("lost: %v", err)
+					}
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+// The end of Run ends a call whatever its context says.
+func TestCallEndsWithRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, socket.Options{
+			Client: serve(t, peers(t, func(ctx context.Context, _ int, c *ws.Conn) {
+				_ = c.Write(ctx, ws.MessageText, []byte("x"))
+				for s := "x"; s != ""; {
+					s = read(ctx, c)
+				}
+			})),
+			Receive: func(ctx context.Context, c *socket.Conn, _ socket.Frame) error {
+				_, err := c.Call(context.WithoutCancel(ctx), "x", text("x"))
+				return err
+			},
+		})
+		pass(time.Second)
 		r.end()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Conn struct {
 	o    *Options
 	ws   *ws.Conn
 	wire io.Closer // below ws: closing it ends every read and write at once
+	hide *strings.Replacer
 
 	run  context.Context         //nolint:containedctx // of Run
 	life context.Context         //nolint:containedctx // ends with the connection or with run
@@ -118,7 +120,7 @@ func (c *Conn) dial(ctx context.Context) error {
 		return dialError(t, res, err)
 	}
 	conn.SetReadLimit(c.o.MaxFrame)
-	c.ws, c.wire = conn, below.wire
+	c.ws, c.wire, c.hide = conn, below.wire, t.redactor()
 	return nil
 }
 
@@ -131,7 +133,6 @@ func (c *Conn) open(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // the end of either ends it
 	err := c.o.Open(ctx, c)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && c.life.Err() == nil {
 		return fmt.Errorf("the server did not complete the login within %s: %w", openTime, err)
@@ -151,7 +152,9 @@ func (c *Conn) lost() error { return fmt.Errorf("%w: %w", ErrLost, context.Cause
 // leave ends the connection and waits for everything of it. At the end of Run
 // it says goodbye; else the server may keep the session for the next connection.
 func (c *Conn) leave() {
+	c.mu.Lock() // no heartbeat begins from here on
 	c.cut(ErrLost)
+	c.mu.Unlock()
 	if c.run.Err() != nil {
 		late := time.AfterFunc(closeTime, func() { _ = c.wire.Close() })
 		_ = c.ws.Close(ws.StatusNormalClosure, "")
@@ -181,7 +184,7 @@ func (c *Conn) read() {
 		f, err := c.readFrame(ctx)
 		c.watch.Stop()
 		if err != nil {
-			c.fail(readError(err))
+			c.fail(readError(err, c.hide))
 			return
 		}
 		if c.run.Err() == nil { // else only the goodbye matters
@@ -271,8 +274,8 @@ func (c *Conn) Next(ctx context.Context) (Frame, error) {
 	}
 }
 
-// Send writes a frame and waits until the system has taken it. After an error
-// that is not from ctx it was not delivered; if ctx ends it may have been.
+// Send writes a frame and waits until the system has taken it. One that failed
+// may have been delivered all the same.
 func (c *Conn) Send(ctx context.Context, f Frame) error {
 	w := write{ctx: ctx, frame: f, done: make(chan error, 1)}
 	select {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,9 +68,9 @@ func Fatal(err error) error { return &verdict{err: err, fatal: true} }
 func After(d time.Duration, err error) error { return &verdict{err: err, after: d} }
 
 // readError translates what the library says about the end of a connection.
-func readError(err error) error {
+func readError(err error, hide *strings.Replacer) error {
 	if e, ok := errors.AsType[ws.CloseError](err); ok {
-		return &CloseError{Code: int(e.Code), Reason: e.Reason}
+		return &CloseError{Code: int(e.Code), Reason: hide.Replace(e.Reason)}
 	}
 	switch {
 	case errors.Is(err, ws.ErrMessageTooBig):
@@ -80,8 +81,7 @@ func readError(err error) error {
 	return fmt.Errorf("read from the server: %w", err)
 }
 
-// dialError is about a failed handshake. It names the host at most: addresses
-// carry tickets, headers and subprotocols tokens, and a server may repeat them.
+// dialError is about a failed handshake. Of the address it names the host.
 func dialError(t Target, res *http.Response, err error) error {
 	u, parseErr := url.Parse(t.URL)
 	if parseErr != nil {
@@ -98,18 +98,29 @@ func dialError(t Target, res *http.Response, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the address
 	}
-	secrets := append([]string{u.RawQuery, u.EscapedPath(), u.User.String()}, t.Subprotocols...)
-	for _, values := range u.Query() {
-		secrets = append(secrets, values...)
-	}
-	for _, values := range t.Header {
-		secrets = append(secrets, values...)
-	}
-	text := err.Error()
-	for _, s := range secrets {
-		if len(s) > 3 {
-			text = strings.ReplaceAll(text, s, "***")
+	return fmt.Errorf("connect to %s: %s", u.Host, t.redactor().Replace(err.Error()))
+}
+
+// redactor hides what a server may repeat of an address, headers and
+// subprotocols.
+func (t Target) redactor() *strings.Replacer {
+	list := slices.Clone(t.Subprotocols)
+	if u, err := url.Parse(t.URL); err == nil {
+		password, _ := u.User.Password()
+		list = append(list, u.RawQuery, u.EscapedPath(), password)
+		for _, values := range u.Query() {
+			list = append(list, values...)
 		}
 	}
-	return fmt.Errorf("connect to %s: %s", u.Host, text)
+	for _, values := range t.Header {
+		list = append(list, values...)
+	}
+
+	var pairs []string
+	for _, s := range list {
+		if len(s) > 3 { // less is not a secret, and would be found in any text
+			pairs = append(pairs, s, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }

@@ -267,6 +267,40 @@ func TestNothingReadIsLost(t *testing.T) {
 	})
 }
 
+// The same holds when the connection ends because of us, while the reader waits
+// for room.
+func TestNothingHeldIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		written, got := 0, 0
+		begin := make(chan struct{})
+		r := start(t, socket.Options{
+			Backlog: 1000,
+			Client: serve(t, peers(t, func(ctx context.Context, n int, c *ws.Conn) {
+				for n == 1 && c.Write(ctx, ws.MessageText, make([]byte, 5000)) == nil {
+					written++
+				}
+			})),
+			Open: func(ctx context.Context, c *socket.Conn) error {
+				c.Heartbeat(ctx, time.Minute, time.Minute, func(context.Context) error { return errors.New("too long without an answer") })
+				return nil
+			},
+			Receive: func(context.Context, *socket.Conn, socket.Frame) error {
+				<-begin
+				got++
+				return nil
+			},
+		})
+		pass(2 * time.Minute)
+		close(begin)
+		<-r.lost
+		if written < 2 || got < written {
+			t.Errorf("%d of %d frames were handled", got, written)
+		}
+		r.end()
+	})
+}
+
 // Run ends at once wherever it is.
 func TestEnd(t *testing.T) {
 	t.Parallel()
