@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -140,8 +142,16 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 		}
 		n = min(v, historyMax)
 	}
+	var recs []session.Record
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			recs = sess.Messages()
+		}
+	})
+	if err != nil {
+		return Reply{}, err
+	}
 	var lines []string
-	recs := c.turn.sess.Messages()
 	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
 		r := recs[i]
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
@@ -164,25 +174,38 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 	return Say(strings.Join(lines, "\n")), nil
 }
 
-func runModel(ctx context.Context, c *Call) (Reply, error) {
-	t := c.turn
-	names := append([]string{"default"}, t.deps.opts.Models.Presets...)
-	if c.Args == "" {
-		var preset string
-		t.sess.Meta(owntool.PresetKey, &preset)
-		if preset == "" {
-			preset = "default"
+// presets are the names that /model takes besides those of models.
+func (c *Call) presets() []string {
+	return append([]string{"default"}, c.agent.deps.opts.Models.Presets...)
+}
+
+// showModel is /model without arguments.
+func showModel(ctx context.Context, c *Call) (Reply, error) {
+	var preset string
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			sess.Meta(owntool.PresetKey, &preset)
 		}
-		current := "unknown"
-		if rt, err := t.deps.opts.Models.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
-			current = rt.Display
-		}
-		how := "preset " + preset
-		if strings.HasPrefix(preset, ModelChoice) {
-			how = "chosen with /model"
-		}
-		return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(names, ", "))), nil
+	})
+	if err != nil {
+		return Reply{}, err
 	}
+	current := "unknown"
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		current = rt.Display
+	}
+	how := "preset " + cmp.Or(preset, "default")
+	if strings.HasPrefix(preset, ModelChoice) {
+		how = "chosen with /model"
+	}
+	return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
+}
+
+func runModel(ctx context.Context, c *Call) (Reply, error) {
+	if c.Args == "" {
+		return showModel(ctx, c)
+	}
+	t, names := c.turn, c.presets()
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(fmt.Sprintf("There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil

@@ -146,9 +146,6 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	if c, ok := a.command(it); ok {
 		return c.within(ctx, t)
-	} else if looksLikeCommand(it.in.Text) {
-		t.reply(Say(a.unknownCommand(it.in.Text)))
-		return nil
 	}
 	return t.answer(ctx)
 }
