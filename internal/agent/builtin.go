@@ -233,31 +233,15 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	return Say(fmt.Sprintf("This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
-// runStatus needs no session, so it answers although all slots are busy.
+// runStatus needs no session, so it answers although all slots are busy. What it
+// says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key
-	s, known := a.deps.conversations.statsOf(key)
 	waiting := a.deps.mailboxes.waiting(key)
-	model := s.model
-	if !known {
-		if rt, err := a.deps.opts.Models.Runtime(ctx, ""); err == nil {
-			model = rt.Display
-		} else {
-			model = "none: " + err.Error()
-		}
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.deps.opts.Version, model)
-	if known {
-		cached := ""
-		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
-			cached = fmt.Sprintf(" (%d%% cached)", 100*s.usage.Cached/s.usage.Prompt)
-		}
-		fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", s.usage.Prompt, s.usage.Completion, cached)
-		if s.budget > 0 {
-			fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", s.context, s.budget, min(100*s.context/s.budget, 999))
-		}
-		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
+	fmt.Fprintf(&b, "nanobot %s\n", a.deps.opts.Version)
+	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
+		return Reply{}, err
 	}
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
 	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
@@ -277,6 +261,43 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 		}
 	}
 	return Say(b.String()), nil
+}
+
+// conversationStatus is the part of /status about the conversation; sess is nil
+// if there is none yet.
+func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
+	var preset string
+	var last lastUsage
+	if sess != nil {
+		sess.Meta(owntool.PresetKey, &preset)
+		sess.Meta(usageKey, &last)
+	}
+	model := "none"
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		model = rt.Display
+	} else {
+		model += ": " + err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Model: %s\n", model)
+	if sess == nil {
+		return b.String()
+	}
+	if last.Budget == 0 && c.owner() { // no turn of ours: the conversation came from elsewhere
+		if now, err := c.agent.Context(ctx, c.env.key); err == nil {
+			last.Context, last.Budget = now.Used, now.Budget
+		}
+	}
+	cached := ""
+	if last.Prompt > 0 && last.Cached > 0 {
+		cached = fmt.Sprintf(" (%d%% cached)", 100*last.Cached/last.Prompt)
+	}
+	fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", last.Prompt, last.Completion, cached)
+	if last.Budget > 0 {
+		fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", last.Context, last.Budget, min(100*last.Context/last.Budget, 999))
+	}
+	fmt.Fprintf(&b, "Session: %d messages\n", sess.Len())
+	return b.String()
 }
 
 func uptime(d time.Duration) string {

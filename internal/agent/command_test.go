@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
@@ -102,6 +103,26 @@ func TestLookingDuringTurn(t *testing.T) {
 	close(until)
 	if got := <-busy; got != "late" {
 		t.Errorf("the turn: %q", got)
+	}
+}
+
+// A process that just started knows what the last one did in a conversation.
+func TestStatusOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Step{Text: "hello", Usage: llm.Usage{Prompt: 1200, Completion: 30, Cached: 600}})).start()
+	h.ask(in("1", "/model fast"))
+	h.ask(in("1", "hi"))
+	before := h.ask(in("1", "/status"))
+	for _, want := range []string{"Model: scriptfast\n", "Tokens: 1200 in / 30 out (50% cached)\n", "Context: 1200/", "Session: 4 messages\n"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("status lacks %q: %s", want, before)
+		}
+	}
+	h.stop()
+	after := h.start().ask(in("1", "/status"))
+	told := func(s string) string { s, _, _ = strings.Cut(s, "Uptime"); return s }
+	if told(after) != told(before) {
+		t.Errorf("a new process says\n%s\nand the old one\n%s", after, before)
 	}
 }
 

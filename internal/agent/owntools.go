@@ -38,13 +38,14 @@ func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)
-	st, _ := t.deps.conversations.statsOf(t.key)
+	var last lastUsage
+	t.sess.Meta(usageKey, &last)
 	return owntool.Conversation{
 		Session: t.sess, Presets: o.Models.Presets,
 		Values: map[string]any{
 			"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
 			"model_preset": t.rt.Preset, "presets": o.Models.Presets, "workspace": t.deps.place(in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
-			"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
+			"usage.prompt_tokens": last.Prompt, "usage.completion_tokens": last.Completion, "messages": t.sess.Len(),
 			"request.channel": in.Route.Channel, "request.chat_id": in.Route.ChatID, "request.sender_id": in.SenderID,
 			"version": o.Version,
 		},
