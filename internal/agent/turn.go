@@ -306,7 +306,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 	limits = t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	return tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
+	limits, answer = tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
+	if owntool.Window(t.sess) > 0 && limits.ContextBlock > 0 {
+		limits.ContextBlock = min(limits.ContextBlock, runner.InputBudget(runner.Limits{ContextWindow: limits.ContextWindow}, answer))
+	}
+	return limits, answer
 }
 
 // tainted reports whether words from outside are before the model when the
@@ -330,9 +334,18 @@ func typed(in bus.Inbound) string {
 	return in.Text
 }
 
-// window is the model's context window, as configured or as small as it turned
-// out to be.
+// window is how much of the model's context window the turn may use.
 func (t *turn) window() int {
+	window := t.modelWindow()
+	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
+		return own
+	}
+	return window
+}
+
+// modelWindow is the model's context window, as configured or as small as it
+// turned out to be.
+func (t *turn) modelWindow() int {
 	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
