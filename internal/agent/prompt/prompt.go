@@ -181,7 +181,7 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 // words about how to behave, and cannot read the files they are in.
 func (p *Builder) parts(scope, folder string) []string {
 	var boot []string
-	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md"} {
 		if scope != "" && (name == "USER.md" || name == "TOOLS.md" && p.opts.Guests) {
 			continue
 		}
