@@ -45,7 +45,7 @@ func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation,
 	var last lastUsage
 	t.sess.Meta(usageKey, &last)
 	return owntool.Conversation{
-		Session: t.sess, Presets: o.Models.Presets, Futile: t.futile,
+		Session: t.sess, Presets: o.Models.Presets, Futile: func(key string, n int) string { return futile(t, key, n) },
 		Try: func(preset string) error {
 			if in.Preset != "" || t.env.extra.ModelName != "" {
 				return errors.New("what began this turn chooses the model itself")
@@ -64,8 +64,8 @@ func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation,
 }
 
 // futile says why the my tool would change nothing by a number.
-func (t *turn) futile(key string, n int) string {
-	window := t.modelWindow()
+func futile(t *turn, key string, n int) string {
+	window := modelWindow(t)
 	switch results := prompt.TierOf(window).Results; {
 	case key == "context_window_tokens" && window > 0 && n > window:
 		return fmt.Sprintf("the model's window has %d tokens, and it can be used less, not made larger", window)

@@ -336,7 +336,7 @@ func typed(in bus.Inbound) string {
 
 // window is how much of the model's context window the turn may use.
 func (t *turn) window() int {
-	window := t.modelWindow()
+	window := modelWindow(t)
 	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
 		return own
 	}
@@ -345,7 +345,7 @@ func (t *turn) window() int {
 
 // modelWindow is the model's context window, as configured or as small as it
 // turned out to be.
-func (t *turn) modelWindow() int {
+func modelWindow(t *turn) int {
 	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n

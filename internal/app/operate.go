@@ -51,7 +51,7 @@ func programCommands(a *App, o Options) []agent.Command {
 	for name, what := range map[string]string{dreamCommand: "what Dream looks for", evaluatorCommand: "what a heartbeat tells you"} {
 		rows = append(rows, agent.Command{
 			Name: name, Args: "[init]", Help: "show the instructions that decide " + what + ", or copy them to a file of yours", Owner: true, DuringTurn: true,
-			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) { return agent.Say(a.promptCommand(c)), nil },
+			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) { return agent.Say(promptCommand(a, c)), nil },
 		})
 	}
 	if o.Link.inGateway() { // its channels answer this one
@@ -78,7 +78,7 @@ const (
 )
 
 // override is the file that a command is about.
-func (a *App) override(command string) prompt.Override {
+func override(a *App, command string) prompt.Override {
 	o := prompt.Override{Workspace: a.Workspace, Foreign: a.foreign, Name: string(datadir.PromptsDir) + "/dream.md", Usual: memory.DreamPrompt()}
 	if command == evaluatorCommand {
 		o.Name, o.Usual = string(datadir.PromptsDir)+"/evaluator.md", schedule.EvaluatorPrompt
@@ -87,8 +87,8 @@ func (a *App) override(command string) prompt.Override {
 }
 
 // promptCommand is /dream-prompt and /evaluator-prompt.
-func (a *App) promptCommand(c *agent.Call) string {
-	o := a.override(c.Name)
+func promptCommand(a *App, c *agent.Call) string {
+	o := override(a, c.Name)
 	switch c.Args {
 	case "":
 		return o.Describe()

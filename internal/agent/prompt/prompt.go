@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -64,7 +65,8 @@ const FolderFile = "AGENTS.md"
 // turn, and files are read again only when they changed, so the prompt is the
 // same byte for byte until something really changes.
 type Builder struct {
-	opts Options
+	opts     Options
+	pictures document.Pictures
 
 	mu    sync.Mutex
 	files map[string]cachedFile
