@@ -172,7 +172,11 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 	if skills == nil || !tier.Skills {
 		return s
 	}
-	if _, summary := skills.Prompt(); summary != "" {
+	_, summary, short := skills.Prompt()
+	if tier.Brief {
+		summary = short
+	}
+	if summary != "" {
 		s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
 	}
 	return s
@@ -210,14 +214,15 @@ func (p *Builder) parts(scope, folder string) []string {
 	if skills == nil {
 		return out
 	}
-	active, summary := skills.Prompt()
+	active, summary, short := skills.Prompt()
 	if active != "" {
-		out = append(out, "# Active Skills\n\n"+active)
+		active = "# Active Skills\n\n" + active
 	}
 	if summary != "" {
-		out = append(out, p.template("system/skills.md")+"\n\n"+summary)
+		intro := p.template("system/skills.md") + "\n\n"
+		summary, short = intro+summary, intro+short
 	}
-	return out
+	return append(out, active, summary, short)
 }
 
 func (p *Builder) identity(format string, tier Tier, place Place) string {
