@@ -163,6 +163,20 @@ func (p *replyTo) end(err error) {
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
 		p.a.deps.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
+	p.settle(outs)
+}
+
+// settle hands the reply to the conversation that the message came from, if it
+// waits for it.
+func (p *replyTo) settle(outs []bus.Outbound) {
+	if p.env.in.Event != bus.SessionMessage {
+		return
+	}
+	var final *bus.Outbound
+	if n := len(outs); n > 0 && outs[n-1].Kind == bus.Final {
+		final = &outs[n-1]
+	}
+	p.a.deps.replies.settle(p.env.in.ID, final)
 }
 
 // join makes a message end with the turn, if its sender does not wait for it.

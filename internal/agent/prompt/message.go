@@ -121,6 +121,24 @@ func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
 	return b.String()
 }
 
+// ChatOf is the chat that a message was written in, as runtimeBlock told it.
+func ChatOf(r *session.Record) (chat bus.Route, ok bool) {
+	if r.Runtime == nil {
+		return chat, false
+	}
+	block := r.Runtime.Suffix[max(0, strings.LastIndex(r.Runtime.Suffix, runtimeOpen)):]
+	for line := range strings.Lines(block) {
+		line = strings.TrimSuffix(line, "\n")
+		if s, found := strings.CutPrefix(line, "Channel: "); found && chat.Channel == "" {
+			chat.Channel = s
+		}
+		if s, found := strings.CutPrefix(line, "Chat ID: "); found && chat.ChatID == "" {
+			chat.ChatID = s
+		}
+	}
+	return chat, chat.Channel != "" && chat.ChatID != ""
+}
+
 // OneLine keeps names chosen by others from breaking out of their line and of
 // the brackets around it.
 func OneLine(s string) string {
