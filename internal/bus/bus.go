@@ -102,6 +102,10 @@ func (in *Inbound) Person() string {
 // SubagentResult is the Event of a message with what a subagent found.
 const SubagentResult = "subagent_result"
 
+// SessionMessage is the Event of a message that the agent of another
+// conversation sent.
+const SessionMessage = "session_message"
+
 // Kind says what an Outbound is.
 type Kind string
 

@@ -53,8 +53,9 @@ const (
 func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 	if c.Row.Models != "" {
 		var out []Offer
+		facts := NewFacts("")
 		for id := range strings.FieldsSeq(c.Row.Models) {
-			out = append(out, Offer{ID: id, Window: ContextWindow(id)})
+			out = append(out, Offer{ID: id, Window: facts.Of(id).Window})
 		}
 		return out, nil
 	}
@@ -238,29 +239,4 @@ func flag(v any) Ability {
 		return Supported
 	}
 	return Unsupported
-}
-
-// Vision tells by its name whether a model reads images; "" is not known.
-func Vision(model string) Ability {
-	m := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	if _, name, ok := strings.Cut(m, "anthropic."); ok {
-		m = name
-	}
-	for _, blind := range [...]string{"claude-2", "claude-instant", "gpt-3", "gpt-oss", "o1-mini", "o1-preview", "o3-mini", "deepseek-chat", "deepseek-reasoner", "amazon.nova-micro"} {
-		if strings.HasPrefix(m, blind) {
-			return Unsupported
-		}
-	}
-	for _, sees := range [...]string{
-		"claude", "gpt-4o", "gpt-4.1", "gpt-4-turbo", "gpt-5", "o1", "o3", "o4", "gemini", "grok-4", "pixtral", "llava", "gemma3", "gemma-3",
-		"llama4", "llama-4", "kimi-k2.5", "kimi-k2.6", "minicpm-v", "amazon.nova",
-	} {
-		if strings.HasPrefix(m, sees) {
-			return Supported
-		}
-	}
-	if words := strings.FieldsFunc(m, isSeparator); slices.Contains(words, "vl") || slices.Contains(words, "vision") {
-		return Supported
-	}
-	return ""
 }

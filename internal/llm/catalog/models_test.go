@@ -197,8 +197,8 @@ func TestVision(t *testing.T) {
 		"claude-sonnet-4-6": catalog.Supported, "us.anthropic.claude-opus-4-7": catalog.Supported, "openai/gpt-4o-mini": catalog.Supported, "o3": catalog.Supported, "o3-mini": catalog.Unsupported,
 		"gpt-oss:20b": catalog.Unsupported, "qwen3-vl-plus": catalog.Supported, "deepseek-v4-flash-vision-exp": catalog.Supported, "llama3.2": "", "": "",
 	} {
-		if got := catalog.Vision(model); got != want {
-			t.Errorf("Vision(%q) = %q, want %q", model, got, want)
+		if got := catalog.NewFacts("").Of(model).Vision; got != want {
+			t.Errorf("the vision of %q = %q, want %q", model, got, want)
 		}
 	}
 }
