@@ -156,6 +156,9 @@ func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	// Whatever is logged from here on is free of credentials.
 	o.Secrets = &httpsafe.Registry{}
 	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
@@ -365,7 +368,7 @@ func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Forei
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.Ledger().Close(), a.guard.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.Close(), a.guard.Close())
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
@@ -389,6 +392,7 @@ func ProviderOptions(l *config.Loaded, o Options) provider.Options {
 		Fixed:   o.UseModel,
 		Getenv:  Getenv(o.Env),
 		Version: o.Version,
+		Now:     o.Now,
 		Log:     o.Log,
 	}
 }

@@ -114,7 +114,7 @@ func newBot(ctx context.Context, c *command, f agentFlags, talk conversation, mo
 	if talk.folder != "" {
 		more = append(more, nanobot.WithFolder(talk.folder))
 	}
-	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log)}, more...)
+	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log), nanobot.WithClock(c.Now)}, more...)
 	if c.configPath != "" {
 		opts = append(opts, nanobot.WithConfigFile(c.configPath))
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,8 @@ import (
 type Stdio struct {
 	In, Out, Err *os.File
 	Env          []string
-	Dir          string // the folder the program was started in; "" is the workspace
+	Dir          string           // the folder the program was started in; "" is the workspace
+	Now          func() time.Time // nil is time.Now; for simulations
 }
 
 // command carries what every subcommand needs.
@@ -42,6 +44,9 @@ type command struct {
 
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
+	if io.Now == nil {
+		io.Now = time.Now
+	}
 	c := &command{Stdio: io}
 	root := c.root(args)
 	root.SetArgs(args)
@@ -191,7 +196,7 @@ func (c *command) configOptions() config.Options {
 
 // appOptions are what the parts of the program are built from for this call.
 func (c *command) appOptions() app.Options {
-	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
+	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(), Now: c.Now}
 }
 
 // load reads the configuration and tells its warnings.

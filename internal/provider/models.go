@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -45,6 +47,7 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Now     func() time.Time   // of days and months in the costs; nil is time.Now
 	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
@@ -74,6 +77,7 @@ type Models struct {
 
 	limiting sync.Mutex                // drivers are made while mu is held, and without it
 	limiters map[string]*chain.Limiter // per key, or local server
+	clients  []*http.Client            // of all drivers
 }
 
 // New creates Models. Call Settle before a model is used.
@@ -89,7 +93,7 @@ func New(o Options) *Models {
 		version:  o.Version,
 		servers:  o.Servers,
 		log:      o.Log,
-		ledger:   openLedger(o.Config, o.Log, o.Watch),
+		ledger:   openLedger(o),
 		prices:   OpenPrices(o.Config, o.Log),
 		facts:    OpenFacts(o.Config),
 		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
@@ -110,6 +114,16 @@ func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 func (m *Models) Window(ctx context.Context) (int, error) {
 	rt, err := m.open(ctx, "")
 	return rt.Window, err
+}
+
+// Close gives back connections that wait for another call, and the ledger.
+func (m *Models) Close() error {
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
+	for _, c := range m.clients {
+		c.CloseIdleConnections()
+	}
+	return m.ledger.Close()
 }
 
 // Meter counts the calls of another paid service as model calls: it checks the
