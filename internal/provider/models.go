@@ -136,21 +136,21 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 		}
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
-		if !m.configured() {
+		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
 		if perr := m.prices.Err(); perr != nil {
 			notes = append(notes, perr.Error())
 		}
 		return notes, nil
-	case m.configured():
+	case m.Configured():
 		return nil, err
 	}
 	return m.discover(ctx)
 }
 
-// configured reports whether the user chose a model or provider somewhere.
-func (m *Models) configured() bool {
+// Configured reports whether the user chose a model or provider somewhere.
+func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -422,7 +422,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	if !m.configured() {
+	if !m.Configured() {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
@@ -434,7 +434,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
-	if !m.configured() {
+	if !m.Configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {
