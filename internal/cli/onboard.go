@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tui"
 )
@@ -121,6 +123,11 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	if err := s.save(); err != nil {
 		return err
 	}
+	if s.model == "" && f.workspace == "" && !loaded.Exists {
+		if err := writeConfig(loaded.File); err != nil {
+			return err
+		}
+	}
 	written, err := tellPlaces(c, cmd, loaded, s.model != "" || f.workspace != "")
 	if err != nil {
 		return err
@@ -130,11 +137,19 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 		for _, name := range written {
 			cmd.Printf("  wrote %s\n", name)
 		}
-		return nextSteps(c, cmd)
+		nextSteps(c, cmd)
+		return nil
 	}
 	stop() // Ctrl-C is the chat's from here on
 	cmd.Println()
 	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
+}
+
+func writeConfig(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("make the configuration folder: %w", err)
+	}
+	return diskio.WriteFile(file, config.NewFile(), 0o600)
 }
 
 // tellPlaces makes the workspace, says where everything is, and returns the
@@ -161,11 +176,11 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 }
 
 // nextSteps tells what is missing until the first real answer.
-func nextSteps(c *command, cmd *cobra.Command) error {
+func nextSteps(c *command, cmd *cobra.Command) {
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
 		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
-		return nil
+		return
 	}
 	info := a.ModelInfo()
 	if info.Demo {
@@ -178,8 +193,7 @@ No model yet. Do one of these:
 Until then a built-in demo answers (it is not an AI):
   nanobot agent -m "what can you do?"
 `)
-		return nil
+		return
 	}
 	cmd.Printf("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n", info.Name, info.Why)
-	return nil
 }

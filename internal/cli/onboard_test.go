@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,10 +65,7 @@ func onboarded(t *testing.T, before string, env []string, answers []string, args
 			t.Fatal(err)
 		}
 	}
-	stdin := ""
-	for _, a := range answers {
-		stdin += a + "\n"
-	}
+	stdin := strings.Join(append(slices.Clone(answers), ""), "\n")
 	env = append(env, "HOME="+dir, "USERPROFILE="+dir, "NANOBOT_NO_KEYRING=1")
 	code, out, errOut := runConfig(t, dir, stdin, env, append([]string{"onboard"}, args...)...)
 	b, err := os.ReadFile(file)

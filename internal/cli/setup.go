@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
@@ -318,7 +315,7 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 			return onward, nil
 		case strings.EqualFold(key, "skip"):
 			s.keyless = true
-			s.say("Set the key later: %s", s.keyPlace())
+			s.say("Set the key later with: nanobot config set providers.%s.apiKey -", s.row.Name)
 			return onward, nil
 		}
 		if err := checkKey(key); err != nil {
@@ -363,15 +360,6 @@ func (s *setup) keySource() string {
 		}
 	}
 	return ""
-}
-
-// keyPlace says where a key can be put later.
-func (s *setup) keyPlace() string {
-	place := "nanobot config set providers." + s.row.Name + ".apiKey -"
-	if len(s.row.EnvKeys) > 0 {
-		return "in the environment variable " + s.row.EnvKeys[0] + ", or with " + place
-	}
-	return place
 }
 
 // checkKey refuses what cannot be a key, such as one that was copied with a line break.
@@ -467,12 +455,6 @@ func (s *setup) save() error {
 	_, f, err := s.candidate()
 	if err != nil {
 		return err
-	}
-	if s.model == "" && s.flags.workspace == "" && !s.loaded.Exists { // no answer, and yet a file
-		if err := os.MkdirAll(filepath.Dir(s.loaded.File), 0o700); err != nil {
-			return fmt.Errorf("make the configuration folder: %w", err)
-		}
-		return diskio.WriteFile(s.loaded.File, f.Text(), 0o600)
 	}
 	return f.Save(time.Now())
 }

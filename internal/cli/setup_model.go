@@ -230,15 +230,12 @@ func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	in := provider.MatchInput(l, s.c.getenv)
-	in.Provider, in.Model = s.row.Name, "any" // the list does not depend on it
-	choice, err := catalog.Match(in)
 	var offers []catalog.Offer
-	if err == nil && !s.keyless {
+	if !s.keyless {
 		s.say("\nAsking %s for its models...", s.row.Display)
-		offers, err = provider.ListModels(ctx, l, choice)
+		offers, err = s.list(ctx, l)
 	}
-	if err != nil && ctx.Err() == nil && !s.keyless {
+	if err != nil && ctx.Err() == nil {
 		e := llm.AsError(err)
 		if e.Kind == llm.Auth && s.row.Auth == "" {
 			s.say("%s.", capital(s.refusal(err, "")))
@@ -248,6 +245,17 @@ func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 		s.say("There is no list: %s.", strings.TrimSuffix(text.Label(e.Message, 200), "."))
 	}
 	return offers, s.modelMenu(offers, provider.OpenPrices(l, s.c.logger())), nil
+}
+
+// list requests the models with the answers so far.
+func (s *setup) list(ctx context.Context, l *config.Loaded) ([]catalog.Offer, error) {
+	in := provider.MatchInput(l, s.c.getenv)
+	in.Provider, in.Model = s.row.Name, "any" // the list does not depend on it
+	choice, err := catalog.Match(in)
+	if err != nil {
+		return nil, err
+	}
+	return provider.ListModels(ctx, l, choice)
 }
 
 // modelMenu shows the usual model first, then those whose price or window is
@@ -459,11 +467,8 @@ func (s *setup) scripted(ctx context.Context) error {
 		if t == nil { // our own words
 			return err
 		}
-		hint := ""
-		for _, w := range t.Warnings {
-			hint += "\n" + text.Label(w, 300)
-		}
-		return &llm.Error{Kind: e.Kind, Message: s.refusal(err, s.model) + hint + "\nNothing was changed. --no-test writes the answers without a test."}
+		told := append([]string{s.refusal(err, s.model)}, t.Warnings...)
+		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, "Nothing was changed. --no-test writes the answers without a test."), "\n")}
 	}
 	s.cmd.PrintErrf("nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
 	return nil
@@ -471,21 +476,15 @@ func (s *setup) scripted(ctx context.Context) error {
 
 // scriptedModel finds the model when none is named, and its window.
 func (s *setup) scriptedModel(ctx context.Context) error {
-	if s.model = cmp.Or(s.flags.model, s.usualModel()); s.model != "" && s.flags.noTest {
-		s.name(s.model, nil)
-		return nil
+	s.model = cmp.Or(s.flags.model, s.usualModel())
+	var offers []catalog.Offer
+	if s.model == "" || !s.flags.noTest {
+		l, _, err := s.candidate()
+		if err != nil {
+			return err
+		}
+		offers, _ = s.list(ctx, l) // without one, the trial tells what is wrong
 	}
-	l, _, err := s.candidate()
-	if err != nil {
-		return err
-	}
-	in := provider.MatchInput(l, s.c.getenv)
-	in.Provider, in.Model = s.row.Name, "any"
-	choice, err := catalog.Match(in)
-	if err != nil {
-		return err
-	}
-	offers, _ := provider.ListModels(ctx, l, choice) // without one, the trial tells what is wrong
 	if s.model == "" && len(offers) == 1 {
 		s.model = offers[0].ID
 	}

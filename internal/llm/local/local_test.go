@@ -99,7 +99,8 @@ func TestIdentify(t *testing.T) {
 		{"vllm on the port of llama.cpp", local.LlamaCPP, vllm, local.VLLM, []local.Model{{ID: "Qwen/Qwen3-8B", Context: 32768}}},
 
 		{
-			"names that do not show as they are", local.Ollama, map[string]string{"/api/tags": `{"models":[{"name":"a\u001b[31mb","digest":"d"},{"name":"c\nd","digest":"d"},{"name":"ok","digest":"d"}]}`},
+			"names that do not show as they are", local.Ollama,
+			map[string]string{"/api/tags": `{"models":[{"name":"a\u001b[31mb","digest":"d"},{"name":"c\nd","digest":"d"},{"name":"ok","digest":"d"}]}`},
 			local.Ollama,
 			[]local.Model{{ID: "ok"}},
 		},
