@@ -152,7 +152,7 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 		}
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
-		if !m.configured() {
+		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
 		for _, ferr := range []error{m.prices.Err(), m.facts.Err()} {
@@ -161,14 +161,14 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 			}
 		}
 		return notes, nil
-	case m.configured():
+	case m.Configured():
 		return nil, err
 	}
 	return m.discover(ctx)
 }
 
-// configured reports whether the user chose a model or provider somewhere.
-func (m *Models) configured() bool {
+// Configured reports whether the user chose a model or provider somewhere.
+func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -446,7 +446,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	if !m.configured() {
+	if !m.Configured() {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
@@ -458,7 +458,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
-	if !m.configured() {
+	if !m.Configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {
