@@ -206,7 +206,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 
 // name takes a model, with the window that the provider tells.
 func (s *setup) name(model string, offers []catalog.Offer) {
-	s.model, s.window = model, catalog.ContextWindow(model)
+	s.model, s.window = model, provider.OpenFacts(s.loaded).Of(model).Window
 	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == model }); i >= 0 {
 		s.window = cmp.Or(offers[i].Window, s.window)
 	}
@@ -268,9 +268,10 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 	}
 	price := map[string]string{}
 	rank := map[string]int{}
+	facts := provider.OpenFacts(s.loaded)
 	for i := range list {
 		o := &list[i]
-		o.Window = cmp.Or(o.Window, catalog.ContextWindow(o.ID))
+		o.Window = cmp.Or(o.Window, facts.Of(o.ID).Window)
 		price[o.ID] = s.price(*o, prices)
 		switch {
 		case o.ID == usual:
