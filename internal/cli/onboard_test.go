@@ -269,7 +269,7 @@ func looking(t *testing.T, address string, env ...string) (*setup, *bytes.Buffer
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close() })
-	c := &command{Stdio: Stdio{In: in, Out: in, Err: in, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}}
+	c := &command{Stdio: Stdio{Now: time.Now, In: in, Out: in, Err: in, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}}
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		t.Fatal(err)
