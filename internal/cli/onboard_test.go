@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -258,6 +260,39 @@ func leaves(t *testing.T, file string) map[string]any {
 	}
 	walk("", root)
 	return out
+}
+
+// A sign-in is a step like a key, and the next setup finds it.
+func TestSetupSignsIn(t *testing.T) {
+	t.Parallel()
+	tokens, err := url.Parse(codexServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/accounts/deviceauth/usercode":
+			_, _ = io.WriteString(w, `{"device_auth_id":"id","user_code":"WXYZ-1234","interval":"1"}`)
+		case "/api/accounts/deviceauth/token":
+			_, _ = io.WriteString(w, `{"authorization_code":"pasted-code","code_verifier":"v"}`)
+		default:
+			httputil.NewSingleHostReverseProxy(tokens).ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	dir := t.TempDir()
+	env := []string{"NANOBOT_OPENAI_CODEX_AUTH_URL=" + srv.URL, "HOME=" + dir, "USERPROFILE=" + dir, "NANOBOT_NO_KEYRING=1"}
+	code, out, errOut := runConfig(t, dir, "codex\ngpt-5.6-terra\n", env, "onboard", "--wizard", "--no-test")
+	if code != 0 || !strings.Contains(out, "WXYZ-1234") || !strings.Contains(out, "Signed in to OpenAI Codex") || !strings.Contains(out, "gpt-5.6-sol") {
+		t.Fatalf("exit code %d\n%s%s", code, out, errOut)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil || leaf(t, string(b), "agents.defaults.provider") != "openai_codex" || leaf(t, string(b), "agents.defaults.model") != "gpt-5.6-terra" {
+		t.Errorf("%v\n%s", err, b)
+	}
+	if _, out, _ := runConfig(t, dir, "", env, "onboard", "--wizard"); !strings.Contains(squeeze(out), "OpenAI Codex you are signed in") {
+		t.Errorf("the sign-in is not found:\n%s", out)
+	}
 }
 
 // looking is a setup whose only model server is at an address, and what it printed.

@@ -160,7 +160,11 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	found := s.lookAround(ctx)
 	m := s.providerMenu(found)
 	m.show(s.cmd.OutOrStdout(), s.ask.width())
-	s.say("\nType a number, a name or a part of one. skip goes on without a model: a built-in demo answers. Ctrl-C leaves.")
+	skip := "goes on without a model: a built-in demo answers"
+	if len(found) > 0 {
+		skip = "leaves the choice to nanobot"
+	}
+	s.say("\nType a number, a name or a part of one. skip %s. Ctrl-C leaves.", skip)
 	for {
 		typed, err := s.answer("Provider")
 		if err != nil {
@@ -400,7 +404,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.say("%s", capital(err.Error()))
+			s.say("The sign-in failed: %v", err)
 		}
 		return back, nil
 	}
