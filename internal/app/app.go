@@ -255,7 +255,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Undo:    a.guard, Subagents: a.subagents(o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
-				Shown: map[string]string{"exec": a.Exec},
+				Shown:  map[string]string{"exec": a.Exec},
+				Config: config.Paths(),
 			},
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},

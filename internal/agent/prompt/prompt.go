@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -64,7 +65,8 @@ const FolderFile = "AGENTS.md"
 // turn, and files are read again only when they changed, so the prompt is the
 // same byte for byte until something really changes.
 type Builder struct {
-	opts Options
+	opts     Options
+	pictures document.Pictures
 
 	mu    sync.Mutex
 	files map[string]cachedFile
@@ -185,7 +187,7 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 // words about how to behave, and cannot read the files they are in.
 func (p *Builder) parts(scope, folder string) []string {
 	var boot []string
-	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md"} {
 		if scope != "" && (name == "USER.md" || name == "TOOLS.md" && p.opts.Guests) {
 			continue
 		}
