@@ -156,6 +156,9 @@ func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	// Whatever is logged from here on is free of credentials.
 	o.Secrets = &httpsafe.Registry{}
 	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
@@ -256,7 +259,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Undo:    a.guard, Subagents: a.subagents(o), Sessions: sessionTools(a, o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
-				Shown: map[string]string{"exec": a.Exec},
+				Shown:  map[string]string{"exec": a.Exec},
+				Config: config.Paths(),
 			},
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
@@ -364,7 +368,7 @@ func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Forei
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.Ledger().Close(), a.guard.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.Close(), a.guard.Close())
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
@@ -388,6 +392,7 @@ func ProviderOptions(l *config.Loaded, o Options) provider.Options {
 		Fixed:   o.UseModel,
 		Getenv:  Getenv(o.Env),
 		Version: o.Version,
+		Now:     o.Now,
 		Log:     o.Log,
 	}
 }

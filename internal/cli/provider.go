@@ -77,7 +77,7 @@ func rank(s catalog.Status) int {
 
 func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
-		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
+		cmd.Println("No provider is configured. Set one up with: nanobot onboard")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")

@@ -170,6 +170,8 @@ func Data() []Entry {
 const (
 	MemoryDir Name = "memory"
 	SkillsDir Name = "skills"
+	// PromptsDir holds files that replace instructions of ours.
+	PromptsDir Name = "prompts"
 )
 
 // inWorkspace lists what nanobot itself, or Python nanobot, keeps in a workspace. All of
@@ -184,6 +186,7 @@ func inWorkspace() []Entry {
 		instruction("HEARTBEAT.md"),
 		folder(MemoryDir, "memory", "what the agent remembers; part of prompts", Entry{Access: Read, Prompt: true}),
 		folder(SkillsDir, "skill", "skills; part of prompts", Entry{Access: Read, Prompt: true}),
+		folder(PromptsDir, "agent", "instructions that replace built-in ones; part of prompts", Entry{Access: Read, Prompt: true}),
 		file("memory/history.jsonl", "memory", "a copy of the history for reading", Entry{Kept: true, Access: Read, Derived: true}),
 		file("memory/.cursor", "memory", "a copy for Python nanobot", Entry{Kept: true, Access: Read, Derived: true}),
 		file("memory/.dream_cursor", "memory", "a copy for Python nanobot", Entry{Kept: true, Access: Read, Derived: true}),

@@ -174,6 +174,9 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	if err != nil {
 		return nil, err
 	}
+	m.limiting.Lock()
+	m.clients = append(m.clients, client)
+	m.limiting.Unlock()
 	signer, base, err := m.signer(t.choice, p, client)
 	if err != nil {
 		return nil, err

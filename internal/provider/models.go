@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -45,6 +47,7 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Now     func() time.Time   // of days and months in the costs; nil is time.Now
 	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
@@ -74,6 +77,7 @@ type Models struct {
 
 	limiting sync.Mutex                // drivers are made while mu is held, and without it
 	limiters map[string]*chain.Limiter // per key, or local server
+	clients  []*http.Client            // of all drivers
 }
 
 // New creates Models. Call Settle before a model is used.
@@ -89,7 +93,7 @@ func New(o Options) *Models {
 		version:  o.Version,
 		servers:  o.Servers,
 		log:      o.Log,
-		ledger:   openLedger(o.Config, o.Log, o.Watch),
+		ledger:   openLedger(o),
 		prices:   OpenPrices(o.Config, o.Log),
 		facts:    OpenFacts(o.Config),
 		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
@@ -110,6 +114,16 @@ func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 func (m *Models) Window(ctx context.Context) (int, error) {
 	rt, err := m.open(ctx, "")
 	return rt.Window, err
+}
+
+// Close gives back connections that wait for another call, and the ledger.
+func (m *Models) Close() error {
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
+	for _, c := range m.clients {
+		c.CloseIdleConnections()
+	}
+	return m.ledger.Close()
 }
 
 // Meter counts the calls of another paid service as model calls: it checks the
@@ -138,7 +152,7 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 		}
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
-		if !m.configured() {
+		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
 		for _, ferr := range []error{m.prices.Err(), m.facts.Err()} {
@@ -147,14 +161,14 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 			}
 		}
 		return notes, nil
-	case m.configured():
+	case m.Configured():
 		return nil, err
 	}
 	return m.discover(ctx)
 }
 
-// configured reports whether the user chose a model or provider somewhere.
-func (m *Models) configured() bool {
+// Configured reports whether the user chose a model or provider somewhere.
+func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -432,7 +446,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	if !m.configured() {
+	if !m.Configured() {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
@@ -444,7 +458,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
-	if !m.configured() {
+	if !m.Configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {

@@ -32,7 +32,7 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 	choice, err := catalog.Match(in)
 	if err != nil {
 		found, _, ok := o.discovered(ctx, name)
-		if !ok || name == "" && New(o).configured() { // what was chosen cannot be used
+		if !ok || name == "" && New(o).Configured() { // what was chosen cannot be used
 			return nil, err
 		}
 		choice = found

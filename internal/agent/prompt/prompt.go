@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -64,7 +65,8 @@ const FolderFile = "AGENTS.md"
 // turn, and files are read again only when they changed, so the prompt is the
 // same byte for byte until something really changes.
 type Builder struct {
-	opts Options
+	opts     Options
+	pictures document.Pictures
 
 	mu    sync.Mutex
 	files map[string]cachedFile
@@ -167,7 +169,11 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 	r := strings.NewReplacer("{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
 	s := r.Replace(p.template("system/subagent.md")) + "\n\n" + p.template("system/untrusted.md")
 	if skills := p.Skills(scope); skills != nil && tier.Skills {
-		if _, summary := skills.Prompt(); summary != "" {
+		_, summary, short := skills.Prompt()
+		if tier.Brief {
+			summary = short
+		}
+		if summary != "" {
 			s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
 		}
 	}
@@ -179,7 +185,7 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 // words about how to behave, and cannot read the files they are in.
 func (p *Builder) parts(scope, folder string) []string {
 	var boot []string
-	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md"} {
 		if scope != "" && (name == "USER.md" || name == "TOOLS.md" && p.opts.Guests) {
 			continue
 		}
@@ -206,14 +212,15 @@ func (p *Builder) parts(scope, folder string) []string {
 	if skills == nil {
 		return out
 	}
-	active, summary := skills.Prompt()
+	active, summary, short := skills.Prompt()
 	if active != "" {
-		out = append(out, "# Active Skills\n\n"+active)
+		active = "# Active Skills\n\n" + active
 	}
 	if summary != "" {
-		out = append(out, p.template("system/skills.md")+"\n\n"+summary)
+		intro := p.template("system/skills.md") + "\n\n"
+		summary, short = intro+summary, intro+short
 	}
-	return out
+	return append(out, active, summary, short)
 }
 
 func (p *Builder) identity(format string, tier Tier, place Place) string {
