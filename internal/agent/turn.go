@@ -299,6 +299,9 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	used, kept := t.note(res, budget)
 	t.afterTurn(used, res.Text)
+	if runner.Offloaded(res.New) {
+		pruneResults(ctx, t)
+	}
 	return res, errors.Join(err, kept)
 }
 
