@@ -185,6 +185,9 @@ func (t *turn) answer(ctx context.Context) error {
 	if err := t.beginRun(); err != nil {
 		return err
 	}
+	if err := keepTitle(t); err != nil {
+		return fmt.Errorf("keep the title: %w", err)
+	}
 	rec, msg := t.question(ctx)
 	if err := t.sess.BeginTurn(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)

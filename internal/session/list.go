@@ -96,7 +96,7 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 		info.Updated = t
 	}
 	info.OpenTurn = m.open != nil
-	_ = json.Unmarshal(m.values["title"], &info.Title)
+	_ = json.Unmarshal(m.values[TitleKey], &info.Title)
 	from := int64(0)
 	if m.replay != nil {
 		info.Messages, from = m.replay.Count, at
