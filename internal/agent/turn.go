@@ -491,7 +491,7 @@ func (t *turn) streamID(segment int) string {
 
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
-	send := func(o bus.Outbound) { o.Route = t.env.in.Route; t.env.emit(o) }
+	send := func(o bus.Outbound) { o.Route, o.Meta = t.env.in.Route, t.env.in.Meta; t.env.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },

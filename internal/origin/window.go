@@ -199,12 +199,12 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		if !w.changed(child, e) {
+		switch w.look(child, e) {
+		case changed:
+			all = w.mark(child) && all
+		case unchanged:
 			all = false
-			continue
-		}
-		if !w.mark(child) {
-			all = false
+		case marked:
 		}
 	}
 	if all && name != "." && len(w.lines) > first {
@@ -213,15 +213,32 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	return all, nil
 }
 
-// changed uses what the listing knows: another look at each of thousands of files
+// What a look at a file finds.
+type finding int
+
+const (
+	unchanged finding = iota
+	changed           // by this command, or moved with its folder
+	marked            // changed by an earlier command, and in the record
+)
+
+// look uses what the listing knows: another look at each of thousands of files
 // would cost twice the rest of the walk.
-func (w *walk) changed(name string, e fs.DirEntry) bool {
+func (w *walk) look(name string, e fs.DirEntry) finding {
 	info, err := e.Info()
 	if err != nil {
-		return false
+		return unchanged
 	}
-	at := changeTimeOf(info)
-	return w.window.covers(at) || w.s.pastCovers(at, w.s.lookup(name)) // moved with its folder
+	at, last := changeTimeOf(info), w.s.lookup(name)
+	switch {
+	case w.window.covers(at):
+		return changed
+	case !w.s.pastCovers(at, last):
+		return unchanged
+	case last.foreign && !w.s.unwalked: // every change until now was looked at
+		return marked
+	}
+	return changed
 }
 
 // mark notes a file; false if the program itself wrote it meanwhile.
