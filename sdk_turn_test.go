@@ -2,8 +2,14 @@ package nanobot_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -208,5 +214,73 @@ func TestRuntimeEvents(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// served is a model server of the usual protocol that answers with the name of
+// the model it was asked for, and the configuration that names it.
+func served(t *testing.T) nanobot.Option {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct{ Model string }
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, `data: {"id":"1","object":"chat.completion.chunk","model":%[1]q,"choices":[{"index":0,"delta":{"role":"assistant","content":"I am %[2]s."},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n", req.Model, req.Model)
+	}))
+	t.Cleanup(srv.Close)
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"providers": {"custom": {"apiBase": "`+srv.URL+`/v1", "apiKey": "sk-test-fake"}},
+		"agents": {"defaults": {"provider": "custom", "model": "first"}},
+		"modelPresets": {"fast": {"provider": "custom", "model": "second"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return nanobot.WithConfigFile(file)
+}
+
+// A message may name its model or its preset, for its turn only.
+func TestModelOfOneTurn(t *testing.T) {
+	t.Parallel()
+	bot := openBot(t, nil, served(t))
+	for _, c := range []struct{ name, want string }{
+		{"", "I am first."}, {"fast", "I am second."}, {"custom/third", "I am third."}, {"", "I am first."},
+	} {
+		res, err := bot.Run(t.Context(), nanobot.Input{Text: "who are you?", ModelName: c.name})
+		if err != nil || res.Text != c.want {
+			t.Errorf("with the model %q: %q, %v", c.name, res.Text, err)
+		}
+	}
+}
+
+// A subscriber learns of a new model and of a goal.
+func TestRuntimeChanges(t *testing.T) {
+	t.Parallel()
+	events := make(chan nanobot.RuntimeEvent, 1000)
+	bot := openBot(t, nil, served(t), nanobot.WithSubscriber(func(ev nanobot.RuntimeEvent) {
+		if ev.Kind == nanobot.ModelChanged || ev.Kind == nanobot.GoalChanged {
+			events <- ev
+		}
+	}))
+	say := func(text string) {
+		t.Helper()
+		if _, err := bot.Run(t.Context(), nanobot.Input{Text: text}); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	say("/model fast")
+	if ev := <-events; ev.Kind != nanobot.ModelChanged || ev.Preset != "fast" || !strings.Contains(ev.Model, "second") {
+		t.Errorf("after /model: %+v", ev)
+	}
+	say("/goal count the stars")
+	if ev := <-events; ev.Kind != nanobot.GoalChanged || ev.Goal == nil || ev.Goal.Status != "active" || ev.Goal.Objective != "count the stars" {
+		t.Errorf("after /goal: %+v", ev)
+	}
+	// The model does nothing for the goal, so it ends by itself or by the word.
+	say("/goal stop")
+	for ev := range events {
+		if ev.Kind == nanobot.GoalChanged && ev.Goal != nil && ev.Goal.Status != "active" {
+			break
+		}
 	}
 }

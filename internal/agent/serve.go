@@ -163,6 +163,35 @@ func (p *replyTo) end(err error) {
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
 		p.a.deps.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
+	_ = p.q.Publish(p.env.ctx, bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.ended(err)}) // only for marks beside the message
+	p.settle(outs)
+}
+
+// settle hands the reply to the conversation that the message came from, if it
+// waits for it.
+func (p *replyTo) settle(outs []bus.Outbound) {
+	if p.env.in.Event != bus.SessionMessage {
+		return
+	}
+	var final *bus.Outbound
+	if n := len(outs); n > 0 && outs[n-1].Kind == bus.Final {
+		final = &outs[n-1]
+	}
+	p.a.deps.replies.settle(p.env.in.ID, final)
+}
+
+// ended is how the work on the message ended.
+func (p *replyTo) ended(err error) *bus.Turn {
+	t := &bus.Turn{SessionKey: p.env.key, StopReason: string(runner.Completed)}
+	switch {
+	case errors.Is(err, ErrStopped):
+		t.StopReason = "stopped"
+	case err != nil:
+		t.StopReason = "error"
+	case p.final != nil && p.final.Turn != nil:
+		t.StopReason, t.Error = p.final.Turn.StopReason, p.final.Turn.Error
+	}
+	return t
 }
 
 // join makes a message end with the turn, if its sender does not wait for it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -155,4 +156,77 @@ func openJournal(t *testing.T, dir string) *journal.Journal {
 		t.Fatal(err)
 	}
 	return q
+}
+
+// The end of the work on each message is told, also of one that joined the turn
+// of another.
+func TestServeTellsEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		busy, next := make(chan struct{}), make(chan struct{})
+		pause := textTool("pause", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+			close(busy)
+			<-next
+			return tool.Text("paused"), nil
+		})
+		h := newHouse(t, llmtest.NewScript(t, llmtest.Call("pause", textIn{}), llmtest.Reply("both"), llmtest.Fail(&llm.Error{Kind: llm.Auth}), llmtest.Block(make(chan struct{}))), pause).start()
+		q := openJournal(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		go func() { done <- h.agent.Serve(ctx, q) }()
+		var ends []string
+		go func() {
+			for d, err := range q.Outgoing(ctx, "test") {
+				if err == nil && d.Kind == bus.Ended {
+					ends = append(ends, d.Route.MessageID+" "+d.Turn.StopReason)
+				}
+				if err == nil && d.Kind.Durable() {
+					err = q.Delivered(ctx, d.ID)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			done <- nil
+		}()
+		submit := func(id, text string) {
+			msg := in("1", text)
+			msg.ID, msg.Route.MessageID = id, id
+			if err := q.Submit(ctx, msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		submit("a", "text")
+		<-busy
+		submit("b", "more")
+		synctest.Wait() // it is in the mailbox
+		close(next)
+		synctest.Wait()
+		slices.Sort(ends)
+		if want := []string{"a completed", "b completed"}; !slices.Equal(ends, want) {
+			t.Errorf("ends of a turn with two messages: %q, want %q", ends, want)
+		}
+		ends = nil
+		submit("c", "text")
+		synctest.Wait()
+		submit("d", "text")
+		synctest.Wait()
+		submit("e", "/stop")
+		synctest.Wait()
+		slices.Sort(ends)
+		if want := []string{"c error", "d stopped", "e completed"}; !slices.Equal(ends, want) {
+			t.Errorf("ends: %q, want %q", ends, want)
+		}
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		h.stop()
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

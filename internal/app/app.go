@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -255,10 +256,11 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
 			Running: a.guard,
-			Undo:    a.guard, Subagents: a.subagents(o),
+			Undo:    a.guard, Subagents: a.subagents(o), Sessions: sessionTools(a, o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
-				Shown: map[string]string{"exec": a.Exec},
+				Shown:  map[string]string{"exec": a.Exec},
+				Config: config.Paths(),
 			},
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
@@ -320,6 +322,19 @@ func (a *App) subagents(o Options) subagent.Options {
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 
 		FailOnToolError: a.Config.Config.Agents.Defaults.FailOnToolError,
+	}
+}
+
+// sessionTools are offered if the owner switched them on.
+func sessionTools(a *App, o Options) sessiontool.Options {
+	cfg := a.Config.Config.Tools
+	return sessiontool.Options{
+		Offer:     !o.NoBuiltins && cfg.Sessions.Enable,
+		PerMinute: cfg.MaxSessionMessagesPerMinute,
+		Reachable: o.Link.Deliverable,
+		Search: func(ctx context.Context, query string) ([]sessiontool.Hit, error) {
+			return searchSessions(ctx, a.Index, query)
+		},
 	}
 }
 

@@ -49,7 +49,7 @@ func (a *App) openSchedule(o Options) (err error) {
 		if so.Heartbeat.Active, err = schedule.ParseHours(g.Heartbeat.ActiveHours); err != nil {
 			return fmt.Errorf("gateway.heartbeat.activeHours: %w", err)
 		}
-		so.Heartbeat.Judge = schedule.Evaluator(a.Workspace, func(ctx context.Context) (llm.Model, string, error) {
+		so.Heartbeat.Judge = schedule.Evaluator(override(a, evaluatorCommand).Text, func(ctx context.Context) (llm.Model, string, error) {
 			rt, err := a.models.Named(ctx, g.Heartbeat.Model)
 			return rt.Model, rt.Name, err
 		})

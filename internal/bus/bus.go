@@ -102,6 +102,10 @@ func (in *Inbound) Person() string {
 // SubagentResult is the Event of a message with what a subagent found.
 const SubagentResult = "subagent_result"
 
+// SessionMessage is the Event of a message that the agent of another
+// conversation sent.
+const SessionMessage = "session_message"
+
 // Kind says what an Outbound is.
 type Kind string
 
@@ -120,6 +124,7 @@ const (
 	Gone      Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
 	GoalState Kind = "goal_state"    // the goal of the conversation changed; Goal is set
 	FileEdit  Kind = "file_edit"     // a tool call changed files; Edits is set
+	Ended     Kind = "ended"         // the work on the message of the route is over; Turn.StopReason says how
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.
@@ -191,6 +196,7 @@ type Receipt struct {
 // Outbound is one message from the agent.
 type Outbound struct {
 	ID       string            `json:"id,omitempty"` // de-duplication key of what is kept until delivered; a Queue fills it in when empty
+	Key      string            `json:"-"`            // of one part on its way to the platform, the same at each try and after a restart; "" if it is sent once at most
 	Kind     Kind              `json:"kind"`
 	Route    Route             `json:"route"`
 	ReplyTo  string            `json:"reply_to,omitempty"`

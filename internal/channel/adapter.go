@@ -25,6 +25,7 @@ type adapter struct {
 	caps      Caps
 	streamer  Streamer  // nil: no streaming by edits
 	signaller Signaller // nil: cannot show what happens to a message
+	planner   Planner   // nil: messages are divided as texts are
 	gate      *Gate
 	log       *slog.Logger
 }
@@ -34,6 +35,7 @@ type adapter struct {
 func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapter {
 	a := &adapter{ch: ch, caps: ch.Caps(), gate: gate, log: log}
 	a.signaller, _ = ch.(Signaller)
+	a.planner, _ = ch.(Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
 		a.streamer, _ = ch.(Streamer)
 	}
@@ -57,13 +59,22 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	return a.ch.Send(ctx, out)
 }
 
+// plan divides a message into parts.
+func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
+	if a.planner == nil {
+		return plan(a.caps, out), nil
+	}
+	defer recoverPanic(a.log, &err)
+	return keyed(out, a.planner.Plan(out)), nil
+}
+
 // edit changes a message.
-func (a *adapter) edit(ctx context.Context, to bus.Route, id, text string, final bool) (err error) {
+func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final bool) (err error) {
 	defer recoverPanic(a.log, &err)
 
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
-	return a.streamer.Edit(ctx, to, id, text, final)
+	return a.streamer.Edit(ctx, out, id, final)
 }
 
 // erase removes a message. An error that wraps errors.ErrUnsupported means that

@@ -50,10 +50,10 @@ type Channel interface {
 // Streamer is a Channel that can change what it sent, and perhaps remove it.
 type Streamer interface {
 	Channel
-	// Edit replaces the text of a message. Until final is set text is a
+	// Edit makes a message say what out says. Until final is set that is a
 	// preview: a failure is not tried again. An edit that changes nothing is
 	// no error.
-	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
+	Edit(ctx context.Context, out bus.Outbound, id string, final bool) error
 	// Erase removes a message of ours. One that is gone already is no error. A
 	// platform that cannot do it returns errors.ErrUnsupported: the message
 	// stays.
@@ -63,9 +63,20 @@ type Streamer interface {
 // Signaller is a Channel that can show what happens to a message.
 type Signaller interface {
 	Channel
-	// Signal shows a phase: Seen once, Working now and then every
-	// Caps.Typing, Done at the end for whatever reason. Failures are cosmetic.
+	// Signal shows a phase of the message of a route: Seen once, Working now
+	// and then every Caps.Typing, and one of the others at the end. Failures
+	// are cosmetic.
 	Signal(ctx context.Context, route bus.Route, phase Phase) error
+}
+
+// Planner is a Channel that divides messages by itself, since its units are not
+// those of a text: tables, cards, bytes of JSON.
+type Planner interface {
+	Channel
+	// Plan divides a message into parts that keep to the platform's limits:
+	// the same ones each time, so that their number is enough to continue
+	// after a restart. It sends nothing.
+	Plan(out bus.Outbound) []bus.Outbound
 }
 
 // Phase is how far a message has come.
@@ -73,9 +84,11 @@ type Phase string
 
 // The phases.
 const (
-	Seen    Phase = "seen"    // accepted: a read receipt, a reaction
-	Working Phase = "working" // the agent works on it: typing
-	Done    Phase = "done"    // answered or given up: take marks away
+	Seen        Phase = "seen"     // accepted: a read receipt, a reaction
+	Working     Phase = "working"  // the agent works on it: typing
+	Answered    Phase = "answered" // the end: take marks away, or set another
+	TurnFailed  Phase = "failed"   // the end, by an error
+	TurnStopped Phase = "stopped"  // the end, by a person
 )
 
 // Loginer is a Channel that must be connected to an account by hand first.
@@ -122,15 +135,25 @@ type Caps struct {
 	Typing time.Duration
 	// MaxMedia is the largest file that can be sent, in bytes; 0 is none at all.
 	MaxMedia int64
-	// Together platforms take all files in one message with the text, or its
-	// last part; others get each file as a part without text.
-	Together bool
+	// Together is how many files one message takes beside the text: that many
+	// go with the last part of it, others follow. 0: each file is a part
+	// without text.
+	Together int
 	// Reasoning platforms have a place for the model's thinking; they get it
 	// as one text of that kind per segment, if the settings want it.
 	Reasoning bool
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool
+	// Keys platforms do nothing when they get the Key of a part again but
+	// return the id of what they sent then: nothing is sent twice, whatever
+	// happens to us in between.
+	Keys bool
+	// Replies bounds what is sent in answer to one message, and for how long
+	// after it; ReplyTo of every part is then the message that it answers,
+	// the last one of the chat. What is too much is deferred. Progress and
+	// previews leave half of it to the answer.
+	Replies Limit
 	// Rate bounds what is sent.
 	Rate Rate
 	// Group reports whether several people read a chat, on platforms that see
@@ -146,6 +169,7 @@ type Rate struct {
 	Total Limit // all chats together
 	Chat  Limit // one chat
 	Group Limit // one chat with several people; Chat holds as well
+	Edit  Limit // all edits together; previews beyond it are left out
 }
 
 // Limit is a number of messages in a time.

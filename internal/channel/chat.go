@@ -35,22 +35,19 @@ type chat struct {
 	listener chan struct{} // capacity 1: a client is back, or excess is set
 
 	// Of the goroutine.
-	rate, group bucket
-	slow        time.Duration // between previews, after the platform asked us to slow down
-	stream      *stream
-	thought     string // reasoning not shown yet
+	rate    *chatRate
+	slow    time.Duration // between previews, after the platform asked us to slow down
+	streams []*stream     // in the order of their beginnings
+	thought string        // reasoning not shown yet
 }
 
-func newChat(w *sender, key chatKey) *chat {
+func newChat(w *sender, key chatKey, rate *chatRate) *chat {
 	return &chat{
-		w:    w,
-		key:  key,
-		wake: make(chan struct{}, 1),
-
+		w:        w,
+		key:      key,
+		wake:     make(chan struct{}, 1),
 		listener: make(chan struct{}, 1),
-
-		rate:  bucket{limit: w.a.caps.Rate.Chat},
-		group: bucket{limit: w.a.caps.Rate.Group},
+		rate:     rate,
 	}
 }
 
@@ -83,21 +80,21 @@ func (c *chat) add(d bus.Delivery) {
 // idle reports whether nothing is lost when a chat is forgotten. The caller
 // holds the sender's lock.
 func (c *chat) idle(now time.Time) bool {
-	return !c.running && len(c.queue) == 0 && c.stream == nil && c.thought == "" && c.rate.full(now) && c.group.full(now)
+	return !c.running && len(c.queue) == 0 && len(c.streams) == 0 && c.thought == "" && c.rate.chat.full(now) && c.rate.group.full(now)
 }
 
 // serve works on a chat until nothing is left to do.
 func (c *chat) serve(ctx context.Context) {
 	for ctx.Err() == nil {
-		due := c.stream.due()
-		d, more, ok := c.w.next(c, due)
+		due := c.nextPreview()
+		d, more, ok := c.w.next(c, due != nil)
 		switch {
 		case ok:
 			c.handle(ctx, d, more)
-		case !due:
+		case due == nil:
 			return
 		default:
-			c.awaitPreview(ctx)
+			c.awaitPreview(ctx, due)
 		}
 	}
 }
@@ -117,6 +114,8 @@ func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
 		c.endStream(ctx, d.Outbound)
 	case d.Kind == bus.Reasoning:
 		c.thought += d.Text
+	case d.Kind == bus.Ended:
+		c.w.signals.ended(ctx, c.key, d.Outbound)
 	default:
 		c.think(ctx, d.Route)
 		c.mention(ctx, d.Outbound)
@@ -144,7 +143,9 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 
 	caps := &c.w.a.caps
 	for _, part := range markdown.Split(out.Text, caps.MaxChars, caps.Unit) {
-		out.Text = part
+		if out.Text = part; !c.w.replies.take(&out, c.w.now(), caps.Replies.Count/2) {
+			return
+		}
 		if _, err := c.w.a.send(ctx, out); err != nil {
 			c.backoff(err)
 			c.w.log.DebugContext(ctx, "progress could not be shown", "chat", out.Route.ChatID, "err", err)

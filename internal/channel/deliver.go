@@ -18,6 +18,9 @@ const (
 	deliverFor = 24 * time.Hour   // then a message is given up
 )
 
+// errRepliesUsed says that a message has had all the replies the platform allows.
+var errRepliesUsed = errors.New("all replies to the last message are used")
+
 // errGivenUp says that a message was tried for a whole day.
 var errGivenUp = errors.New("not delivered within a day")
 
@@ -29,7 +32,11 @@ func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
 		w.signals.rest(c.key)
 	}
 	repeated, key := w.repeated(c.key, d.Outbound)
-	parts, from := plan(w.a.caps, d.Outbound), d.Parts
+	from := d.Parts
+	parts, err := w.a.plan(d.Outbound)
+	if err != nil {
+		w.health.lost(d.Outbound, err)
+	}
 	if repeated || d.Kind == bus.Ask && w.expired(d.Outbound) {
 		parts = nil
 	}
@@ -61,7 +68,7 @@ func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
 		w.remember(key, d.ID)
 	}
 	if final {
-		w.signals.done(ctx, c.key, d.Route)
+		w.signals.done(ctx, c.key, d.Route, outcome(d.Turn))
 	}
 }
 
@@ -88,6 +95,9 @@ func (c *chat) substitute(ctx context.Context, whole, part bus.Outbound, err err
 // part sends one part, however often it takes.
 func (c *chat) part(ctx context.Context, out bus.Outbound) error {
 	return c.retry(ctx, out.Route, func() error {
+		if !c.w.replies.take(&out, c.w.now(), 0) {
+			return Deferred(errRepliesUsed)
+		}
 		_, err := c.w.a.send(ctx, out)
 		return err
 	})
@@ -106,8 +116,8 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 			return err
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, ErrAway):
-			if err := c.awaitClient(ctx); err != nil {
+		case errors.Is(err, ErrAway), errors.Is(err, errDeferred):
+			if err := c.awaitClient(ctx, errors.Is(err, errDeferred)); err != nil {
 				return err
 			}
 			start = time.Now()
@@ -124,13 +134,19 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 	}
 }
 
-// awaitClient waits until a client listens to the chat, however long that takes.
-// An error means that ctx ended, or that too many answers wait.
-func (c *chat) awaitClient(ctx context.Context) error {
+// awaitClient waits until a client listens to the chat, or somebody writes in
+// it, however long that takes. What is deferred is also tried after the next
+// connection. An error means that ctx ended, or that too many answers wait.
+func (c *chat) awaitClient(ctx context.Context, deferred bool) error {
 	c.w.setAway(c, true)
 	defer c.w.setAway(c, false)
+	var connected <-chan struct{}
+	if deferred {
+		_, connected = c.w.health.running()
+	}
 	select {
 	case <-c.listener:
+	case <-connected:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -180,9 +196,9 @@ func (c *chat) backoff(err error) {
 // pace waits for the right to send something; false means that ctx ended.
 func (c *chat) pace(ctx context.Context, to bus.Route) bool {
 	now := time.Now()
-	d := max(c.w.total.take(now), c.rate.take(now))
+	d := max(c.w.total.take(now), c.rate.chat.take(now))
 	if c.w.a.group(to) {
-		d = max(d, c.group.take(now))
+		d = max(d, c.rate.group.take(now))
 	}
 	return wait.For(ctx, d) == nil
 }

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,14 @@ const (
 // Visitor is somebody who wrote to us, before anything was done about it.
 type Visitor struct {
 	Route bus.Route
-	// IDs are the names the allow-list may know the sender by. The first is
-	// the one that never changes; it becomes SenderID and is what pairing
-	// approves. One that the sender can change (a user name) comes last.
-	IDs       []string
+	// IDs are what the platform itself knows the sender by: a number, a phone,
+	// an address. None can be chosen by the sender, and any of them is enough
+	// for the lists and for pairing. The first one that is known there, else
+	// the first one, becomes SenderID.
+	IDs []string
+	// Names are what the lists may know the sender by as well, although the
+	// sender can change them: a user name.
+	Names     []string
 	Name      string // as people see it, for groups and status
 	Direct    bool   // nobody else reads this chat
 	Mentioned bool   // in a group: we are named or answered
@@ -44,12 +49,48 @@ type Visitor struct {
 	At time.Time
 }
 
-// Pass is the permission of a Visitor.
+// Pass is the permission of a Visitor, or why there is none.
 type Pass struct {
 	gate    *Gate
 	visitor Visitor
+	id      string // the one of IDs that stands for the person
 	scope   string
 	at      time.Time
+	verdict Verdict
+}
+
+// Verdict is what the gate decided.
+type Verdict string
+
+// The verdicts.
+const (
+	Allowed  Verdict = "allowed"
+	Refused  Verdict = "refused"    // unknown, and told nothing
+	Invited  Verdict = "invited"    // unknown, and may have a pairing code
+	NotForUs Verdict = "not for us" // said in a group, to others
+	Late     Verdict = "late"       // said while nobody was there
+)
+
+// Verdict is what the gate decided.
+func (p Pass) Verdict() Verdict { return p.verdict }
+
+// Decision is what a rule of a platform says about a visitor.
+type Decision string
+
+// The decisions. The empty one leaves it to the gate.
+const (
+	Admit  Decision = "admit"  // without a look at the lists
+	Refuse Decision = "refuse" // without a pairing code
+	Ignore Decision = "ignore" // it is not for us
+)
+
+// Rules are a platform's own rules about who may talk to us. They come before
+// those of the gate. Nil leaves all to the gate.
+type Rules struct {
+	Direct func(Visitor) Decision
+	Group  func(Visitor) Decision
+	// ForUs replaces groupPolicy.
+	ForUs func(Visitor) bool
 }
 
 // Inbound begins the message of an admitted visitor. The id is the platform's
@@ -59,13 +100,13 @@ type Pass struct {
 func (p Pass) Inbound(id, text string) bus.Inbound {
 	v := p.visitor
 	return bus.Inbound{
-		ID: v.Route.Channel + ":" + id, Route: v.Route, SenderID: v.IDs[0], Text: text, At: p.at,
+		ID: v.Route.Channel + ":" + id, Route: v.Route, SenderID: p.id, Text: text, At: p.at,
 		Interactive: true, Scope: p.scope, Untrusted: true,
 	}
 }
 
 // Owner reports whether the visitor is an owner who speaks alone with us.
-func (p Pass) Owner() bool { return p.scope == "" && len(p.visitor.IDs) > 0 }
+func (p Pass) Owner() bool { return p.scope == "" && p.verdict == Allowed }
 
 // GateOptions is what a Gate goes by.
 type GateOptions struct {
@@ -81,6 +122,7 @@ type GateOptions struct {
 // Gate decides who may talk to us on one channel.
 type Gate struct {
 	o     GateOptions
+	rules Rules
 	began time.Time
 
 	mu     sync.Mutex
@@ -102,6 +144,36 @@ func NewGate(o GateOptions) *Gate {
 	return &Gate{o: o, began: o.Now(), told: recent.New[string, time.Time](gateMemory), groups: recent.New[string, bool](gateMemory), heard: recent.New[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
 }
 
+// SetRules sets the platform's own rules. Only its factory calls it.
+func (g *Gate) SetRules(r Rules) { g.rules = r }
+
+// Knows reports whether a visitor would be let in, without any effect: for an
+// invitation, a button, a person who joined.
+func (g *Gate) Knows(ctx context.Context, v Visitor) bool {
+	if len(v.IDs) == 0 || v.IDs[0] == "" {
+		return false
+	}
+	switch g.rule(v) {
+	case Admit:
+		return true
+	case Refuse, Ignore:
+		return false
+	}
+	return g.known(ctx, v) != ""
+}
+
+// rule is what the platform's own rules say.
+func (g *Gate) rule(v Visitor) Decision {
+	f := g.rules.Group
+	if v.Direct {
+		f = g.rules.Direct
+	}
+	if f == nil || v.Owner {
+		return ""
+	}
+	return f(v)
+}
+
 // Admit decides about a visitor. It must be asked before anything else happens
 // for a message: no download, no typing, no receipt, no session for people who
 // may not be here. Somebody unknown who writes directly gets a pairing code
@@ -116,23 +188,38 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		g.mu.Unlock()
 	}
 	if len(v.IDs) == 0 || v.IDs[0] == "" || !v.Direct && !g.forUs(v) {
-		return Pass{}, false
+		return Pass{verdict: NotForUs}, false
 	}
 	if g.tooLate(v) {
 		g.o.Log.InfoContext(ctx, "a message from before the start is skipped (catchUp)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
-		return Pass{}, false
+		return Pass{verdict: Late}, false
 	}
-	if !g.allowed(ctx, v) {
-		g.refuse(ctx, v)
-		return Pass{}, false
+	id := ""
+	switch g.rule(v) {
+	case Ignore:
+		return Pass{verdict: NotForUs}, false
+	case Refuse:
+		v.NoPairing = true
+	case Admit:
+		id = cmp.Or(g.known(ctx, v), v.IDs[0])
+	default:
+		id = g.known(ctx, v)
 	}
-	pass := Pass{gate: g, visitor: v, scope: g.scope(v), at: g.o.Now()}
+	if id == "" {
+		return Pass{verdict: g.refuse(ctx, v)}, false
+	}
+	pass := Pass{gate: g, visitor: v, id: id, scope: g.scope(v, id), at: g.o.Now(), verdict: Allowed}
+	if g.o.Pairing != nil {
+		if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
+			g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
+		}
+	}
 	if v.Direct && pass.Owner() {
 		g.mu.Lock()
 		if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
 			clear(g.owners)
 		}
-		g.owners[v.IDs[0]] = v.Route
+		g.owners[id] = v.Route
 		g.mu.Unlock()
 	}
 	return pass, true
@@ -146,6 +233,9 @@ func (g *Gate) tooLate(v Visitor) bool {
 }
 
 func (g *Gate) forUs(v Visitor) bool {
+	if g.rules.ForUs != nil {
+		return g.rules.ForUs(v)
+	}
 	policy := g.o.Common.GroupPolicy
 	if policy == "" {
 		policy = Mention
@@ -159,28 +249,33 @@ func (g *Gate) forUs(v Visitor) bool {
 	return v.Mentioned
 }
 
-func (g *Gate) allowed(ctx context.Context, v Visitor) bool {
+// known returns the id by which a visitor may be here, "" if none is.
+func (g *Gate) known(ctx context.Context, v Visitor) string {
 	c := g.o.Common
-	if v.Owner || slices.Contains(c.AllowFrom, "*") {
-		return true
-	}
-	if listed(c.AllowFrom, v.IDs[:1]) || listed(c.Owners, v.IDs[:1]) {
-		return true
-	}
-	if listed(c.AllowFrom, v.IDs) || listed(c.Owners, v.IDs) {
-		if g.once("name:"+v.IDs[0], tellEvery) {
-			g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over; use the id in allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.IDs[1:])
+	for _, id := range v.IDs {
+		if listed(c.AllowFrom, []string{id}) || listed(c.Owners, []string{id}) {
+			return id
 		}
-		return true
 	}
-	if g.o.Pairing == nil {
-		return false
+	if g.o.Pairing != nil {
+		id, err := g.o.Pairing.Approved(g.o.Name, v.IDs...)
+		if err != nil {
+			g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
+		}
+		if id != "" {
+			return id
+		}
 	}
-	ok, err := g.o.Pairing.Approved(g.o.Name, v.IDs[0])
-	if err != nil {
-		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
+	if listed(c.AllowFrom, v.Names) || listed(c.Owners, v.Names) {
+		if g.once("name:"+v.IDs[0], tellEvery) {
+			g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over; use the id in allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
+		}
+		return v.IDs[0]
 	}
-	return ok
+	if v.Owner || slices.Contains(c.AllowFrom, "*") {
+		return v.IDs[0]
+	}
+	return ""
 }
 
 func listed(list, ids []string) bool {
@@ -189,15 +284,15 @@ func listed(list, ids []string) bool {
 
 // scope says whose memory the words of a visitor belong to: the owner's where
 // the owner speaks alone, else that of this person in this chat.
-func (g *Gate) scope(v Visitor) string {
+func (g *Gate) scope(v Visitor, id string) string {
 	owners := g.o.Common.Owners
 	if len(owners) == 0 {
 		owners = g.o.Common.AllowFrom
 	}
-	if v.Owner || v.Direct && (listed(owners, v.IDs) || g.o.Pairing != nil && g.o.Pairing.Owner(g.o.Name, v.IDs[0])) {
+	if v.Owner || v.Direct && (listed(owners, v.IDs) || listed(owners, v.Names) || g.o.Pairing != nil && g.o.Pairing.Owner(g.o.Name, v.IDs...)) {
 		return ""
 	}
-	return v.Route.Channel + ":" + v.Route.ChatID + "/" + v.IDs[0]
+	return v.Route.Channel + ":" + v.Route.ChatID + "/" + id
 }
 
 // once reports whether something was not done for this long, and notes it.
@@ -213,7 +308,7 @@ func (g *Gate) once(key string, every time.Duration) bool {
 }
 
 // refuse deals with somebody who may not be here.
-func (g *Gate) refuse(ctx context.Context, v Visitor) {
+func (g *Gate) refuse(ctx context.Context, v Visitor) Verdict {
 	id := text.Label(v.IDs[0], nameShown)
 	who := strings.TrimSpace(id + " " + text.Label(v.Name, nameShown))
 	g.mu.Lock()
@@ -222,16 +317,20 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) {
 	g.names = g.names[max(0, len(g.names)-10):]
 	g.mu.Unlock()
 	g.o.Log.DebugContext(ctx, "a message was refused", "channel", g.o.Name, "sender", v.IDs[0], "direct", v.Direct)
-	if v.Direct && !v.NoPairing && g.o.Pairing != nil && g.once("code:"+v.IDs[0], replyEvery) {
-		g.invite(ctx, v)
+	verdict := Refused
+	if v.Direct && !v.NoPairing && g.o.Pairing != nil {
+		if verdict = Invited; g.once("code:"+v.IDs[0], replyEvery) {
+			g.invite(ctx, v)
+		}
 	}
 	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
 		others, ok := g.crowd()
 		if !ok {
-			return
+			return verdict
 		}
 		g.tell(ctx, fmt.Sprintf("%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
+	return verdict
 }
 
 // crowd reports whether owners may be told of a stranger now. If some were left
@@ -254,7 +353,7 @@ func (g *Gate) crowd() (others string, ok bool) {
 
 // invite sends a stranger a code.
 func (g *Gate) invite(ctx context.Context, v Visitor) {
-	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0])
+	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
 	if err != nil {
 		level := slog.LevelError
 		if errors.Is(err, ErrPairingSoon) {

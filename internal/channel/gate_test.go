@@ -51,7 +51,7 @@ func newDoor(t *testing.T, open storetest.Open, section string) *door {
 }
 
 func visitor(direct bool, ids ...string) channel.Visitor {
-	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids, Direct: direct}
+	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids[:1], Names: ids[1:], Direct: direct}
 }
 
 func TestAdmit(t *testing.T) { storetest.Each(t, testAdmit) }

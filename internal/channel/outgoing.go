@@ -38,12 +38,15 @@ type sender struct {
 	health  *health
 	signals *signals
 	filters Filters
-	total   *shared     // rate of all chats
+	total   *shared // rate of all chats
+	edits   *shared // rate of all edits
+	replies *replies
 	acks    chan string // ids of what was sent at once, on their way to the queue; made by open
 
 	mu      sync.Mutex
 	closing bool // starts nothing any more
 	chats   map[chatKey]*chat
+	rates   map[string]*chatRate // by the chat
 	swept   time.Time
 	said    *recent.Map[sayKey, string]
 	work    sync.WaitGroup // one per chat; nothing is added once closing is set
@@ -62,7 +65,10 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		signals:    sig,
 		filters:    f,
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
+		edits:      &shared{bucket: bucket{limit: a.caps.Rate.Edit}},
+		replies:    newReplies(a.caps.Replies),
 		chats:      map[chatKey]*chat{},
+		rates:      map[string]*chatRate{},
 		said:       recent.New[sayKey, string](saidKept),
 	}
 }
@@ -113,7 +119,7 @@ func (w *sender) read(ctx context.Context) {
 			}
 			return
 		}
-		if w.a.caps.Whole && w.passOn(send, d) {
+		if d.Kind == bus.Ended && w.a.signaller == nil || w.a.caps.Whole && w.passOn(send, d) {
 			continue
 		}
 		w.push(ctx, d)
@@ -205,8 +211,7 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	defer w.mu.Unlock()
 	c := w.chats[keyOf(d.Route)]
 	if c == nil {
-		c = newChat(w, keyOf(d.Route))
-		w.chats[c.key] = c
+		c = w.begin(keyOf(d.Route))
 	}
 	if c.add(d); !c.away.IsZero() {
 		w.boundAway()
@@ -218,6 +223,28 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	if !c.running && !w.closing {
 		c.running = true
 		w.work.Go(func() { c.serve(ctx) })
+	}
+}
+
+// begin makes a chat. The caller holds the lock.
+func (w *sender) begin(key chatKey) *chat {
+	rate := w.rates[key.chat]
+	if rate == nil {
+		rate = &chatRate{}
+		rate.chat.bucket.limit, rate.group.bucket.limit = w.a.caps.Rate.Chat, w.a.caps.Rate.Group
+		w.rates[key.chat] = rate
+	}
+	rate.threads++
+	c := newChat(w, key, rate)
+	w.chats[key] = c
+	return c
+}
+
+// forget lets go of an idle chat. The caller holds the lock.
+func (w *sender) forget(c *chat) {
+	delete(w.chats, c.key)
+	if c.rate.threads--; c.rate.threads == 0 {
+		delete(w.rates, c.key.chat)
 	}
 }
 
@@ -294,7 +321,7 @@ func (w *sender) next(c *chat, keep bool) (d bus.Delivery, more, ok bool) {
 		if !keep {
 			c.running = false
 			if c.idle(time.Now()) {
-				delete(w.chats, c.key)
+				w.forget(c)
 			}
 			w.forgetIdle()
 		}
@@ -318,9 +345,9 @@ func (w *sender) forgetIdle() {
 		return
 	}
 	w.swept = now
-	for k, c := range w.chats {
+	for _, c := range w.chats {
 		if c.idle(now) {
-			delete(w.chats, k)
+			w.forget(c)
 		}
 	}
 }

@@ -69,9 +69,12 @@ type Pairing struct {
 type book struct {
 	Approved map[string][]string `json:"approved"`
 	Owners   map[string][]string `json:"owners,omitempty"` // of the approved, those who are the owner
-	Pending  map[string]request  `json:"pending"`          // by the hash of the code
-	Salt     string              `json:"salt,omitempty"`
-	Wrong    *attempts           `json:"wrong,omitempty"`
+	// Aliases are further ids of the approved: channel, then the id, then the
+	// one under which the person was approved.
+	Aliases map[string]map[string]string `json:"aliases,omitempty"`
+	Pending map[string]request           `json:"pending"` // by the hash of the code
+	Salt    string                       `json:"salt,omitempty"`
+	Wrong   *attempts                    `json:"wrong,omitempty"`
 }
 
 // attempts are wrong codes.
@@ -81,10 +84,11 @@ type attempts struct {
 }
 
 type request struct {
-	Channel string  `json:"channel"`
-	Sender  string  `json:"sender_id"`
-	Created float64 `json:"created_at"`
-	Expires float64 `json:"expires_at"`
+	Channel string   `json:"channel"`
+	Sender  string   `json:"sender_id"`
+	Aliases []string `json:"aliases,omitempty"`
+	Created float64  `json:"created_at"`
+	Expires float64  `json:"expires_at"`
 }
 
 // PairingRequest is somebody who asked to be let in.
@@ -109,22 +113,84 @@ func orNow(now func() time.Time) func() time.Time {
 	return now
 }
 
-// Approved reports whether somebody was let in. Older versions wrote a name
-// that can change behind the id; only the id counts.
-func (p *Pairing) Approved(channel, sender string) (bool, error) {
+// Approved returns the id under which somebody was let in, "" if they were not.
+// All ids are those of one person, of which any may be known. Older versions
+// wrote a name that can change behind the id; only the id counts.
+func (p *Pairing) Approved(channel string, ids ...string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.refresh(); err != nil {
-		return false, err
+		return "", err
 	}
-	return slices.ContainsFunc(p.book.Approved[channel], func(s string) bool { return stable(s) == stable(sender) }), nil
+	return p.book.approved(channel, ids), nil
+}
+
+func (b *book) approved(channel string, ids []string) string {
+	for _, id := range ids {
+		for _, known := range []string{id, b.Aliases[channel][id]} {
+			if known != "" && slices.ContainsFunc(b.Approved[channel], func(s string) bool { return stable(s) == stable(known) }) {
+				return stable(known)
+			}
+		}
+	}
+	return ""
+}
+
+// learn notes further ids of somebody who was let in, so that one of them is
+// enough from now on.
+func (p *Pairing) learn(ctx context.Context, channel string, ids ...string) error {
+	p.mu.Lock()
+	known := len(ids) < 2 || p.refresh() != nil || !p.book.news(channel, ids)
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	return p.change(ctx, func(b *book) error {
+		if first := b.approved(channel, ids); first != "" {
+			b.alias(channel, first, ids)
+		}
+		return nil
+	})
+}
+
+// news reports whether an approved person has an id that is not known.
+func (b *book) news(channel string, ids []string) bool {
+	first := b.approved(channel, ids)
+	return first != "" && slices.ContainsFunc(ids, func(id string) bool { return b.approved(channel, []string{id}) == "" })
+}
+
+// alias notes all ids of a person beside the one that was approved.
+func (b *book) alias(channel, first string, ids []string) {
+	for _, id := range ids {
+		if id == "" || b.approved(channel, []string{id}) != "" {
+			continue
+		}
+		if b.Aliases == nil {
+			b.Aliases = map[string]map[string]string{}
+		}
+		if b.Aliases[channel] == nil {
+			b.Aliases[channel] = map[string]string{}
+		}
+		b.Aliases[channel][id] = first
+	}
 }
 
 // Owner reports whether somebody was let in as the owner.
-func (p *Pairing) Owner(channel, sender string) bool {
+func (p *Pairing) Owner(channel string, ids ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refresh() == nil && slices.Contains(p.book.Owners[channel], sender) && slices.Contains(p.book.Approved[channel], sender)
+	if p.refresh() != nil {
+		return false
+	}
+	for _, id := range ids {
+		if alias := p.book.Aliases[channel][id]; alias != "" {
+			id = alias
+		}
+		if slices.Contains(p.book.Owners[channel], id) && slices.Contains(p.book.Approved[channel], id) {
+			return true
+		}
+	}
+	return false
 }
 
 func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
@@ -132,7 +198,7 @@ func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
 // Ask returns the code of somebody who wants in: the one they have as long as
 // this process remembers it, else a new one that takes its place. When too many
 // people of a channel wait, the request that has waited longest there is dropped.
-func (p *Pairing) Ask(ctx context.Context, channel, sender string) (code string, err error) {
+func (p *Pairing) Ask(ctx context.Context, channel, sender string, aliases ...string) (code string, err error) {
 	err = p.change(ctx, func(b *book) error {
 		code = ""
 		now := p.seconds()
@@ -169,7 +235,7 @@ func (p *Pairing) Ask(ctx context.Context, channel, sender string) (code string,
 		if err != nil {
 			return err
 		}
-		b.Pending[key] = request{Channel: channel, Sender: sender, Created: now, Expires: now + pairingLife.Seconds()}
+		b.Pending[key] = request{Channel: channel, Sender: sender, Aliases: aliases, Created: now, Expires: now + pairingLife.Seconds()}
 		p.remember(b, key, code)
 		return nil
 	})
@@ -240,19 +306,25 @@ func newCode() string {
 
 // Approve lets the person with this code in.
 func (p *Pairing) Approve(ctx context.Context, code string) (PairingRequest, error) {
-	return p.settle(ctx, code, func(b *book, r request) { add(b.Approved, r) })
+	return p.settle(ctx, code, func(b *book, r request) { b.add(r) })
 }
 
 // ApproveOwner lets the person with this code in as the owner: their memory,
 // files and right to approve are those of whoever set the bot up.
 func (p *Pairing) ApproveOwner(ctx context.Context, code string) (PairingRequest, error) {
 	return p.settle(ctx, code, func(b *book, r request) {
-		add(b.Approved, r)
+		b.add(r)
 		if b.Owners == nil {
 			b.Owners = map[string][]string{}
 		}
 		add(b.Owners, r)
 	})
+}
+
+// add lets a person in, with all their ids.
+func (b *book) add(r request) {
+	add(b.Approved, r)
+	b.alias(r.Channel, r.Sender, r.Aliases)
 }
 
 func add(list map[string][]string, r request) {
@@ -335,7 +407,9 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 			if channel != "" && channel != name {
 				continue
 			}
-			kept := slices.DeleteFunc(slices.Clone(b.Approved[name]), func(s string) bool { return s == sender || stable(s) == stable(sender) })
+			first := cmp.Or(b.Aliases[name][sender], sender)
+			kept := slices.DeleteFunc(slices.Clone(b.Approved[name]), func(s string) bool { return s == first || stable(s) == stable(first) })
+			maps.DeleteFunc(b.Aliases[name], func(_, id string) bool { return id == first })
 			if len(kept) < len(b.Approved[name]) {
 				from = append(from, name)
 				b.Approved[name] = kept

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -29,23 +31,30 @@ func plan(caps Caps, out bus.Outbound) []bus.Outbound {
 		parts[n-1].Question = out.Question
 	}
 
-	if caps.Together && len(files) > 0 {
-		if len(parts) == 0 {
-			p := out
-			p.Text = ""
-			parts = append(parts, p)
-		}
-		parts[len(parts)-1].Media = files
-		files = nil
+	if n := min(caps.Together, len(files)); n > 0 && len(parts) > 0 {
+		parts[len(parts)-1].Media = files[:n]
+		files = files[n:]
 	}
-	for _, m := range files {
+	for group := range slices.Chunk(files, max(caps.Together, 1)) {
 		p := out
-		p.Text, p.Media, p.Question = "", []bus.Media{m}, nil
+		p.Text, p.Media = "", group
+		if len(parts) > 0 {
+			p.Question = nil
+		}
 		parts = append(parts, p)
 	}
+	return keyed(out, parts)
+}
 
-	for i := range parts[min(1, len(parts)):] {
-		parts[i+1].ReplyTo = ""
+// keyed makes parts that can be told apart, of which the first one answers.
+func keyed(out bus.Outbound, parts []bus.Outbound) []bus.Outbound {
+	for i := range parts {
+		if i > 0 {
+			parts[i].ReplyTo = ""
+		}
+		if out.ID != "" {
+			parts[i].Key = out.ID + "/" + strconv.Itoa(i)
+		}
 	}
 	return parts
 }

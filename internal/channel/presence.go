@@ -113,25 +113,57 @@ func (s *signals) rest(key chatKey) {
 	}
 }
 
-// done removes the marks of a chat.
-func (s *signals) done(ctx context.Context, key chatKey, to bus.Route) {
+// done shows the end of the work on a message. What is shown about others of
+// its chat stays.
+func (s *signals) done(ctx context.Context, key chatKey, to bus.Route, end Phase) {
 	if s.a.signaller == nil {
 		return
 	}
+	s.unmark(ctx, key, to)
+	_ = s.a.signal(ctx, to, end)
+}
 
+// ended is done for a message that nothing was said to, such as one that joined
+// a turn.
+func (s *signals) ended(ctx context.Context, key chatKey, out bus.Outbound) {
+	if s.unmark(ctx, key, out.Route) {
+		_ = s.a.signal(ctx, out.Route, outcome(out.Turn))
+	}
+}
+
+// unmark forgets a message and reports whether it was known. While others wait,
+// the chat goes on to show that it is worked on.
+func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 	s.mu.Lock()
-	var marked []bus.Route
-	if p := s.chats[key]; p != nil {
+	p := s.chats[key]
+	if p == nil {
+		s.mu.Unlock()
+		return false
+	}
+	n := len(p.marked)
+	p.marked = slices.DeleteFunc(p.marked, func(r bus.Route) bool { return r.MessageID == to.MessageID })
+	left, known := len(p.marked), len(p.marked) < n
+	if left == 0 {
 		p.stop()
-		marked = p.marked
 		delete(s.chats, key)
 	}
 	s.mu.Unlock()
 
-	if !slices.ContainsFunc(marked, func(r bus.Route) bool { return r.MessageID == to.MessageID }) {
-		marked = append(marked, to)
+	if left > 0 {
+		s.show(ctx, bus.Route{Channel: to.Channel, ChatID: to.ChatID, ThreadID: to.ThreadID})
 	}
-	for _, r := range marked {
-		_ = s.a.signal(ctx, r, Done)
+	return known
+}
+
+// outcome is the phase that a turn ends with.
+func outcome(t *bus.Turn) Phase {
+	switch {
+	case t == nil:
+		return Answered
+	case t.Error != "" || t.StopReason == "error":
+		return TurnFailed
+	case t.StopReason == "stopped":
+		return TurnStopped
 	}
+	return Answered
 }

@@ -66,9 +66,21 @@ func (s *shared) take(now time.Time) time.Duration {
 	return s.bucket.take(now)
 }
 
+func (s *shared) full(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bucket.full(now)
+}
+
 // try takes a token only if it is there.
 func (s *shared) try(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bucket.has(now) && s.bucket.take(now) == 0
+}
+
+// chatRate bounds what is sent to one chat, whatever the thread.
+type chatRate struct {
+	chat, group shared
+	threads     int // that use it
 }

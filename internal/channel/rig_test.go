@@ -22,7 +22,7 @@ import (
 
 // event is one call the platform saw.
 type event struct {
-	What string // send, edit, final edit, erase, seen, working, done
+	What string // send, edit, final edit, erase, and the phases
 	Chat string
 	ID   string
 	Text string
@@ -45,6 +45,7 @@ type platform struct {
 	submit channel.Submit
 	events []event
 	next   int
+	known  map[string]string // ids by key, of a platform with Caps.Keys
 }
 
 var errDead = errors.New("nobody is there")
@@ -88,8 +89,16 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		}
 	}
 	p.mu.Lock()
+	if id, ok := p.known[out.Key]; ok && p.caps.Keys && out.Key != "" {
+		p.mu.Unlock()
+		return id, nil
+	}
 	p.next++
 	id := "m" + strconv.Itoa(p.next)
+	if p.known == nil {
+		p.known = map[string]string{}
+	}
+	p.known[out.Key] = id
 	p.mu.Unlock()
 	var text strings.Builder
 	text.WriteString(out.Text)
@@ -100,7 +109,8 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return id, nil
 }
 
-func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final bool) error {
+func (p *platform) Edit(_ context.Context, out bus.Outbound, id string, final bool) error {
+	to, text := out.Route, out.Text
 	if p.dead.Load() {
 		return errDead
 	}
@@ -109,7 +119,7 @@ func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final 
 		what = "final edit"
 	}
 	if p.fail != nil {
-		if err := p.fail(what, bus.Outbound{Route: to, Text: text}); err != nil {
+		if err := p.fail(what, out); err != nil {
 			p.note("refused", to, id, text)
 			return err
 		}

@@ -90,7 +90,11 @@ func decode(section json.RawMessage, into any, others bool) error {
 		case !ok:
 			return Fatal(fmt.Errorf("%w %q%s", ErrUnknownKey, k, hint(k, known)))
 		}
-		if err := json.Unmarshal(relaxed(keys[k], field.Type()), field.Addr().Interface()); err != nil {
+		err := json.Unmarshal(relaxed(keys[k], field.Type()), field.Addr().Interface())
+		if others && k == "groupPolicy" {
+			continue // a platform may have policies of its own: it says whether this is one
+		}
+		if err != nil {
 			return Fatal(mismatch(k, err))
 		}
 	}

@@ -3,6 +3,8 @@ package channel
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ type stream struct {
 	c     *chat
 	id    string
 	route bus.Route
+	meta  map[string]string // of the text it began with
 	text  strings.Builder
 	shown []shownPart
 	dirty bool      // there is more text than is shown
@@ -28,12 +31,16 @@ type stream struct {
 // shownPart is a message of a stream.
 type shownPart struct {
 	id, text string
-	final    bool // with all formatting; it changes no more
-	found    bool // it is known from the queue only: it may be gone
+	key      string // it is being sent, or was by a process that died: what it is sent by
+	final    bool   // with all formatting; it changes no more
+	found    bool   // it is known from the queue only: it may be gone
 }
 
+// keyMark precedes a key where the queue keeps the id of a message.
+const keyMark = "key:"
+
 // due reports whether a preview waits for its time.
-func (st *stream) due() bool { return st != nil && st.dirty && !st.ended && !st.blind }
+func (st *stream) due() bool { return st.dirty && !st.ended && !st.blind }
 
 // parts are the texts of its messages.
 func (st *stream) parts() []string {
@@ -43,22 +50,68 @@ func (st *stream) parts() []string {
 
 // grow takes text of a stream, and shows it if it is time and no more waits.
 func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
-	if st := c.stream; st != nil && st.void {
-		st.id, st.void = out.StreamID, false
-	}
-	if c.stream == nil || c.stream.id != out.StreamID || c.stream.ended {
-		if c.stream != nil {
-			c.stream.close(ctx)
-		}
-		c.stream = c.findStream(ctx, out.Route)
-		c.stream.id = out.StreamID
-	}
-	st := c.stream
+	st := c.streamFor(ctx, out)
 	st.text.WriteString(out.Text)
 	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
 	if !more && st.due() && !time.Now().Before(st.next) {
 		st.preview(ctx)
 	}
+}
+
+// streamFor is the stream that a text belongs to. Its beginning ends another
+// one of the same answer.
+func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
+	if st := c.streamOf(out.StreamID); st != nil && !st.ended {
+		return st
+	}
+	if st := c.streamTo(out.Route); st != nil {
+		if st.void {
+			st.id, st.void = out.StreamID, false
+			return st
+		}
+		st.close(ctx)
+		c.drop(st)
+	}
+	st := c.findStream(ctx, out.Route)
+	st.id, st.meta = out.StreamID, out.Meta
+	c.streams = append(c.streams, st)
+	return st
+}
+
+// streamOf is the stream of an id, nil if there is none.
+func (c *chat) streamOf(id string) *stream {
+	for _, st := range c.streams {
+		if st.id == id {
+			return st
+		}
+	}
+	return nil
+}
+
+// streamTo is the stream of the answer to the message of a route, nil if there
+// is none.
+func (c *chat) streamTo(to bus.Route) *stream {
+	for _, st := range c.streams {
+		if st.route.MessageID == to.MessageID {
+			return st
+		}
+	}
+	return nil
+}
+
+// drop forgets a stream.
+func (c *chat) drop(st *stream) {
+	c.streams = slices.DeleteFunc(c.streams, func(other *stream) bool { return other == st })
+}
+
+// nextPreview is the stream whose preview comes first, nil if none is due.
+func (c *chat) nextPreview() (first *stream) {
+	for _, st := range c.streams {
+		if st.due() && (first == nil || st.next.Before(first.next)) {
+			first = st
+		}
+	}
+	return first
 }
 
 // findStream makes the stream of an answer out of the messages that show it
@@ -71,7 +124,11 @@ func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
 		c.w.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
 	}
 	for _, id := range ids {
-		st.shown = append(st.shown, shownPart{id: id, found: true})
+		p := shownPart{id: id, found: true}
+		if key, ok := strings.CutPrefix(id, keyMark); ok && c.w.a.caps.Keys {
+			p.id, p.key = "", key
+		}
+		st.shown = append(st.shown, p)
 	}
 	return st
 }
@@ -81,7 +138,9 @@ func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
 func (st *stream) noteShown(ctx context.Context) {
 	ids := make([]string, len(st.shown))
 	for i, p := range st.shown {
-		ids[i] = p.id
+		if ids[i] = p.id; p.key != "" {
+			ids[i] = keyMark + p.key
+		}
 	}
 	if err := st.c.w.queue.Shown(context.WithoutCancel(ctx), st.route, ids); err != nil && !errors.Is(err, bus.ErrClosed) {
 		st.c.w.log.WarnContext(ctx, "a message that shows an answer cannot be noted; it may appear twice after a restart", "chat", st.route.ChatID, "err", err)
@@ -89,14 +148,14 @@ func (st *stream) noteShown(ctx context.Context) {
 }
 
 // awaitPreview waits until the preview may be shown, or something comes.
-func (c *chat) awaitPreview(ctx context.Context) {
-	t := time.NewTimer(time.Until(c.stream.next))
+func (c *chat) awaitPreview(ctx context.Context, st *stream) {
+	t := time.NewTimer(time.Until(st.next))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-c.wake:
 	case <-t.C:
-		c.stream.preview(ctx)
+		st.preview(ctx)
 	}
 }
 
@@ -119,7 +178,7 @@ func (st *stream) preview(ctx context.Context) {
 		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last) {
 			continue
 		}
-		if !st.c.w.total.try(time.Now()) {
+		if edit := i < len(st.shown); edit && !st.c.w.edits.try(time.Now()) || !st.c.w.total.try(time.Now()) {
 			return // still dirty
 		}
 		if err := st.showPart(ctx, i, text, !last); err != nil {
@@ -140,9 +199,13 @@ func (st *stream) preview(ctx context.Context) {
 // showPart makes part i of a stream say text.
 func (st *stream) showPart(ctx context.Context, i int, text string, final bool) error {
 	w := st.c.w
-	if i < len(st.shown) {
+	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text, Meta: st.meta}
+	if final {
+		out.Kind = bus.Message
+	}
+	if i < len(st.shown) && st.shown[i].key == "" {
 		p := &st.shown[i]
-		err := w.a.edit(ctx, st.route, p.id, text, final)
+		err := w.a.edit(ctx, out, p.id, final)
 		if err == nil {
 			*p = shownPart{id: p.id, text: text, final: final}
 			return nil
@@ -154,14 +217,14 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 		st.eraseFrom(ctx, i)
 	}
 
-	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text}
-	if final {
-		out.Kind = bus.Message
-	}
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
-	st.c.rate.take(time.Now())
+	if keep := w.a.caps.Replies.Count / 2; !w.replies.take(&out, w.now(), keep) {
+		return Deferred(errRepliesUsed)
+	}
+	out.Key = st.announce(ctx, i)
+	st.c.rate.chat.take(time.Now())
 	id, err := w.a.send(ctx, out)
 	if err != nil {
 		return err
@@ -170,9 +233,30 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 		st.shown, st.blind = nil, true
 		return nil
 	}
-	st.shown = append(st.shown, shownPart{id: id, text: text, final: final})
+	if i == len(st.shown) {
+		st.shown = append(st.shown, shownPart{})
+	}
+	old := st.shown[i].found
+	st.shown[i] = shownPart{id: id, text: text, final: final}
 	st.noteShown(ctx)
+	if old { // it may be the message of a process that died, with other words
+		return w.a.edit(ctx, out, id, final)
+	}
 	return nil
+}
+
+// announce tells the queue that part i of a stream is about to be sent, and
+// returns its key: if the process dies before it knows the message, the next
+// one finds it by that. Without such keys it does nothing.
+func (st *stream) announce(ctx context.Context, i int) string {
+	if !st.c.w.a.caps.Keys || st.route.MessageID == "" {
+		return ""
+	}
+	if i == len(st.shown) {
+		st.shown = append(st.shown, shownPart{key: st.id + "/" + strconv.Itoa(i)})
+		st.noteShown(ctx)
+	}
+	return st.shown[i].key
 }
 
 // eraseFrom removes the messages of a stream from one on. They stay on a
@@ -181,6 +265,9 @@ func (st *stream) eraseFrom(ctx context.Context, from int) {
 	old := st.shown[from:]
 	st.shown = st.shown[:from]
 	for _, p := range old {
+		if p.id == "" { // nobody knows whether it is there
+			continue
+		}
 		err := st.retryEdit(ctx, func() error { return st.c.w.a.erase(ctx, st.route, p.id) })
 		if errors.Is(err, errors.ErrUnsupported) {
 			return
@@ -211,20 +298,19 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 // broke off leaves its messages to the one that says it all again.
 func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 	if out.Text != "" {
-		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
+		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text, Meta: out.Meta}, true)
 	}
 	if !out.Resuming {
 		c.w.signals.rest(c.key)
 	}
-	if c.stream == nil || c.stream.id != out.StreamID {
+	st := c.streamOf(out.StreamID)
+	if st == nil {
 		return
 	}
-	if out.Void && !c.stream.blind {
-		c.stream.restart()
+	if out.Void && !st.blind {
+		st.restart()
 		return
 	}
-
-	st := c.stream
 	st.close(ctx)
 	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
 		st.eraseFrom(ctx, min(n, len(st.shown)))
@@ -232,7 +318,7 @@ func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 		st.noteShown(ctx) // they say all they had to
 	}
 	if out.Resuming || len(st.shown) == 0 {
-		c.stream = nil
+		c.drop(st)
 	}
 }
 
@@ -268,12 +354,12 @@ func (st *stream) close(ctx context.Context) {
 // the final reply says, and returns how many parts of it are shown by that.
 // False means that ctx ended.
 func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
-	st := c.stream
-	if st == nil || st.route.MessageID != d.Route.MessageID {
+	st := c.streamTo(d.Route)
+	if st == nil {
 		st = c.findStream(ctx, d.Route)
 		st.ended = true
 	} else {
-		defer func() { c.stream = nil }()
+		defer c.drop(st)
 	}
 	texts := 0
 	for texts < len(parts) && parts[texts].Text != "" && len(parts[texts].Media) == 0 {
@@ -294,7 +380,12 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 		if p.final && p.text == text {
 			continue
 		}
-		err := c.retry(ctx, st.route, func() error { return c.w.a.edit(ctx, st.route, p.id, text, true) })
+		err := c.retry(ctx, st.route, func() error {
+			if p.key != "" {
+				return st.showPart(ctx, i, text, true)
+			}
+			return c.w.a.edit(ctx, parts[i], p.id, true)
+		})
 		if err != nil && ctx.Err() != nil {
 			return 0, false
 		}

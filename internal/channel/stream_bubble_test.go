@@ -192,7 +192,7 @@ func TestTyping(t *testing.T) {
 		out.Route.MessageID = "11"
 		r.publish(out)
 		time.Sleep(time.Minute)
-		diff(t, "signals", lines(p.saw("seen", "working", "done", "send")), []string{"seen 11 ", "working 11 ", "working 11 ", "working 11 ", "send m1 answer", "done 11 "})
+		diff(t, "signals", lines(p.saw("seen", "working", "answered", "send")), []string{"seen 11 ", "working 11 ", "working 11 ", "working 11 ", "send m1 answer", "answered 11 "})
 		if err := p.submit(t.Context(), bus.Inbound{ID: "a:2", Route: in.Route, Text: "lost"}); err != nil {
 			t.Fatal(err)
 		}

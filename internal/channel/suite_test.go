@@ -89,14 +89,14 @@ func (m *member) Send(_ context.Context, out bus.Outbound) (string, error) {
 	return strconv.Itoa(len(m.posts) - 1), nil
 }
 
-func (m *member) Edit(_ context.Context, _ bus.Route, id, text string, _ bool) error {
+func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := strconv.Atoi(id)
 	if err != nil {
 		return channel.Permanent(err)
 	}
-	m.posts[i].Text = text
+	m.posts[i].Text = out.Text
 	return nil
 }
 

@@ -75,10 +75,12 @@ func (c *command) root(args []string) *cobra.Command {
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
 		Long: `nanobot is a personal AI agent. It chats, reads and edits files in its
-workspace, runs commands and remembers conversations. It works before it is
-configured: with a key from the environment, a model server on this machine,
-or a built-in demo.`,
-		Example: `  nanobot agent                                 chat in the terminal
+workspace, runs commands and remembers conversations.
+
+Without a command, nanobot opens a chat in the terminal; the first time, it asks
+for a model before that. The other commands work before it is configured: with a
+key from the environment, a model server on this machine, or a built-in demo.`,
+		Example: `  nanobot                                       chat; set up a model the first time
   nanobot agent -m "what is in my workspace?"   one question, one answer
   git log -5 | nanobot agent -m -               read the question from a pipe
   nanobot onboard                               set up a model and a workspace
@@ -89,7 +91,7 @@ or a built-in demo.`,
 				cmd.Println("nanobot " + nanobot.Version())
 				return nil
 			}
-			return cmd.Help()
+			return firstContact(c, cmd)
 		},
 	}
 	f := root.PersistentFlags()

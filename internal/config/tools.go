@@ -16,7 +16,8 @@ type Tools struct {
 	Approval                     Approval        `json:"approval" doc:"Asking before risky calls."`
 	CLIApps                      CLIApps         `json:"cliApps" doc:"Installed command-line apps."`
 	ImageGeneration              ImageGeneration `json:"imageGeneration" doc:"Making pictures."`
-	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Not supported; only the default is accepted."`
+	Sessions                     SessionTools    `json:"sessions" doc:"Looking into your other conversations and writing to them."`
+	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Messages that one conversation may send to others in a minute."`
 	WebUIAllowLocalServiceAccess bool            `json:"webuiAllowLocalServiceAccess" alias:"allowLocalPreviewAccess" doc:"Ignored: the web interface does not preview local services."`
 	WebUIAllowRemotePackages     bool            `json:"webuiAllowRemotePackageInstall" doc:"Not supported; only false is accepted."`
 	MCPServers                   map[string]Raw  `json:"mcpServers" camel:"1" doc:"MCP servers, by name."`
@@ -36,6 +37,11 @@ type SSRF struct {
 // Message configures where the agent may write by itself.
 type Message struct {
 	AllowTargets []string `json:"allowTargets" doc:"Chats that the agent may write to without a question, as channel:chat, such as telegram:-100123."`
+}
+
+// SessionTools configures the tools about other conversations.
+type SessionTools struct {
+	Enable bool `json:"enable" doc:"Enable these tools, for the owner."`
 }
 
 // My configures the agent's view of its own settings.

@@ -178,6 +178,31 @@ func testDreamTakesIn(t *testing.T, open storetest.Open) {
 	}
 }
 
+// What to look for is the owner's to say, about the owner's own history; the form of
+// findings and the word about data stay.
+func TestDreamPrompt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, open storetest.Open) {
+		t.Parallel()
+		m := llmtest.NewScript(t, llmtest.Reply("[SKIP]"), llmtest.Reply("[SKIP]"), llmtest.Reply("[SKIP]"))
+		d := newDreamer(t, open, m)
+		d.o.Prompt = func() string { return "Look for birthdays only." }
+		d.entry(t, Entry{Content: "Ann was born in May"})
+		d.entry(t, Entry{Content: "a page", Tainted: true})
+		d.entry(t, Entry{Content: "of a guest", Scope: "g/ann"})
+		_, err := d.Run(t.Context(), true)
+		must(t, err)
+		for i, own := range []bool{true, false, false} {
+			system := m.Requests()[i].System
+			if strings.Contains(system, "birthdays only") != own || !strings.Contains(system, "data") || !strings.Contains(system, "[MEMORY] fact") {
+				t.Errorf("request %d, own %v:\n%s", i, own, system)
+			}
+		}
+		if system := m.Requests()[0].System; strings.Contains(system, "small talk") {
+			t.Errorf("the built-in rules are still there:\n%s", system)
+		}
+	})
+}
+
 func TestDreamWhy(t *testing.T) { storetest.Each(t, testDreamWhy) }
 
 func testDreamWhy(t *testing.T, open storetest.Open) {

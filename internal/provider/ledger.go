@@ -5,6 +5,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
@@ -46,6 +47,11 @@ func spendingLimits(loaded *config.Loaded) ledger.Limits {
 		}
 	}
 	return lim
+}
+
+// OpenFacts opens the table of what models can do. The user's own rows come first.
+func OpenFacts(loaded *config.Loaded) *catalog.Facts {
+	return catalog.NewFacts(datadir.Models.In(loaded.DataDir))
 }
 
 // OpenPrices opens the price table. The user's own prices come first.

@@ -67,6 +67,7 @@ type Models struct {
 
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
+	facts    *catalog.Facts
 	breakers *chain.Breakers
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
@@ -94,6 +95,7 @@ func New(o Options) *Models {
 		log:      o.Log,
 		ledger:   openLedger(o),
 		prices:   OpenPrices(o.Config, o.Log),
+		facts:    OpenFacts(o.Config),
 		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
 		breakers: chain.NewBreakers(chain.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
 	}
@@ -150,21 +152,23 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 		}
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
-		if !m.configured() {
+		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
-		if perr := m.prices.Err(); perr != nil {
-			notes = append(notes, perr.Error())
+		for _, ferr := range []error{m.prices.Err(), m.facts.Err()} {
+			if ferr != nil {
+				notes = append(notes, ferr.Error())
+			}
 		}
 		return notes, nil
-	case m.configured():
+	case m.Configured():
 		return nil, err
 	}
 	return m.discover(ctx)
 }
 
-// configured reports whether the user chose a model or provider somewhere.
-func (m *Models) configured() bool {
+// Configured reports whether the user chose a model or provider somewhere.
+func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -329,12 +333,18 @@ func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalo
 
 // settings converts a preset to the settings of a request.
 func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
-	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
+	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: &p.Temperature, facts: m.facts.Of(choice.WireModel)}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
 	}
-	if known := catalog.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
-		t.window = known
+	if t.facts.Window > 0 && !m.windowIsSet(preset) {
+		t.window = t.facts.Window
+	}
+	if t.facts.Thinking == catalog.Unsupported {
+		t.effort = "" // it would refuse the request
+	}
+	if t.facts.Always {
+		t.temperature = nil
 	}
 	if t.window > 0 && t.maxTokens > t.window/2 {
 		t.maxTokens = max(t.window/2, 1) // an answer never takes more than half of a small window
@@ -436,7 +446,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	if !m.configured() {
+	if !m.Configured() {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
@@ -448,7 +458,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
-	if !m.configured() {
+	if !m.Configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {

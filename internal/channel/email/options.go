@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/mail"
 	"net/url"
@@ -164,7 +165,7 @@ func (o *options) checkLimits() error {
 // caps: mails are long, so nothing is split, and files go with the text. They
 // are never edited and know no typing, so only whole answers are sent.
 func (o *options) caps() channel.Caps {
-	return channel.Caps{MaxMedia: o.MaxAttachmentSize, Together: true}
+	return channel.Caps{MaxMedia: o.MaxAttachmentSize, Together: math.MaxInt}
 }
 
 // own are the addresses that are ours, in lower case.

@@ -146,7 +146,7 @@ func (rc *receiver) visitor(m *message, from *user) channel.Visitor {
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
 	if from.Username != "" {
-		v.IDs = append(v.IDs, id+"|"+from.Username, from.Username)
+		v.Names = []string{id + "|" + from.Username, from.Username}
 	}
 	if t := m.topic(); t != 0 {
 		v.Route.ThreadID = strconv.FormatInt(t, 10)

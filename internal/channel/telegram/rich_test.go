@@ -78,7 +78,7 @@ func TestRichEdit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, final := range []bool{false, true, true} { // the last one changes nothing
-		if err := r.Edit(t.Context(), to("42"), id, "# ab", final); err != nil {
+		if err := r.Edit(t.Context(), bus.Outbound{Route: to("42"), Text: "# ab"}, id, final); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -200,14 +200,14 @@ func aboutMarkup(e *apiError) bool {
 func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
 
 // Edit implements channel.Streamer.
-func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final bool) error {
+func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		return channel.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
-	out := bus.Outbound{Text: text}
+	route := out.Route
 	if !final {
-		out.Text, out.Plain = preview(text), true
+		out.Text, out.Plain = preview(out.Text), true
 	}
 	if strings.TrimFunc(out.Text, invisible) == "" {
 		return nil

@@ -42,7 +42,7 @@ func TestNoPreviews(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, final := range []bool{false, true} {
-					if err := r.Edit(t.Context(), route, id, said+" more", final); err != nil {
+					if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: said + " more"}, id, final); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -354,7 +354,7 @@ func TestEdit(t *testing.T) {
 		{strings.Repeat("😀", 3000), false},
 		{"**a** `b`", true},
 	} {
-		if err := r.Edit(t.Context(), route, id, e.text, e.final); err != nil {
+		if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: e.text}, id, e.final); err != nil {
 			t.Errorf("Edit(%.20q): %v", e.text, err)
 		}
 	}
@@ -363,14 +363,14 @@ func TestEdit(t *testing.T) {
 		t.Errorf("edits (-want +got):\n%s", diff)
 	}
 	r.fake.Fail(telegramtest.Failure{Method: "editMessageText", Code: 400, Text: "Bad Request: can't parse entities"})
-	if err := r.Edit(t.Context(), route, id, "**z**", true); err != nil || r.fake.Messages(42)[0].Text != "**z**" {
+	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "**z**"}, id, true); err != nil || r.fake.Messages(42)[0].Text != "**z**" {
 		t.Errorf("after bad markup: %v, %q; want it plain", err, r.fake.Messages(42)[0].Text)
 	}
-	if err := r.Edit(t.Context(), route, "77", "x", true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "x"}, "77", true); !channel.IsPermanent(err) {
 		t.Errorf("a message that is gone: %v, want permanent", err)
 	}
 	r.fake.Fail(telegramtest.Failure{Method: "editMessageText", Code: 429, RetryAfter: 7})
-	if err := r.Edit(t.Context(), route, id, "y", false); verdict(err) != "limited 7s" {
+	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "y"}, id, false); verdict(err) != "limited 7s" {
 		t.Errorf("too fast: %v", err)
 	}
 }
@@ -407,7 +407,7 @@ func TestEditQuotes(t *testing.T) {
 	route := bus.Route{ChatID: "42", MessageID: "1"}
 	id, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Delta, Route: bus.Route{ChatID: "42"}, Text: "x"})
 	if err == nil {
-		err = r.Edit(t.Context(), route, id, "one", true)
+		err = r.Edit(t.Context(), bus.Outbound{Route: route, Text: "one"}, id, true)
 	}
 	if err == nil {
 		_, err = r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "two"})
@@ -438,9 +438,9 @@ func TestSignal(t *testing.T) {
 	if c := r.fake.Calls("sendChatAction"); len(c) != 1 || c[0].Params["message_thread_id"] != "7" || c[0].Params["action"] != "typing" {
 		t.Errorf("typing: %+v", c)
 	}
-	signal(channel.Done)
+	signal(channel.Answered)
 	if got := r.fake.Reaction(-5, 9); got != "" {
-		t.Errorf("reaction %q after Done", got)
+		t.Errorf("reaction %q at the end", got)
 	}
 
 	r.reopen(map[string]any{"reactEmoji": "🥦"})

@@ -175,7 +175,7 @@ func TestThrottleLeaveInTheSameMoment(t *testing.T) {
 	t.Parallel()
 	for i := range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			b := &busy{takes: 5 * time.Second}
+			b := &busy{takes: 7 * time.Second} // longer than the wait for the first notice
 			m := chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1}))
 			var wg sync.WaitGroup
 			wg.Go(func() { _, _, _ = play(t.Context(), m, llm.Request{}) })

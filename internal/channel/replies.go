@@ -1,0 +1,65 @@
+package channel
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/recent"
+)
+
+// repliesKept is of how many chats the last message is remembered. For others
+// the platform itself says when it takes no more.
+const repliesKept = 4096
+
+// replies counts what was sent in answer to the last message of each chat, on
+// platforms that allow only so much.
+type replies struct {
+	limit Limit
+
+	mu    sync.Mutex
+	chats *recent.Map[string, *allowance]
+}
+
+// allowance is what is left of the replies to a message.
+type allowance struct {
+	message string
+	at      time.Time
+	left    int
+}
+
+func newReplies(l Limit) *replies {
+	return &replies{limit: l, chats: recent.New[string, *allowance](repliesKept)}
+}
+
+// open begins the replies to a message.
+func (r *replies) open(to bus.Route, now time.Time) {
+	if r.limit.Count <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.chats.Put(to.ChatID, &allowance{message: to.MessageID, at: now, left: r.limit.Count})
+}
+
+// take uses a reply of the chat's last message for a part, unless only so many
+// are left as must be kept, or the message is too old.
+func (r *replies) take(out *bus.Outbound, now time.Time, keep int) bool {
+	if r.limit.Count <= 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.chats.Get(out.Route.ChatID)
+	if !ok {
+		return true
+	}
+	if a.left <= keep || r.limit.Per > 0 && now.Sub(a.at) >= r.limit.Per {
+		return false
+	}
+	a.left--
+	if a.message != "" {
+		out.ReplyTo = a.message
+	}
+	return true
+}
