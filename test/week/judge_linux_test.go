@@ -103,13 +103,13 @@ func (w *week) bounded() {
 			w.t.Errorf("day %d: the gateway held %d goroutines and %d files, later %d and %d: %q", day+1, first.Goroutines, first.Files, last.Goroutines, last.Files, last.Listed)
 		}
 	}
-	for name := range w.filled[days-1] {
+	for _, name := range []string{"bus", "cron", "guests", "logs", "origin", "sessions", "usage", "workspace"} { // others are written again now and then
 		early, late := w.filled[2][name]-w.filled[1][name], w.filled[days-1][name]-w.filled[days-2][name]
 		if late > 2*early+4<<10 {
 			w.t.Errorf("%s grew by %d bytes on the third day and by %d on the last", name, early, late)
 		}
 	}
-	for name, most := range map[string]int64{"bus": 16 << 10, "cron": 64 << 10, "index": 512 << 10, "logs": 32 << 10, "memory": 256 << 10, "origin": 128 << 10, "undo": 256 << 10, "usage": 128 << 10} {
+	for name, most := range map[string]int64{"bus": 16 << 10, "cron": 64 << 10, "index": 512 << 10, "logs": 32 << 10, "memory": 256 << 10, "origin": 64 << 10, "undo": 256 << 10, "usage": 128 << 10} {
 		if got := w.filled[days-1][name]; got > most {
 			w.t.Errorf("%s has %d bytes after a week, want at most %d", name, got, most)
 		}
