@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fakellm": servers.start, "requests": servers.requests,
-			"exits": exits, "interrupt": interrupt, "terminal": servers.terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
+			"exits": exits, "interrupt": interrupt, "terminal": terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
 			"afterwards": afterwards, "http": httpCommand, "another": another,
 		},
 	})
