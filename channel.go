@@ -28,8 +28,20 @@ type (
 	ChannelPhase = channel.Phase
 	// ChannelRate bounds what is sent; see ChannelCaps.
 	ChannelRate = channel.Rate
+	// ChannelPlanner is a Channel that divides messages by itself.
+	ChannelPlanner = channel.Planner
 	// Visitor is somebody who wrote, for ChannelDeps.Gate to decide about.
 	Visitor = channel.Visitor
+	// ChannelGate decides who may talk to us.
+	ChannelGate = channel.Gate
+	// ChannelRules are a platform's own rules for its gate.
+	ChannelRules = channel.Rules
+	// ChannelDecision is what such a rule says.
+	ChannelDecision = channel.Decision
+	// ChannelPass is what the gate decided.
+	ChannelPass = channel.Pass
+	// ChannelVerdict is the decision in a word.
+	ChannelVerdict = channel.Verdict
 	// Submit hands a message to the agent. Nil means that it is on disk.
 	Submit = channel.Submit
 	// Inbound is a message for the agent; Pass.Inbound begins one.
@@ -43,6 +55,10 @@ var ErrNotReady = channel.ErrNotReady
 // DecodeSection fills a struct, which holds the defaults already, from the
 // section of a channel. An unknown key is an error that names the nearest one.
 func DecodeSection(section json.RawMessage, into any) error { return channel.Decode(section, into) }
+
+// Deferred marks an error of Channel.Send after which the platform takes nothing
+// more until the person writes again.
+func Deferred(err error) error { return channel.Deferred(err) }
 
 // Permanent marks an error of Channel.Send that stays the same however often
 // the message is sent.

@@ -313,6 +313,7 @@ func (f *fakes) start(ts *testscript.TestScript, neg bool, args []string) {
 	env, have := f.of(ts)
 	if have == nil {
 		have = &fake{server: llmtest.NewServer(scriptTB{TB: f.t, script: ts.Name(), end: ts.Defer})}
+		have.server.Models = []string{"house-model", "other-model"}
 		f.mu.Lock()
 		f.running[env] = have
 		f.mu.Unlock()

@@ -26,7 +26,7 @@ func (a *Agent) submit(it *envelope) error {
 			// it is safe.
 			c.stopped = a.deps.mailboxes.cut(it.key, &it.in)
 		}
-		if c.row.DuringTurn {
+		if c.atOnce() {
 			err := a.deps.mailboxes.spawn(func(base context.Context) { c.stopped.drop(ErrStopped); c.beside(base) })
 			if err != nil {
 				c.stopped.drop(err)

@@ -1,9 +1,13 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -539,6 +543,24 @@ func TestPictureBreadcrumb(t *testing.T) {
 	h.ask(in("1", "sure?"))
 	if s := h.model.Last().Messages[0].Content.String(); !strings.Contains(s, "[image: "+png+"]") || !strings.Contains(s, "what is this?") {
 		t.Errorf("next turn sees %q", s)
+	}
+}
+
+// A picture that is larger than models look at is made smaller, not refused.
+func TestPictureMadeSmaller(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("wide"))).start()
+	path := filepath.Join(h.ws, "wide.png")
+	var wide bytes.Buffer
+	if err := errors.Join(png.Encode(&wide, image.NewGray(image.Rect(0, 0, 4096, 10))), os.WriteFile(path, wide.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	msg := in("1", "what is this?")
+	msg.Media = []bus.Media{{Path: path}}
+	h.ask(msg)
+	_, b64, _ := strings.Cut(h.model.Last().Messages[0].Content.Blocks[0].ImageURL, ";base64,")
+	if cfg, err := png.DecodeConfig(base64.NewDecoder(base64.StdEncoding, strings.NewReader(b64))); err != nil || cfg.Width != 2048 {
+		t.Errorf("the picture is sent %d pixels wide, %v", cfg.Width, err)
 	}
 }
 

@@ -314,6 +314,8 @@ func TestMy(t *testing.T) {
 	h := newHouse(t, m)
 	h.opts.Tools.My.Offer, h.opts.Tools.My.AllowSet = true, true
 	h.opts.Tools.My.Shown = map[string]string{"exec": "sandboxed"}
+	h.opts.Tools.My.Config = []string{"agents.defaults.providerRetryMode", "agents.defaults.temperature", "tools.exec.timeout", "tools.exec.enable"}
+	h.opts.Models.Presets = append(h.opts.Models.Presets, "gone")
 	h.start()
 	for _, c := range []struct{ args, want string }{
 		{`{"action":"check","key":"model"}`, `"script"`},
@@ -324,10 +326,18 @@ func TestMy(t *testing.T) {
 		{`{"action":"set","key":"max_iterations","value":7}`, "is set"},
 		{`{"action":"check","key":"max_iterations"}`, "7"},
 		{`{"action":"set","key":"workspace","value":"/"}`, "read-only"},
-		{`{"action":"set","key":"mood","value":{"good":true}}`, "is set"},
+		{`{"action":"set","key":"mood","value":{"good":true}}`, "is kept as a note of this conversation; it changes no setting"},
 		{`{"action":"check","key":"mood"}`, `{"good":true}`},
 		{`{"action":"set","key":"model_preset","value":"fast"}`, "next turn"},
 		{`{"action":"set","key":"x.token","value":1}`, "cannot be set"},
+		{`{"action":"set","key":"maxToolIterations","value":9}`, "max_iterations is set"},
+		{`{"action":"check","key":"max_iterations"}`, "9"},
+		{`{"action":"set","key":"provider_retry_mode","value":"persistent"}`, "nanobot config set agents.defaults.providerRetryMode"},
+		{`{"action":"set","key":"temperature","value":1}`, "only the user can change"},
+		{`{"action":"set","key":"exec.timeout","value":1}`, "tools.exec.timeout VALUE"},
+		{`{"action":"set","key":"enable","value":1}`, "kept as a note"},
+		{`{"action":"set","key":"context_window_tokens","value":200000}`, "the model's window has 100000 tokens"},
+		{`{"action":"set","key":"model_preset","value":"gone"}`, "model_preset is not set: no such preset"},
 	} {
 		m.Add(llmtest.Call("my", c.args), llmtest.Reply("ok"))
 		h.ask(in("1", "look"))
@@ -338,5 +348,59 @@ func TestMy(t *testing.T) {
 	}
 	if got := m.Last().Model; got != "mfast" {
 		t.Errorf("model after the preset was set: %q", got)
+	}
+}
+
+// What the my tool reports as set has its effect on the next turn.
+func TestMySetHasEffect(t *testing.T) {
+	t.Parallel()
+	long := textTool("long", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		return tool.Text(strings.Repeat("word ", 1000)), nil
+	})
+	m := llmtest.NewScript(t)
+	h := newHouse(t, m, long)
+	h.opts.Tools.My.Offer, h.opts.Tools.My.AllowSet, h.opts.Tools.Results = true, true, t.TempDir()
+	h.start()
+	set := func(key string, n int) {
+		t.Helper()
+		m.Add(llmtest.Call("my", fmt.Sprintf(`{"action":"set","key":%q,"value":%d}`, key, n)), llmtest.Reply("ok"))
+		h.ask(in("1", "set"))
+		msgs := m.Last().Messages
+		if got := msgs[len(msgs)-1].Content.String(); !strings.Contains(got, key+" is set") {
+			t.Fatalf("%s: %q", key, got)
+		}
+	}
+	budget := func() int {
+		t.Helper()
+		c, err := h.agent.Context(t.Context(), "test:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Budget
+	}
+
+	set("max_tool_result_chars", 1000)
+	m.Add(llmtest.Call("long", `{"text":"x"}`), llmtest.Reply("ok"))
+	h.ask(in("1", "read"))
+	msgs := m.Last().Messages
+	if got := len(msgs[len(msgs)-1].Content.String()); got > 2500 {
+		t.Errorf("a result of 5,000 characters has %d after the limit was set", got)
+	}
+
+	before := budget()
+	set("context_window_tokens", 30000)
+	if after := budget(); after >= 30000 || after >= before {
+		t.Errorf("the budget was %d and is %d after the window was set to 30,000", before, after)
+	}
+
+	set("max_iterations", 2)
+	for range 3 {
+		m.Add(llmtest.Call("long", `{"text":"x"}`))
+	}
+	n := len(m.Requests())
+	m.Add(llmtest.Reply("that is all"))
+	h.ask(in("1", "loop"))
+	if got := len(m.Requests()) - n; got > 3 {
+		t.Errorf("%d requests in a turn of 2 iterations", got)
 	}
 }

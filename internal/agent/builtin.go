@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -140,8 +142,16 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 		}
 		n = min(v, historyMax)
 	}
+	var recs []session.Record
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			recs = sess.Messages()
+		}
+	})
+	if err != nil {
+		return Reply{}, err
+	}
 	var lines []string
-	recs := c.turn.sess.Messages()
 	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
 		r := recs[i]
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
@@ -164,25 +174,38 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 	return Say(strings.Join(lines, "\n")), nil
 }
 
-func runModel(ctx context.Context, c *Call) (Reply, error) {
-	t := c.turn
-	names := append([]string{"default"}, t.deps.opts.Models.Presets...)
-	if c.Args == "" {
-		var preset string
-		t.sess.Meta(owntool.PresetKey, &preset)
-		if preset == "" {
-			preset = "default"
+// presets are the names that /model takes besides those of models.
+func (c *Call) presets() []string {
+	return append([]string{"default"}, c.agent.deps.opts.Models.Presets...)
+}
+
+// showModel is /model without arguments.
+func showModel(ctx context.Context, c *Call) (Reply, error) {
+	var preset string
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			sess.Meta(owntool.PresetKey, &preset)
 		}
-		current := "unknown"
-		if rt, err := t.deps.opts.Models.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
-			current = rt.Display
-		}
-		how := "preset " + preset
-		if strings.HasPrefix(preset, ModelChoice) {
-			how = "chosen with /model"
-		}
-		return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(names, ", "))), nil
+	})
+	if err != nil {
+		return Reply{}, err
 	}
+	current := "unknown"
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		current = rt.Display
+	}
+	how := "preset " + cmp.Or(preset, "default")
+	if strings.HasPrefix(preset, ModelChoice) {
+		how = "chosen with /model"
+	}
+	return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
+}
+
+func runModel(ctx context.Context, c *Call) (Reply, error) {
+	if c.Args == "" {
+		return showModel(ctx, c)
+	}
+	t, names := c.turn, c.presets()
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(fmt.Sprintf("There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
@@ -210,35 +233,19 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	return Say(fmt.Sprintf("This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
-// runStatus needs no session, so it answers although all slots are busy.
+// runStatus needs no session, so it answers although all slots are busy. What it
+// says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key
-	s, known := a.deps.conversations.statsOf(key)
 	waiting := a.deps.mailboxes.waiting(key)
-	model := s.model
-	if !known {
-		if rt, err := a.deps.opts.Models.Runtime(ctx, ""); err == nil {
-			model = rt.Display
-		} else {
-			model = "none: " + err.Error()
-		}
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.deps.opts.Version, model)
-	if known {
-		cached := ""
-		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
-			cached = fmt.Sprintf(" (%d%% cached)", 100*s.usage.Cached/s.usage.Prompt)
-		}
-		fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", s.usage.Prompt, s.usage.Completion, cached)
-		if s.budget > 0 {
-			fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", s.context, s.budget, min(100*s.context/s.budget, 999))
-		}
-		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
+	fmt.Fprintf(&b, "nanobot %s\n", a.deps.opts.Version)
+	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
+		return Reply{}, err
 	}
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
-	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
-		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	for _, line := range a.deps.subagents.Progress(key) {
+		b.WriteString("\nSubagent: " + line)
 	}
 	if running := a.deps.opts.Tools.Running; running != nil {
 		if n := len(running.Running(key)); n > 0 {
@@ -254,6 +261,43 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 		}
 	}
 	return Say(b.String()), nil
+}
+
+// conversationStatus is the part of /status about the conversation; sess is nil
+// if there is none yet.
+func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
+	var preset string
+	var last lastUsage
+	if sess != nil {
+		sess.Meta(owntool.PresetKey, &preset)
+		sess.Meta(usageKey, &last)
+	}
+	model := "none"
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		model = rt.Display
+	} else {
+		model += ": " + err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Model: %s\n", model)
+	if sess == nil {
+		return b.String()
+	}
+	if last.Budget == 0 && c.owner() { // no turn of ours: the conversation came from elsewhere
+		if now, err := c.agent.Context(ctx, c.env.key); err == nil {
+			last.Context, last.Budget = now.Used, now.Budget
+		}
+	}
+	cached := ""
+	if last.Prompt > 0 && last.Cached > 0 {
+		cached = fmt.Sprintf(" (%d%% cached)", 100*last.Cached/last.Prompt)
+	}
+	fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", last.Prompt, last.Completion, cached)
+	if last.Budget > 0 {
+		fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", last.Context, last.Budget, min(100*last.Context/last.Budget, 999))
+	}
+	fmt.Fprintf(&b, "Session: %d messages\n", sess.Len())
+	return b.String()
 }
 
 func uptime(d time.Duration) string {

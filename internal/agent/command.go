@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,10 @@ type Command struct {
 
 	Owner      bool // only an owner may use it, in a direct chat
 	DuringTurn bool // answered at once, beside a running turn
-	Ends       bool // ends the running turn and drops the messages that wait
+	// Looks reports whether a call only reads with these arguments: then it is
+	// answered beside a running turn, too. May be nil.
+	Looks func(args string) bool
+	Ends  bool // ends the running turn and drops the messages that wait
 	// Run carries the command out. nil: it is answered before it gets here, by
 	// the channels.
 	Run func(ctx context.Context, c *Call) (Reply, error)
@@ -61,14 +65,14 @@ func Say(text string) Reply { return Reply{Text: text} }
 // Commands are the rows of the commands that the agent carries out itself.
 func Commands() []Command {
 	return []Command{
-		{Name: "diff", Args: "[turn]", Help: "show what a turn changed in files (default: the last one)", Run: runUndo},
+		{Name: "diff", Args: "[turn]", Help: "show what a turn changed in files (default: the last one)", DuringTurn: true, Run: runDiff},
 		{Name: "dream", Args: "[keep|drop ID]", Help: "take the history into the long-term memory now, or decide about a finding", Owner: true, DuringTurn: true, Run: runDream},
 		{Name: "dream-log", Args: "[version]", Help: "show what changed in the memory and what waits for a decision", Owner: true, DuringTurn: true, Run: runDream},
 		{Name: "dream-restore", Args: "[version] [--only]", Help: "undo changes of the memory", Owner: true, DuringTurn: true, Run: runDream},
 		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", Run: runGoal},
 		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
-		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
-		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Run: runModel},
+		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", DuringTurn: true, Run: runHistory},
+		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Looks: noArgs, Run: runModel},
 		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
 		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
@@ -76,7 +80,7 @@ func Commands() []Command {
 		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},
 		{Name: "stop", Help: "stop the running turn and drop waiting messages", DuringTurn: true, Ends: true, Run: runStop},
 		{Name: "trigger", Args: "<name>", Help: "make a trigger: scripts on this machine can then send messages to this chat", Owner: true, Run: runTrigger},
-		{Name: "undo", Args: "[turn] [force]", Help: "take back what a turn changed in files (default: the last one)", Run: runUndo},
+		{Name: "undo", Args: "[turn] [force] | --list", Help: "take back what a turn changed in files (default: the last one), or list the turns", Looks: listsTurns, Run: runUndo},
 		{Name: "usage", Aliases: []string{"cost"}, Help: "show what model calls cost so far", Owner: true, DuringTurn: true, Run: runUsage},
 	}
 }
@@ -97,7 +101,8 @@ func commandTable(more []Command) ([]Command, error) {
 	return all, nil
 }
 
-// command recognises a slash command. Text such as "/etc/hosts explain" is not one.
+// command recognises a slash command, also one that does not exist. Text such as
+// "/etc/hosts explain" is not one.
 func (a *Agent) command(it *envelope) (*Call, bool) {
 	in := it.in
 	if in.Stateless || in.Shell || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
@@ -111,10 +116,10 @@ func (a *Agent) command(it *envelope) (*Call, bool) {
 	i := slices.IndexFunc(a.commands, func(c Command) bool {
 		return c.Run != nil && (c.Name == word || slices.Contains(c.Aliases, word))
 	})
-	if i < 0 {
-		return nil, false
+	row := Command{Name: word, Args: "[any]", DuringTurn: true, Run: runUnknown}
+	if i >= 0 {
+		row = a.commands[i]
 	}
-	row := a.commands[i]
 	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, env: it}, true
 }
 
@@ -138,20 +143,41 @@ func cutWord(s string) (word, rest string) {
 	return s[:i], strings.TrimSpace(s[i:])
 }
 
-// unknownCommand answers a slash command that does not exist.
-func (a *Agent) unknownCommand(s string) string {
-	word, _ := cutWord(s)
+// runUnknown answers a slash command that does not exist.
+func runUnknown(_ context.Context, c *Call) (Reply, error) {
+	word, _ := cutWord(c.Inbound.Text)
 	word = "/" + word
 	var names []string
-	for _, c := range a.commands {
-		if c.Run != nil {
-			names = append(names, "/"+c.Name)
+	for _, row := range c.agent.commands {
+		if row.Run != nil {
+			names = append(names, "/"+row.Name)
 		}
 	}
 	if near := text.NearestRatio(strings.ToLower(word), names, 0.6); near != "" {
-		return fmt.Sprintf("Unknown command %s. Did you mean %s?", word, near)
+		return Say(fmt.Sprintf("Unknown command %s. Did you mean %s?", word, near)), nil
 	}
-	return fmt.Sprintf("Unknown command %s. /help lists the commands.", word)
+	return Say(fmt.Sprintf("Unknown command %s. /help lists the commands.", word)), nil
+}
+
+// noArgs is the Looks of a command that only shows something without arguments.
+func noArgs(args string) bool { return args == "" }
+
+// atOnce reports whether the call is answered without waiting for the session.
+func (c *Call) atOnce() bool { return c.row.DuringTurn || c.row.Looks != nil && c.row.Looks(c.Args) }
+
+// look calls fn with the conversation as it is on disk, nil if there is none,
+// without taking it from a turn that works on it.
+func (c *Call) look(fn func(*session.Session)) error {
+	sess, err := c.agent.deps.opts.Sessions.Peek(c.env.key)
+	if errors.Is(err, session.ErrNotFound) {
+		fn(nil)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the conversation: %w", err)
+	}
+	fn(sess)
+	return sess.Release()
 }
 
 // fits reports whether the command may have the arguments it came with.

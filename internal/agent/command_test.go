@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
@@ -70,6 +71,69 @@ func TestCommandTable(t *testing.T) {
 	close(until)
 	if got := <-busy; got != "late" {
 		t.Errorf("the turn: %q", got)
+	}
+}
+
+// Commands that only look at a conversation are answered while a turn works on it,
+// from what is on disk, and neither join the turn nor wait behind it.
+func TestLookingDuringTurn(t *testing.T) {
+	t.Parallel()
+	until := make(chan struct{})
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Step{Text: "late", Until: until}))
+	h.opts.Tools.Undo = &undoLog{}
+	h.start()
+	h.ask(in("1", "hi"))
+	h.ask(in("1", "/model fast"))
+	busy := make(chan string)
+	go func() { busy <- h.ask(in("1", "wait")) }()
+	waitFor(t, func() bool { return len(h.model.Requests()) == 2 })
+
+	for _, c := range []struct{ cmd, want string }{
+		{"/history", "you: hi\nbot: hello\nyou: wait"},
+		{"/history 0", "Usage"},
+		{"/model", "scriptfast (preset fast)"},
+		{"/undo --list", "3f2a"},
+		{"/diff", "```diff"},
+		{"/xyzzy", "Unknown command /xyzzy"},
+	} {
+		if got := h.ask(in("1", c.cmd)); !strings.Contains(got, c.want) {
+			t.Errorf("%s during a turn: %q does not contain %q", c.cmd, got, c.want)
+		}
+	}
+	close(until)
+	if got := <-busy; got != "late" {
+		t.Errorf("the turn: %q", got)
+	}
+}
+
+// A process that just started knows what the last one did in a conversation.
+func TestStatusOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Step{Text: "hello", Usage: llm.Usage{Prompt: 1200, Completion: 30, Cached: 600}})).start()
+	h.ask(in("1", "/model fast"))
+	h.ask(in("1", "hi"))
+	before := h.ask(in("1", "/status"))
+	for _, want := range []string{"Model: scriptfast\n", "Tokens: 1200 in / 30 out (50% cached)\n", "Context: 1200/", "Session: 4 messages\n"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("status lacks %q: %s", want, before)
+		}
+	}
+	h.stop()
+	after := h.start().ask(in("1", "/status"))
+	told := func(s string) string { s, _, _ = strings.Cut(s, "Uptime"); return s }
+	if told(after) != told(before) {
+		t.Errorf("a new process says\n%s\nand the old one\n%s", after, before)
+	}
+}
+
+// In a conversation that does not exist there is nothing to see.
+func TestLookingAtNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t)).start()
+	for cmd, want := range map[string]string{"/history": "is empty", "/model": "(preset default)"} {
+		if got := h.ask(in("new", cmd)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q does not contain %q", cmd, got, want)
+		}
 	}
 }
 

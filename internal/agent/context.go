@@ -27,8 +27,7 @@ type Context struct {
 	// Messages are those shown, of so many stored ones.
 	Messages int `json:"messages"`
 	Stored   int `json:"stored"`
-	// Last is what the provider counted for the last prompt; 0 if there was none
-	// since the program began.
+	// Last is what the provider counted for the last prompt; 0 if there was none.
 	Last int `json:"last"`
 }
 
@@ -102,7 +101,8 @@ func (out *Context) measure(ctx context.Context, t *turn) error {
 	add("history", t.conv.Total, 0, len(t.conv.Messages))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
 	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
-	last, _ := t.deps.conversations.statsOf(t.key)
-	out.Last = last.context
+	var last lastUsage
+	t.sess.Meta(usageKey, &last)
+	out.Last = last.Context
 	return nil
 }

@@ -76,7 +76,7 @@ func TestContext(t *testing.T) {
 	if parts["history"].Tokens != want || c.Messages != 2 || c.Stored != 2 {
 		t.Errorf("history = %+v, %d of %d messages, want %d tokens", parts["history"], c.Messages, c.Stored, want)
 	}
-	if head := runner.EstimateHead(req.System, req.Tools); c.Used != head+want || c.Window != 100000 || c.Budget == 0 || c.Budget >= c.Window || c.Model != "script" || c.Last != 0 {
+	if head := runner.EstimateHead(req.System, req.Tools); c.Used != head+want || c.Window != 100000 || c.Budget == 0 || c.Budget >= c.Window || c.Model != "script" || c.Last == 0 {
 		t.Errorf("context = %+v, want %d used", c, head+want)
 	}
 	// The preset of the conversation counts; one that is gone is told.

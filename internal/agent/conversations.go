@@ -26,19 +26,17 @@ func (c *conversation) follow(s *session.Session) {
 	}
 }
 
-// conversations caches the model's view of sessions, and what /status tells
-// about them.
+// conversations caches the model's view of sessions.
 type conversations struct {
 	busy func(key string) bool // a session is worked on
 	now  func() time.Time
 
-	mu    sync.Mutex
-	live  map[string]*conversation
-	stats map[string]stats
+	mu   sync.Mutex
+	live map[string]*conversation
 }
 
 func newConversations(busy func(key string) bool, now func() time.Time) *conversations {
-	return &conversations{busy: busy, now: now, live: map[string]*conversation{}, stats: map[string]stats{}}
+	return &conversations{busy: busy, now: now, live: map[string]*conversation{}}
 }
 
 // of returns the cached view of a session, making room by forgetting the
@@ -102,7 +100,6 @@ func (s *conversations) forgetOldest() {
 		}
 	}
 	delete(s.live, oldest)
-	delete(s.stats, oldest)
 }
 
 // forget drops all that is cached of a session.
@@ -110,21 +107,11 @@ func (s *conversations) forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, key)
-	delete(s.stats, key)
 }
 
-// note keeps what /status tells about a session.
-func (s *conversations) note(key string, c *conversation, st stats) {
+// note counts what a conversation holds in memory.
+func (s *conversations) note(c *conversation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.size = len(c.Messages)
-	s.stats[key] = st
-}
-
-// statsOf is what is known about a session.
-func (s *conversations) statsOf(key string) (st stats, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, known = s.stats[key]
-	return st, known
 }

@@ -2,9 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -29,7 +33,7 @@ func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
 }
 
 // shownTo is what the my tool shows in the turn of a call.
-func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
+func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
 	t, ok := a.deps.mailboxes.turnOf(c)
 	if !ok {
 		return owntool.Conversation{}, false
@@ -38,17 +42,39 @@ func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)
-	st, _ := t.deps.conversations.statsOf(t.key)
+	var last lastUsage
+	t.sess.Meta(usageKey, &last)
 	return owntool.Conversation{
-		Session: t.sess, Presets: o.Models.Presets,
+		Session: t.sess, Presets: o.Models.Presets, Futile: func(key string, n int) string { return futile(t, key, n) },
+		Try: func(preset string) error {
+			if in.Preset != "" || t.env.extra.ModelName != "" {
+				return errors.New("what began this turn chooses the model itself")
+			}
+			_, err := o.Models.Runtime(ctx, preset)
+			return err
+		},
 		Values: map[string]any{
 			"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
 			"model_preset": t.rt.Preset, "presets": o.Models.Presets, "workspace": t.deps.place(in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
-			"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
+			"usage.prompt_tokens": last.Prompt, "usage.completion_tokens": last.Completion, "messages": t.sess.Len(),
 			"request.channel": in.Route.Channel, "request.chat_id": in.Route.ChatID, "request.sender_id": in.SenderID,
 			"version": o.Version,
 		},
 	}, true
+}
+
+// futile says why the my tool would change nothing by a number.
+func futile(t *turn, key string, n int) string {
+	window := modelWindow(t)
+	switch results := prompt.TierOf(window).Results; {
+	case key == "context_window_tokens" && window > 0 && n > window:
+		return fmt.Sprintf("the model's window has %d tokens, and it can be used less, not made larger", window)
+	case key == "context_window_tokens" && t.rt.Block > 0 && runner.InputBudget(runner.Limits{ContextWindow: n}, t.rt.MaxTokens) >= t.rt.Block:
+		return fmt.Sprintf("contextBlockLimit of the configuration bounds prompts to %d tokens already", t.rt.Block)
+	case key == "max_tool_result_chars" && results > 0 && n > results:
+		return fmt.Sprintf("the model's window is small, so a result has at most %d characters", results)
+	}
+	return ""
 }
 
 // elsewhere sends to another chat and notes it in the conversation there, so

@@ -112,7 +112,7 @@ func (s *served) final() bus.Outbound {
 // and nothing to be left behind it.
 func (s *served) settled() {
 	s.t.Helper()
-	s.submit("settled", "/history")
+	s.submit("settled", "/goal") // waits for what came before it
 	if o := s.final(); o.ID != "final:settled" {
 		s.t.Errorf("final %q %q, want none before the last one", o.ID, o.Text)
 	}

@@ -42,7 +42,7 @@ func TestStatelessTrace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(a.deps.conversations.live)+len(a.deps.conversations.stats)+len(a.deps.mailboxes.actors)+len(a.deps.tools.told) != 0 {
-		t.Errorf("left: %d conversations, %d figures, %d actors, %d notices", len(a.deps.conversations.live), len(a.deps.conversations.stats), len(a.deps.mailboxes.actors), len(a.deps.tools.told))
+	if len(a.deps.conversations.live)+len(a.deps.mailboxes.actors)+len(a.deps.tools.told) != 0 {
+		t.Errorf("left: %d conversations, %d actors, %d notices", len(a.deps.conversations.live), len(a.deps.mailboxes.actors), len(a.deps.tools.told))
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,13 +54,17 @@ func newTurn(d *deps, act *actor, it *envelope) *turn {
 	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
 }
 
-// stats is what /status tells about a session while its actor is busy.
-type stats struct {
-	messages int
-	context  int // tokens of the last prompt
-	budget   int
-	usage    llm.Usage
-	model    string
+// usageKey is the session metadata that holds what the last turn took, as in the
+// Python version.
+const usageKey = "_last_usage"
+
+// lastUsage is what the last turn of a session took, in tokens.
+type lastUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Cached     int `json:"cached_tokens,omitempty"`
+	Context    int `json:"context_tokens"` // the last prompt
+	Budget     int `json:"context_budget,omitempty"`
 }
 
 // handle answers one message. The error is what its asker sees instead of a reply.
@@ -146,9 +151,6 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	if c, ok := a.command(it); ok {
 		return c.within(ctx, t)
-	} else if looksLikeCommand(it.in.Text) {
-		t.reply(Say(a.unknownCommand(it.in.Text)))
-		return nil
 	}
 	return t.answer(ctx)
 }
@@ -182,6 +184,9 @@ func (t *turn) answer(ctx context.Context) error {
 	t.enterProject(ctx)
 	if err := t.beginRun(); err != nil {
 		return err
+	}
+	if err := keepTitle(t); err != nil {
+		return fmt.Errorf("keep the title: %w", err)
 	}
 	rec, msg := t.question(ctx)
 	if err := t.sess.BeginTurn(t.id, rec); err != nil {
@@ -295,15 +300,23 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	res, err := runner.Run(ctx, spec)
 	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
-	t.afterTurn(t.note(res, budget), res.Text)
-	return res, err
+	used, kept := t.note(res, budget)
+	t.afterTurn(used, res.Text)
+	if runner.Offloaded(res.New) {
+		pruneResults(ctx, t)
+	}
+	return res, errors.Join(err, kept)
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
 func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 	limits = t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	return tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
+	limits, answer = tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
+	if owntool.Window(t.sess) > 0 && limits.ContextBlock > 0 {
+		limits.ContextBlock = min(limits.ContextBlock, runner.InputBudget(runner.Limits{ContextWindow: limits.ContextWindow}, answer))
+	}
+	return limits, answer
 }
 
 // tainted reports whether words from outside are before the model when the
@@ -327,9 +340,18 @@ func typed(in bus.Inbound) string {
 	return in.Text
 }
 
-// window is the model's context window, as configured or as small as it turned
-// out to be.
+// window is how much of the model's context window the turn may use.
 func (t *turn) window() int {
+	window := modelWindow(t)
+	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
+		return own
+	}
+	return window
+}
+
+// modelWindow is the model's context window, as configured or as small as it
+// turned out to be.
+func modelWindow(t *turn) int {
 	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
@@ -357,14 +379,12 @@ func (t *turn) stored(m llm.Message) session.Record {
 	return rec
 }
 
-// note updates what /status shows and returns the size of the last prompt.
-func (t *turn) note(res runner.Result, budget int) (used int) {
-	used = res.Prompt
-	if used == 0 {
-		used = res.Estimated
-	}
-	t.deps.conversations.note(t.key, t.conv, stats{messages: t.sess.Len(), context: used, budget: budget, usage: res.Usage, model: t.rt.Display})
-	return used
+// note keeps what /status shows, which reaches the disk with the end of the turn,
+// and returns the size of the last prompt.
+func (t *turn) note(res runner.Result, budget int) (used int, err error) {
+	used = cmp.Or(res.Prompt, res.Estimated)
+	t.deps.conversations.note(t.conv)
+	return used, t.sess.SetMeta(usageKey, lastUsage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
 }
 
 // conclude closes the turn in the session and sends the reply.
@@ -501,7 +521,12 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
 		},
 	}
+	h.HostedTool = func(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
+		asked, found := t.deps.secrets.Redact(c.Arguments), t.deps.secrets.Redact(c.Result)
+		send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found, Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true}})
+	}
 	if t.env.in.WantsStream {
+		h.ToolDelta = (&callStream{secrets: t.deps.secrets, send: send}).add
 		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {

@@ -19,46 +19,61 @@ type Undoer interface {
 	Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error)
 	// Diff shows what a turn changed; an empty turn is the last one.
 	Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error)
+	// Turns lists the turns of a session that changed files, newest first.
+	Turns(ctx context.Context, in bus.Inbound, session string) (string, error)
 }
 
 // undoPaths is how many files the model is told of by name.
 const undoPaths = 20
 
-// runUndo is /undo and /diff.
-func runUndo(ctx context.Context, c *Call) (Reply, error) {
-	t := c.turn
-	id, force, ok := c.undoArgs()
+// textNoUndo is said where changes to files are not kept.
+const textNoUndo = "Changes to files are not kept here, so there is nothing to show or take back."
+
+// runDiff is /diff.
+func runDiff(ctx context.Context, c *Call) (Reply, error) {
+	words := strings.Fields(c.Args)
 	switch {
-	case !ok:
+	case len(words) > 1 || strings.HasPrefix(c.Args, "-"):
 		return Say(c.usageLine()), nil
 	case c.agent.deps.opts.Tools.Undo == nil:
-		return Say("Changes to files are not kept here, so there is nothing to show or take back."), nil
-	case c.Name == "diff":
-		reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, t.env.in, t.key, id)
-		if err != nil {
-			return c.undoFailed(ctx, err)
-		}
-		return Reply{Text: reply, Markdown: true}, nil
+		return Say(textNoUndo), nil
 	}
-	reply, paths, err := c.agent.deps.opts.Tools.Undo.Undo(ctx, t.env.in, t.key, id, force)
-	if err != nil {
-		return c.undoFailed(ctx, err)
+	reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
+	return c.undone(ctx, reply, err)
+}
+
+// listsTurns tells /undo --list, which only reads.
+func listsTurns(args string) bool { return args == "--list" || args == "list" }
+
+func runUndo(ctx context.Context, c *Call) (Reply, error) {
+	undo := c.agent.deps.opts.Tools.Undo
+	id, force, ok := c.undoArgs()
+	switch {
+	case undo == nil:
+		return Say(textNoUndo), nil
+	case listsTurns(c.Args):
+		reply, err := undo.Turns(ctx, c.Inbound, c.env.key)
+		return c.undone(ctx, reply, err)
+	case !ok:
+		return Say(c.usageLine()), nil
 	}
-	if len(paths) > 0 {
+	t := c.turn
+	reply, paths, err := undo.Undo(ctx, t.env.in, t.key, id, force)
+	if err == nil && len(paths) > 0 {
 		// What the model knows about these files is no longer true.
 		t.deps.conversations.of(t.key).state.Reset()
 		if err := tellUndone(t.sess, paths); err != nil {
 			return Reply{}, err
 		}
 	}
-	return Reply{Text: reply, Markdown: true}, nil
+	return c.undone(ctx, reply, err)
 }
 
-// undoArgs reads "[turn] [force]"; /diff takes a turn only.
+// undoArgs reads "[turn] [force]".
 func (c *Call) undoArgs() (id string, force, ok bool) {
 	for w := range strings.FieldsSeq(c.Args) {
 		switch {
-		case strings.EqualFold(w, "force") && c.Name == "undo" && !force:
+		case strings.EqualFold(w, "force") && !force:
 			force = true
 		case id == "" && !strings.HasPrefix(w, "-"):
 			id = w
@@ -69,9 +84,13 @@ func (c *Call) undoArgs() (id string, force, ok bool) {
 	return id, force, true
 }
 
-func (c *Call) undoFailed(ctx context.Context, err error) (Reply, error) {
-	c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.turn.key, "command", c.Name, "err", err)
-	return Say("The record of changes cannot be used: " + err.Error()), nil
+// undone is what the record of changes answered.
+func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, error) {
+	if err != nil {
+		c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.env.key, "command", c.Name, "err", err)
+		return Say("The record of changes cannot be used: " + err.Error()), nil
+	}
+	return Reply{Text: reply, Markdown: true}, nil
 }
 
 // tellUndone lets the model know, in the conversation, that its changes are gone.

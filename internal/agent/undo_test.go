@@ -32,6 +32,11 @@ func (u *undoLog) Diff(_ context.Context, _ bus.Inbound, session, turn string) (
 	return "```diff\n-a\n```", nil
 }
 
+func (u *undoLog) Turns(_ context.Context, _ bus.Inbound, session string) (string, error) {
+	u.asked = append(u.asked, "list "+session)
+	return "3f2a  1 path changed", nil
+}
+
 func TestUndoCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("I see")))
@@ -45,7 +50,10 @@ func TestUndoCommands(t *testing.T) {
 		{"/undo none", "nothing there", `undo test:1 "none" false`},
 		{"/undo force", "took back", `undo test:1 "" true`},
 		{"/undo 3f2a Force", "took back", `undo test:1 "3f2a" true`},
-		{"/undo a b", "Usage: /undo [turn] [force]", ""},
+		{"/undo a b", "Usage: /undo [turn] [force] | --list", ""},
+		{"/undo --list", "3f2a  1 path", "list test:1"},
+		{"/undo --list force", "Usage", ""},
+		{"/diff --list", "Usage", ""},
 		{"/undo --force", "Usage", ""},
 		{"/diff a force", "Usage: /diff [turn]", ""},
 		{"/undo broken", "disk on fire", `undo test:1 "broken" false`},

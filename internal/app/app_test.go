@@ -70,6 +70,30 @@ func TestFirstRunOrder(t *testing.T) {
 	}
 }
 
+// The files that replace instructions are shown and made by commands of the owner,
+// and count as the owner's.
+func TestPromptCommands(t *testing.T) {
+	t.Parallel()
+	a, err := open(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, a)
+	for name, usual := range map[string]string{"dream": "You look after the long-term memory", "evaluator": "worth interrupting the user"} {
+		for _, c := range []struct{ args, want string }{
+			{"", "The built-in instructions are used."},
+			{" please", "Usage: /" + name + "-prompt"},
+			{" init", "are in prompts/" + name + ".md now"},
+			{" init", "is there already"},
+			{"", "prompts/" + name + ".md replaces the built-in instructions"},
+		} {
+			if got := final(t, a, "/"+name+"-prompt"+c.args); !strings.Contains(got, c.want) || c.args == "" && !strings.Contains(got, usual) {
+				t.Errorf("/%s-prompt%s: %q, want %q", name, c.args, got, c.want)
+			}
+		}
+	}
+}
+
 // A model the user chose but that cannot be used is an error that names where
 // a key was looked for, never a silent demo.
 func TestChosenModelWithoutKey(t *testing.T) {

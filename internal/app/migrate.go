@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -57,6 +58,15 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 		m.Unread = append(m.Unread, err.Error())
 	}
 	return m, nil
+}
+
+// Waiting lists the conversations of other programs that the data folder does
+// not hold, without changing anything; first says that the next start imports
+// them by itself.
+func Waiting(ctx context.Context, l *config.Loaded, workspace string) (found []session.Untaken, first bool, err error) {
+	return session.Waiting(ctx, session.Options{
+		DataDir: l.DataDir, Store: State(l, nil), Workspace: workspace, Secondary: !configured(l, workspace), Foreign: guard.OpenAllOrigins(l, slog.New(slog.DiscardHandler)).Foreign,
+	})
 }
 
 // Close gives everything back.

@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -45,6 +48,14 @@ func programCommands(a *App, o Options) []agent.Command {
 			},
 		},
 	}
+	for name, what := range map[string]string{dreamCommand: "what Dream looks for", evaluatorCommand: "what a heartbeat tells you"} {
+		rows = append(rows, agent.Command{
+			Name: name, Args: "[init]", Help: "show the instructions that decide " + what + ", or copy them to a file of yours", Owner: true, DuringTurn: true,
+			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) {
+				return agent.Say(promptCommand(a, c)), nil
+			},
+		})
+	}
 	if o.Link.inGateway() { // its channels answer this one
 		rows = append(rows, agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true})
 	}
@@ -60,6 +71,40 @@ func reloadCommand(o Options, c *agent.Call) agent.Reply {
 		return agent.Say("This program reads its settings when it starts: end it and start it again.")
 	}
 	return agent.Reply{Text: "Reading the configuration again.", Then: func() { o.Link.Reload(c.Inbound.Route) }}
+}
+
+// The commands about files that replace instructions.
+const (
+	dreamCommand     = "dream-prompt"
+	evaluatorCommand = "evaluator-prompt"
+)
+
+// override is the file that a command is about.
+func override(a *App, command string) prompt.Override {
+	o := prompt.Override{Workspace: a.Workspace, Foreign: a.foreign, Name: string(datadir.PromptsDir) + "/dream.md", Usual: memory.DreamPrompt()}
+	if command == evaluatorCommand {
+		o.Name, o.Usual = string(datadir.PromptsDir)+"/evaluator.md", schedule.EvaluatorPrompt
+	}
+	return o
+}
+
+// promptCommand is /dream-prompt and /evaluator-prompt.
+func promptCommand(a *App, c *agent.Call) string {
+	o := override(a, c.Name)
+	switch c.Args {
+	case "":
+		return o.Describe()
+	case "init":
+	default:
+		return fmt.Sprintf("Usage: /%s, or /%s init", c.Name, c.Name)
+	}
+	switch created, err := o.Init(a.guard.Writing); {
+	case err != nil:
+		return fmt.Sprintf("%s was not made: %v", o.Name, err)
+	case !created:
+		return fmt.Sprintf("%s is there already. Delete it to go back to the built-in instructions.", o.Name)
+	}
+	return fmt.Sprintf("The built-in instructions are in %s now. Change them there; nanobot follows the file from now on.", o.Name)
 }
 
 // cronCommand is /cron.

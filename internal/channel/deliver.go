@@ -116,8 +116,8 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 			return err
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, ErrAway), errors.Is(err, ErrDeferred):
-			if err := c.awaitClient(ctx, errors.Is(err, ErrDeferred)); err != nil {
+		case errors.Is(err, ErrAway), errors.Is(err, errDeferred):
+			if err := c.awaitClient(ctx, errors.Is(err, errDeferred)); err != nil {
 				return err
 			}
 			start = time.Now()

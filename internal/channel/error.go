@@ -15,14 +15,14 @@ var ErrNotReady = errors.New("not connected")
 // manager tries again when the channel calls Deps.Back for the chat.
 var ErrAway = errors.New("no client listens to the chat")
 
-// ErrDeferred is wrapped by errors of Send when the platform takes nothing more
+// errDeferred is wrapped by errors of Send when the platform takes nothing more
 // until the person writes again: the replies to a message are used up, or it is
 // too old. The message stays in the queue, and the manager tries again after
 // the next message of the chat or the next connection, not by a timer.
-var ErrDeferred = errors.New("waits for the next message of the chat")
+var errDeferred = errors.New("waits for the next message of the chat")
 
 // Deferred marks an error as such.
-func Deferred(err error) error { return fmt.Errorf("%w: %w", ErrDeferred, err) }
+func Deferred(err error) error { return fmt.Errorf("%w: %w", errDeferred, err) }
 
 // RateLimitedError says that the platform asked us to wait.
 type RateLimitedError struct {

@@ -210,7 +210,7 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	}
 	pass := Pass{gate: g, visitor: v, id: id, scope: g.scope(v, id), at: g.o.Now(), verdict: Allowed}
 	if g.o.Pairing != nil {
-		if err := g.o.Pairing.Learn(ctx, g.o.Name, v.IDs...); err != nil {
+		if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
 			g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
 		}
 	}

@@ -136,9 +136,9 @@ func (b *book) approved(channel string, ids []string) string {
 	return ""
 }
 
-// Learn notes further ids of somebody who was let in, so that one of them is
+// learn notes further ids of somebody who was let in, so that one of them is
 // enough from now on.
-func (p *Pairing) Learn(ctx context.Context, channel string, ids ...string) error {
+func (p *Pairing) learn(ctx context.Context, channel string, ids ...string) error {
 	p.mu.Lock()
 	known := len(ids) < 2 || p.refresh() != nil || !p.book.news(channel, ids)
 	p.mu.Unlock()
@@ -191,17 +191,6 @@ func (p *Pairing) Owner(channel string, ids ...string) bool {
 		}
 	}
 	return false
-}
-
-// Forget removes everybody of a channel, whose account is another one now.
-func (p *Pairing) Forget(ctx context.Context, channel string) error {
-	return p.change(ctx, func(b *book) error {
-		delete(b.Approved, channel)
-		delete(b.Owners, channel)
-		delete(b.Aliases, channel)
-		maps.DeleteFunc(b.Pending, func(_ string, r request) bool { return r.Channel == channel })
-		return nil
-	})
 }
 
 func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }

@@ -293,8 +293,8 @@ func skillInstall(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install FILE|DIR", Short: "Install a skill into the workspace", Args: exactArgs(1),
 		Long: `install takes a .skill, .zip or .tar.gz file, or a folder. It refuses links, paths
-outside the archive, names that differ only in case, and more than 500 files or
-10 MiB. The skill is labelled as third-party for the model, and the agent's tools
+outside the archive, names that differ only in case, and more than 5,000 files
+or 10 MiB. The skill is labelled as third-party for the model, and the agent's tools
 cannot change it. Read it before you install it: the agent will follow it.`,
 		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -143,31 +143,9 @@ func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
 	}
 	w := newTable(cmd.OutOrStdout(), "TURN", "TIME", "SESSION", "CHANGES")
 	for _, t := range turns {
-		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), turnSummary(t))
+		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), t.Summary())
 	}
 	return w.Flush()
-}
-
-// turnSummary is a turn in one line.
-func turnSummary(t undo.Turn) string {
-	var parts []string
-	if t.Undoes != "" {
-		parts = append(parts, "(undo of "+undo.Short(t.Undoes)+")")
-	}
-	if t.UndoneBy != "" {
-		parts = append(parts, "(taken back)")
-	}
-	if t.Running {
-		parts = append(parts, "(running)")
-	}
-	if len(t.Gaps) > 0 {
-		parts = append(parts, "(not all covered)")
-	}
-	var names []string
-	for _, c := range t.Changes {
-		names = append(names, c.What+" "+c.Path)
-	}
-	return text.Label(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
 }
 
 func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) error {
@@ -229,7 +207,7 @@ func undoTurns(c *command, cmd *cobra.Command, args []string, typed string) ([]s
 	var out []string
 	for _, t := range turns {
 		if strings.HasPrefix(t.ID, typed) {
-			out = append(out, undo.Short(t.ID)+"\t"+text.Label(turnSummary(t), 60))
+			out = append(out, undo.Short(t.ID)+"\t"+text.Label(t.Summary(), 60))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp

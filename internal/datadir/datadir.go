@@ -16,6 +16,7 @@ type Name string
 const (
 	Config      Name = "config.json"
 	LastGood    Name = "config.last-good.json"
+	Models      Name = "models.json"
 	Pairing     Name = "pairing.json"
 	Prices      Name = "prices.json"
 	Skills      Name = "skills.json"
@@ -131,6 +132,7 @@ func Data() []Entry {
 		folder(Subagents, "agent", "running and finished subagents", Entry{Backup: Always, Stale: true}),
 		folder(Usage, "llm/ledger", "model calls and what they cost; decides about spending limits", Entry{Backup: Always}),
 		file(Skills, "skill", "skills that were installed", Entry{Backup: Always}),
+		file(Models, "", "your own facts about models: window, vision, thinking, tools", Entry{Backup: Always}),
 		file(Prices, "llm/ledger", "prices of models; decides about spending limits", Entry{Backup: Always}),
 		folder(History, "tui", "what was typed in the terminal", Entry{Backup: Always}),
 		folder(WebUI, "webui", "state of web clients", Entry{Backup: Always}),
@@ -168,6 +170,8 @@ func Data() []Entry {
 const (
 	MemoryDir Name = "memory"
 	SkillsDir Name = "skills"
+	// PromptsDir holds files that replace instructions of ours.
+	PromptsDir Name = "prompts"
 )
 
 // inWorkspace lists what nanobot itself, or Python nanobot, keeps in a workspace. All of
@@ -182,6 +186,7 @@ func inWorkspace() []Entry {
 		instruction("HEARTBEAT.md"),
 		folder(MemoryDir, "memory", "what the agent remembers; part of prompts", Entry{Access: Read, Prompt: true}),
 		folder(SkillsDir, "skill", "skills; part of prompts", Entry{Access: Read, Prompt: true}),
+		folder(PromptsDir, "agent", "instructions that replace built-in ones; part of prompts", Entry{Access: Read, Prompt: true}),
 		file("memory/history.jsonl", "memory", "a copy of the history for reading", Entry{Kept: true, Access: Read, Derived: true}),
 		file("memory/.cursor", "memory", "a copy for Python nanobot", Entry{Kept: true, Access: Read, Derived: true}),
 		file("memory/.dream_cursor", "memory", "a copy for Python nanobot", Entry{Kept: true, Access: Read, Derived: true}),

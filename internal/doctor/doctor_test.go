@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,9 +29,16 @@ func TestCheckup(t *testing.T) {
 	job := `{"version":1,"jobs":[{"id":"a","name":"late","enabled":true,"schedule":{"kind":"every","everyMs":3600000},` +
 		`"payload":{"message":"x"},"state":{"nextRunAtMs":1000,"errorsInRow":2,"lastError":"no model"}}]}`
 	const id = "00000000000000000000000000000001"
+	const configured = `{"agents":{"defaults":{"workspace":"DIR/workspace"}}}`
 	known := map[string]string{
-		"config.json": "{}", "cron/" + id + "/jobs.json": job, "workspace/x.txt": "",
-		"sessions/" + id + "/.workspace.json": `{"path":"DIR/workspace","taken":{"jobs":"2026-01-01T00:00:00Z"}}`,
+		"config.json": configured, "cron/" + id + "/jobs.json": job, "workspace/x.txt": "",
+		"sessions/" + id + "/.workspace.json": `{"path":"DIR/workspace","taken":{"jobs":"2026-01-01T00:00:00Z","sessions":"2026-01-01T00:00:00Z"}}`,
+	}
+	python := "{\"_type\":\"metadata\",\"key\":\"cli:x\"}\n{\"role\":\"user\",\"content\":\"hi\"}\n"
+	with := func(name, body string) map[string]string {
+		all := maps.Clone(known)
+		all[name] = body
+		return all
 	}
 	tests := map[string]struct {
 		files  map[string]string
@@ -52,6 +60,14 @@ func TestCheckup(t *testing.T) {
 		"late job":        {known, now, "schedule", Doubt, "overdue, because no gateway is running: late"},
 		"failing job":     {known, now, "schedule.a", Doubt, "2 times"},
 		"jobs of Python":  {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule", Doubt, "not imported yet"},
+		"old jobs":        {map[string]string{"config.json": configured, "cron/jobs.json": job}, now, "schedule", Doubt, "cron/jobs.json are not imported yet"},
+		"old jobs beside": {with("cron/jobs.json", job), now, "schedule.old", Doubt, "nothing runs: late"},
+		"old jobs, none":  {with("cron/jobs.json", `{"version":1,"jobs":[]}`), now, "schedule.old", "", ""},
+		"added jobs":      {with("workspace/cron/jobs.json", strings.ReplaceAll(job, `"a"`, `"b"`)), now, "schedule.workspace", Doubt, "late"},
+		"Python sessions": {map[string]string{"config.json": "{}", "workspace/sessions/cli_x.jsonl": python}, now, "sessions.import", Doubt, "cli:x (1)"},
+		"old sessions":    {map[string]string{"config.json": configured, "sessions/cli_x.jsonl": python}, now, "sessions.import", Doubt, "cli:x (1)"},
+		"no old sessions": {known, now, "sessions.import", "", ""},
+		"grown session":   {with("workspace/sessions/cli_x.jsonl", python), now, "sessions.import", Doubt, "cli:x (1)"},
 		"bad table":       {map[string]string{"config.json": "{}", "workspaces.json": "{"}, now, "workspaces", Broken, "damaged"},
 		"bad channel":     {map[string]string{"config.json": `{"channels":{"telegram":{"enabled":true}}}`}, now, "channel.telegram", Broken, "token"},
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // gateway looks at the one that runs, or at what would keep one from running.
@@ -123,22 +124,80 @@ func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
 	}
 }
 
+// waiting looks for conversations of Python nanobot, or of another program, that
+// are not imported.
+func (d *Diagnosis) waiting(ctx context.Context, l *config.Loaded, ws string) {
+	found, first, err := app.Waiting(ctx, l, ws)
+	if err != nil {
+		d.say(Doubt, "sessions.import", "not all conversations in the workspace can be read: "+err.Error(), "correct or remove those files")
+	}
+	if len(found) == 0 {
+		return
+	}
+	list := names(found, func(u session.Untaken) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })
+	if first {
+		d.say(Doubt, "sessions.import", "conversations that are not imported yet: "+list, "the next start imports them, for example: nanobot sessions list")
+		return
+	}
+	d.say(Doubt, "sessions.import", "messages of another program that nanobot does not use: "+list, "review and import them with: nanobot migrate")
+}
+
+// oldJobs looks at the jobs of the oldest versions, which stay where they are if
+// the workspace had jobs, too.
+func (d *Diagnosis) oldJobs(file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return // there are none, as usual
+	}
+	var table struct{ Jobs []struct{ Name string } }
+	if err := json.Unmarshal(data, &table); err != nil {
+		d.say(Doubt, "schedule.old", file+" cannot be read: "+err.Error(), "nothing uses the file; remove it")
+		return
+	}
+	if len(table.Jobs) > 0 {
+		d.say(Doubt, "schedule.old", "jobs in "+file+" that nothing runs: "+names(table.Jobs, func(j struct{ Name string }) string { return j.Name }),
+			"add those that you need with: nanobot cron add; then remove the file")
+	}
+}
+
+// names lists what was found, at most ten of it.
+func names[T any](all []T, name func(T) string) string {
+	const most = 10
+	var out []string
+	for _, v := range all[:min(len(all), most)] {
+		out = append(out, text.Label(name(v), 100))
+	}
+	if n := len(all) - most; n > 0 {
+		out = append(out, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(out, ", ")
+}
+
 // overdueAfter is how late a job may be before that says something.
 const overdueAfter = 10 * time.Minute
 
 func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
 	d.workspaces(l)
 	d.rot(ctx, l)
+	d.waiting(ctx, l, ws)
+	old := "" // jobs of the oldest versions, which belong to the configured workspace
+	if own, err := app.Workspace("", l); err == nil && own == ws {
+		old = datadir.Cron.In(l.DataDir, "jobs.json")
+	}
 	w, seen, err := session.Find(app.State(l, nil), l.DataDir, ws)
 	switch {
 	case err != nil:
 		d.say(Broken, "workspaces", err.Error(), "the next start recreates it from the files next to the conversations")
 		return
 	case !seen || w.Entry.Taken[app.KindJobs].IsZero():
-		if exists(filepath.Join(ws, "cron", "jobs.json")) {
-			d.say(Doubt, "schedule", "the jobs in the workspace are not imported yet", "the next start imports them, for example: nanobot cron list")
-			return
+		for _, file := range []string{filepath.Join(ws, "cron", "jobs.json"), old} {
+			if exists(file) {
+				d.say(Doubt, "schedule", "the jobs in "+file+" are not imported yet", "the next start imports them, for example: nanobot cron list")
+				return
+			}
 		}
+	default:
+		d.oldJobs(old)
 	}
 	if !seen || !exists(schedule.Place(app.State(l, nil), w.ID).Where("jobs.json")) {
 		d.say(Well, "schedule", "there are no jobs", "")
@@ -153,6 +212,14 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	if err != nil {
 		d.say(Broken, "schedule", err.Error(), "")
 		return
+	}
+	more, _, err := s.Untaken(ctx)
+	if err != nil {
+		d.say(Doubt, "schedule.workspace", err.Error(), "correct or remove the file")
+	}
+	if len(more) > 0 {
+		d.say(Doubt, "schedule.workspace", "jobs in the workspace that nothing runs: "+names(more, func(j schedule.Job) string { return j.Name }),
+			"review and import them with: nanobot migrate")
 	}
 	late, on := []string{}, 0
 	for _, j := range jobs {

@@ -386,6 +386,16 @@ func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) 
 	return chat.Diff(ctx, session, turn)
 }
 
+// Turns implements agent.Undoer.
+func (g *Guard) Turns(ctx context.Context, in bus.Inbound, session string) (string, error) {
+	chat, done, err := g.changes(ctx, in, session)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return chat.Turns(ctx, session)
+}
+
 // changes are the recorded changes that a conversation made.
 func (g *Guard) changes(ctx context.Context, in bus.Inbound, session string) (undo.Chat, func(), error) {
 	s, done, err := g.guests.kept(ctx, tool.Call{Route: in.Route, Scope: in.Scope, SessionKey: session})

@@ -128,7 +128,7 @@ func TestSealOfAFolder(t *testing.T) {
 	}
 
 	paths, unsealed := s.followed(filepath.Dir(ws))
-	if diff := cmp.Diff([]string{"AGENTS.md", "memory", "skills"}, names(paths)); diff != "" || unsealed {
+	if diff := cmp.Diff([]string{"AGENTS.md", "memory", "skills", "prompts"}, names(paths)); diff != "" || unsealed {
 		t.Errorf("sealed around the workspace (-want +got), unsealed %v:\n%s", unsealed, diff)
 	}
 }

@@ -45,6 +45,8 @@ type DreamOptions struct {
 	Iterations int           // model calls that edit, per run and scope; default 10
 	Tokens     int           // prompt and answers of one run together; default 300000
 
+	// Prompt says what to look for in the history of the owner; nil is DreamPrompt.
+	Prompt func() string
 	// Notify tells the owner something that needs no answer. May be nil.
 	Notify func(ctx context.Context, text string)
 	// Writing is told of a file of the workspace and its new content just before
@@ -100,6 +102,9 @@ func NewDream(o DreamOptions) (*Dream, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Prompt == nil {
+		o.Prompt = DreamPrompt
 	}
 	if o.Notify == nil {
 		o.Notify = func(context.Context, string) {}

@@ -21,6 +21,8 @@ import (
 var (
 	//go:embed prompts/dream_find.md
 	promptFind string
+	//go:embed prompts/dream_form.md
+	promptForm string
 	//go:embed prompts/dream_scope.md
 	promptFindScope string
 	//go:embed prompts/dream_outside.md
@@ -28,6 +30,11 @@ var (
 	//go:embed prompts/dream_edit.md
 	promptEdit string
 )
+
+// DreamPrompt is what Dream is told to look for in the history of the owner, if
+// nothing else is. What findings look like, and that the history is data, is said
+// behind it.
+func DreamPrompt() string { return strings.TrimSpace(promptFind) }
 
 // dreamRun is the state of one Run.
 type dreamRun struct {
@@ -124,7 +131,7 @@ func (r *dreamRun) admit(g group, found []Finding) []Finding {
 
 // find is the first phase: one call without tools.
 func (r *dreamRun) find(ctx context.Context, g group) ([]Finding, error) {
-	system := promptFind
+	system := r.o.Prompt() + "\n\n" + promptForm
 	switch {
 	case g.tainted:
 		system = promptFindOutside

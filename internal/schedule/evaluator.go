@@ -4,21 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-const (
-	evaluatorFile   = "prompts/evaluator.md"
-	evaluatorMax    = 32000 // characters
-	evaluatorTokens = 4096
-)
+const evaluatorTokens = 4096
 
-const evaluatorPrompt = `An assistant did a regular check in the background. Decide whether its answer is worth interrupting the user for.
+// EvaluatorPrompt is what the Evaluator is told, if nothing else is.
+const EvaluatorPrompt = `An assistant did a regular check in the background. Decide whether its answer is worth interrupting the user for.
 
 Notify when the answer holds something they have to act on, an error or a risk, a finished piece of work, or something they asked to be told, even if it is short. Do not notify for "nothing new", for routine confirmations, or for an empty answer.
 
@@ -37,8 +31,8 @@ func judgementTool() tool.Tool {
 }
 
 // Evaluator makes a Heartbeat.Judge that asks a model once, with temperature
-// 0. The workspace may hold a prompt of its own in prompts/evaluator.md.
-func Evaluator(workspace string, model func(ctx context.Context) (m llm.Model, name string, err error)) func(context.Context, string, string) (bool, error) {
+// 0, as prompt says.
+func Evaluator(prompt func() string, model func(ctx context.Context) (m llm.Model, name string, err error)) func(context.Context, string, string) (bool, error) {
 	return func(ctx context.Context, task, answer string) (bool, error) {
 		m, name, err := model(ctx)
 		if err != nil {
@@ -50,7 +44,7 @@ func Evaluator(workspace string, model func(ctx context.Context) (m llm.Model, n
 		}
 		cold := 0.0
 		resp, err := llm.Collect(ctx, m, llm.Request{
-			Model: name, System: ownPrompt(workspace), MaxTokens: evaluatorTokens, Temperature: &cold, Source: EventHeartbeat,
+			Model: name, System: prompt(), MaxTokens: evaluatorTokens, Temperature: &cold, Source: EventHeartbeat,
 			Messages:   []llm.Message{{Role: llm.User, Content: llm.Text("The task:\n" + task + "\n\nThe answer:\n" + answer)}},
 			Tools:      tools.Defs(),
 			ToolChoice: "evaluate_notification",
@@ -67,18 +61,4 @@ func Evaluator(workspace string, model func(ctx context.Context) (m llm.Model, n
 		}
 		return false, errors.New("the model gave no judgement")
 	}
-}
-
-func ownPrompt(workspace string) string {
-	tree, err := diskio.OpenTree(workspace)
-	if err != nil {
-		return evaluatorPrompt
-	}
-	defer tree.Close() //nolint:errcheck // read only
-
-	b, err := tree.ReadHead(evaluatorFile, evaluatorMax*utf8.UTFMax+1)
-	if text := strings.TrimSpace(string(b)); err == nil && text != "" && utf8.RuneCountInString(text) <= evaluatorMax {
-		return text
-	}
-	return evaluatorPrompt
 }

@@ -151,13 +151,13 @@ func TestEvaluator(t *testing.T) {
 					yield(llm.Event{Kind: llm.Done, Response: resp}, nil)
 				}
 			})
-			judge := Evaluator(t.TempDir(), func(context.Context) (llm.Model, string, error) { return m, "m", nil })
+			judge := Evaluator(func() string { return EvaluatorPrompt }, func(context.Context) (llm.Model, string, error) { return m, "m", nil })
 			if got, err := judge(t.Context(), "task", "answer"); got != c.want || (err != nil) != c.fail {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
 	}
-	judge := Evaluator(t.TempDir(), func(context.Context) (llm.Model, string, error) { return nil, "", errors.New("none") })
+	judge := Evaluator(func() string { return EvaluatorPrompt }, func(context.Context) (llm.Model, string, error) { return nil, "", errors.New("none") })
 	if _, err := judge(t.Context(), "", ""); err == nil {
 		t.Error("no model, no error")
 	}

@@ -13,9 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // kindGrown is the kind in Entry.Taken of the last look at the logs in a
@@ -76,6 +78,39 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 	}
 	slices.SortFunc(out, func(a, b Untaken) int { return cmp.Compare(a.Key, b.Key) })
 	return out, errors.Join(errs...)
+}
+
+// Waiting lists what the next Open would take over, if first, or what Untaken
+// lists. It changes nothing.
+func Waiting(ctx context.Context, opt Options) (found []Untaken, first bool, err error) {
+	place, seen, err := Find(opt.Store, opt.DataDir, opt.Workspace)
+	if err != nil {
+		return nil, false, err
+	}
+	st := &Store{opt: opt, place: place, dir: place.Dir(dirRoot), state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
+	if seen && !place.Entry.Taken[kindSessions].IsZero() {
+		found, err = st.Untaken(ctx)
+		return found, false, err
+	}
+
+	logs, left, done, err := st.oldLogs()
+	defer done()
+	for _, l := range logs {
+		f, err := l.tree.Open(l.name)
+		if err != nil {
+			left = append(left, err.Error())
+			continue
+		}
+		theirs, err := recordsIn(io.LimitReader(f, maxOldBytes))
+		if err := errors.Join(err, f.Close()); err != nil {
+			left = append(left, err.Error())
+		}
+		found = append(found, Untaken{File: l.String(), Key: l.key, Messages: len(theirs), New: true})
+	}
+	if len(left) > 0 {
+		err = errors.Join(err, errors.New(strings.Join(left, "; ")))
+	}
+	return found, true, err
 }
 
 // Grown is what Untaken lists, if a log in the workspace was written since the

@@ -22,9 +22,10 @@ import (
 
 // The limits of a skill that is packed or installed.
 const (
-	MaxFiles     = 500      // files of a skill
+	MaxFiles     = 5000     // files of a skill
+	manyFiles    = 500      // files beyond which there is a warning
 	MaxTotal     = 10 << 20 // bytes of all files together, and of an archive
-	maxEntries   = 2000     // entries of an archive, with directories and what is left out
+	maxEntries   = 10_000   // entries of an archive, with directories and what is left out
 	maxRatio     = 100      // unpacked bytes per byte of an archive ...
 	ratioFrom    = 1 << 20  // ... beyond this size
 	maxPathBytes = 240      // of a file's path inside the skill

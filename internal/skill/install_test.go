@@ -162,7 +162,7 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 		{"ends with a dot", []item{ok, {name: "hello/a.", data: "1"}}, "dot"},
 		{"control character", []item{ok, {name: "hello/a\nb", data: "1"}}, "shown"},
 		{"right to left", []item{ok, {name: "hello/a\u202Eb", data: "1"}}, "shown"},
-		{"too many files", many, "more than 500 files"},
+		{"too many files", many, "more than 5000 files"},
 		{"bomb", []item{ok, {name: "hello/a", data: strings.Repeat("\x00", 2<<20)}}, "100 times"},
 		{"deep", []item{ok, {name: "hello/" + strings.Repeat("a/", 20) + "x", data: "1"}}, "deep"},
 		{"empty", nil, "no files"},
@@ -204,6 +204,34 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Skills are installed as they are published: large ones get warnings, not refusals.
+func TestLargeSkillsInstallWithWarnings(t *testing.T) {
+	t.Parallel()
+	items := []item{{name: "hello/SKILL.md", data: front("hello") + strings.Repeat("Say more.\n", 6000)}}
+	for i := range 600 {
+		items = append(items, item{name: fmt.Sprintf("hello/references/%d.md", i), data: "x"})
+	}
+	p := place(t)
+	rec, problems, err := skill.Install(p, zipOf(t, items...), false, day)
+	if err != nil || rec.Files != len(items) {
+		t.Fatalf("Install = %+v, %v", rec, err)
+	}
+	var codes []string
+	for _, problem := range problems {
+		codes = append(codes, problem.Code)
+		if problem.Error {
+			t.Errorf("an error: %v", problem)
+		}
+	}
+	if diff := cmp.Diff([]string{"file", "body"}, codes); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s\n%v", diff, problems)
+	}
+	s, ok := skill.Open(options(p.Workspace)).Load("hello")
+	if !ok || !strings.HasSuffix(s.Body, "Say more.") {
+		t.Errorf("the text is cut: %d bytes", len(s.Body))
 	}
 }
 

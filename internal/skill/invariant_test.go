@@ -57,7 +57,7 @@ func TestPromptInvariant(t *testing.T) {
 		o := options(ws, "have")
 		o.Builtin, o.Disabled = tree, disabled
 		lib := skill.Open(o)
-		active, summary := lib.Prompt()
+		active, summary, _ := lib.Prompt()
 		for marker, there := range want {
 			if strings.Contains(active, marker) != there {
 				t.Errorf("seed %d: %q in the active text is %v, want %v\n%s", seed, marker, !there, there, active)
@@ -68,7 +68,7 @@ func TestPromptInvariant(t *testing.T) {
 				t.Errorf("seed %d: disabled %s is there", seed, name)
 			}
 		}
-		if again, second := skill.Open(o).Prompt(); again != active || second != summary || !utf8.ValidString(active+summary) {
+		if again, second, _ := skill.Open(o).Prompt(); again != active || second != summary || !utf8.ValidString(active+summary) {
 			t.Errorf("seed %d: a second library says something else", seed)
 		}
 		for group := range strings.SplitSeq(summary, "\n\n") {
@@ -98,7 +98,7 @@ func TestSkillsOfMissingToolsAreNotListed(t *testing.T) {
 	}
 	o.HasTool = func(name string) bool { return name != "paint" }
 	lib := skill.Open(o)
-	active, summary := lib.Prompt()
+	active, summary, _ := lib.Prompt()
 	if s, ok := lib.Load("draw"); active != "" || summary != "" || !ok || s.Missing != "TOOL: paint" {
 		t.Errorf("without the tool: %q, %q, %+v", active, summary, s)
 	}

@@ -34,15 +34,17 @@ import (
 const Scheme = "builtin://"
 
 // MaxBody is the largest skill text in bytes; the rest of a longer one is cut.
-const MaxBody = 32 << 10
+const MaxBody = 64 << 10
 
 const (
 	fileName   = "SKILL.md"
 	folder     = "skills"
 	maxFront   = 16 << 10 // bytes of front matter looked at
 	maxSkills  = 500      // directories of a workspace looked at
-	maxLine    = 300      // code points of a description in the summary
-	bodyMarker = "\n\n[The rest of this skill was cut: the limit is 32 KB.]"
+	longBody   = 32 << 10 // bytes of text from which one skill fills a prompt noticeably
+	shortLine  = 300      // code points of a description in the short summary
+	maxSummary = 16 << 10 // bytes of the summary beyond which descriptions are cut
+	bodyMarker = "\n\n[The rest of this skill was cut: the limit is 64 KiB.]"
 	// recheck is how long the answer of LookPath and Getenv is believed, so
 	// that a prompt does not search PATH but a tool installed meanwhile is
 	// noticed.
@@ -141,6 +143,7 @@ type snapshot struct {
 	skipped   map[string]string // directory -> reason, to log each only once
 	skills    []Skill           // sorted by name
 	summary   string
+	short     string // the summary for small models
 	active    string
 	checked   time.Time // when needs were last looked up
 }
@@ -176,10 +179,11 @@ func (l *Library) Summary() string { return l.refresh().summary }
 // Active is the full text of the always-skills that are available.
 func (l *Library) Active() string { return l.refresh().active }
 
-// Prompt returns Active and Summary after looking at the disk once.
-func (l *Library) Prompt() (active, summary string) {
+// Prompt returns Active, Summary and a Summary with short descriptions after
+// looking at the disk once.
+func (l *Library) Prompt() (active, summary, short string) {
 	snap := l.refresh()
-	return snap.active, snap.summary
+	return snap.active, snap.summary, snap.short
 }
 
 // Load returns a skill with its Body; ok is false when there is none of that
@@ -258,7 +262,14 @@ func (l *Library) refresh() *snapshot {
 		s.Body = ""
 	}
 	next.active = strings.Join(active, "\n\n---\n\n")
-	next.summary = l.summarise(next.skills)
+	next.short = l.summarise(next.skills, shortLine)
+	next.summary = next.short
+	for line := maxDescription; line > shortLine; line /= 2 {
+		if s := l.summarise(next.skills, line); len(s) <= maxSummary {
+			next.summary = s
+			break
+		}
+	}
 	l.last.Store(next)
 	return next
 }
@@ -298,7 +309,8 @@ func (l *Library) lacksTools(s Skill) string {
 
 // summarise leaves out what the prompt holds already, and skills about tools
 // that are not offered: nothing the model could do would make them useful.
-func (l *Library) summarise(skills []Skill) string {
+// A description has at most line code points.
+func (l *Library) summarise(skills []Skill, line int) string {
 	var b strings.Builder
 	group := func(source Source, heading string) {
 		for _, s := range skills {
@@ -312,7 +324,7 @@ func (l *Library) summarise(skills []Skill) string {
 				b.WriteString(heading)
 				heading = ""
 			}
-			b.WriteString("\n- **" + s.Name + "** — " + text.Ellipsis(s.Description, maxLine))
+			b.WriteString("\n- **" + s.Name + "** — " + text.Ellipsis(s.Description, line))
 			if !s.Available() {
 				b.WriteString(" (unavailable: " + s.Missing + ")")
 			}

@@ -2,6 +2,7 @@ package skill_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -214,7 +215,7 @@ func TestBodyIsCapped(t *testing.T) {
 	write(t, ws, "exact", "---\ndescription: x\n---\n"+strings.Repeat("a", skill.MaxBody))
 	lib := skill.Open(options(ws))
 	got, _ := lib.Load("big")
-	if len(got.Body) > skill.MaxBody+100 || !utf8.ValidString(got.Body) || !strings.HasSuffix(got.Body, "32 KB.]") {
+	if len(got.Body) > skill.MaxBody+100 || !utf8.ValidString(got.Body) || !strings.HasSuffix(got.Body, "64 KiB.]") {
 		t.Errorf("body of %d bytes ends with %q", len(got.Body), got.Body[len(got.Body)-80:])
 	}
 	if active := lib.Active(); len(active) > skill.MaxBody+200 {
@@ -222,6 +223,31 @@ func TestBodyIsCapped(t *testing.T) {
 	}
 	if got, _ := lib.Load("exact"); len(got.Body) != skill.MaxBody {
 		t.Errorf("a body of the largest size has %d bytes, want %d", len(got.Body), skill.MaxBody)
+	}
+}
+
+// A description is shown in full while all of them together leave room for the
+// conversation; the short form is for small models.
+func TestSummaryShowsLongDescriptions(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	long := strings.TrimSpace(strings.Repeat("word ", 200)) + " the end"
+	write(t, ws, "a", "---\ndescription: "+long+"\n---\nx")
+	lib := skill.Open(options(ws))
+	_, summary, short := lib.Prompt()
+	if !strings.Contains(summary, long+" `a/SKILL.md`") {
+		t.Errorf("the summary cuts a description of %d characters:\n%s", len(long), summary)
+	}
+	if strings.Contains(short, "the end") || len(short) > 500 {
+		t.Errorf("the short summary has %d bytes:\n%s", len(short), short)
+	}
+
+	for i := range 40 {
+		write(t, ws, fmt.Sprintf("b%d", i), "---\ndescription: "+long+"\n---\nx")
+	}
+	_, summary, short = lib.Prompt()
+	if summary != short || strings.Count(summary, "\n- ") != 41 {
+		t.Errorf("the summary of many long descriptions has %d bytes, the short one %d", len(summary), len(short))
 	}
 }
 

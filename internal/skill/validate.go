@@ -136,6 +136,9 @@ func (b *bundle) validate() []Problem {
 	for _, n := range p.notes {
 		c.warnf("yaml", n.line, "%s", n.text)
 	}
+	if len(b.files) > manyFiles {
+		c.warnf("file", 0, "the skill has %d files, which is many", len(b.files))
+	}
 	c.name(fields, b.name)
 	c.description(fields)
 	c.keys(fields)
@@ -170,8 +173,8 @@ func (c *checker) description(fields map[string]any) {
 		c.errorf("description", line, "a description is missing; the model chooses skills by it")
 	case n > maxDescription:
 		c.errorf("description", line, "the description has %d characters, at most %d are allowed", n, maxDescription)
-	case n > maxLine:
-		c.warnf("description", line, "the description has %d characters; prompts show the first %d", n, maxLine)
+	case n > shortLine:
+		c.warnf("description", line, "the description has %d characters; small models and prompts with many skills see the first %d", n, shortLine)
 	}
 }
 
@@ -235,12 +238,14 @@ func (c *checker) body(data, front string, found bool) {
 	case n == 0:
 		c.errorf("body", line, "there is no text")
 	case n > MaxBody:
-		c.errorf("body", line, "the text has %d bytes, at most %d are read", n, MaxBody)
+		c.errorf("body", line, "the text has %d bytes, at most %d KiB are read; move details to files below references/", n, MaxBody>>10)
+	case n > longBody:
+		c.warnf("body", line, "the text has %d bytes, which fill the window of small models; details belong in files below references/", n)
 	}
 }
 
 var mention = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?:^|[\\s`(\"'])((?:scripts|references|assets)/[A-Za-z0-9._/-]*[A-Za-z0-9_])(?:$|[\\s`)\"',;:.])")
+	return regexp.MustCompile("(?:^|[\\s`(\"'])((?:scripts|references|assets)/[A-Za-z0-9._/-]*[A-Za-z0-9_])(?:#[^\\s`)\"']*)?(?:$|[\\s`)\"',;:.])")
 })
 
 // references looks for files the text speaks of and that are not there.

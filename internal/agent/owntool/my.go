@@ -40,9 +40,6 @@ func (o *own) apply(l runner.Limits) runner.Limits {
 	if o.MaxIterations > 0 {
 		l.Iterations = o.MaxIterations
 	}
-	if o.Window > 0 && (l.ContextWindow <= 0 || o.Window < l.ContextWindow) {
-		l.ContextWindow = o.Window // a window can be used less, not made larger
-	}
 	if o.ResultChars > 0 {
 		l.ToolResultChars = o.ResultChars
 	}
@@ -62,6 +59,9 @@ type Settings struct {
 	// Shown are further read-only values, such as how commands are contained.
 	// They must not hold secrets.
 	Shown map[string]string
+	// Config are the paths of the configuration. A note under such a name would
+	// look like a setting that was changed, so it is refused.
+	Config []string
 }
 
 // PresetKey is the session metadata that holds the model preset of /model.
@@ -79,11 +79,15 @@ type Conversation struct {
 	Session *session.Session
 	Values  map[string]any // flat names and values that the model may see
 	Presets []string       // of models, besides "default"
+	// Futile says why a number would change nothing here; "" if it would.
+	Futile func(key string, n int) string
+	// Try reports why a preset cannot be used.
+	Try func(preset string) error
 }
 
 // My is the tool about the agent's settings and state: none, if it is not
 // offered. Find returns the conversation of a call.
-func My(o Settings, find func(c tool.Call) (Conversation, bool)) []tool.Tool {
+func My(o Settings, find func(ctx context.Context, c tool.Call) (Conversation, bool)) []tool.Tool {
 	if !o.Offer {
 		return nil
 	}
@@ -92,8 +96,8 @@ func My(o Settings, find func(c tool.Call) (Conversation, bool)) []tool.Tool {
 		what += " set changes max_iterations, context_window_tokens, max_tool_result_chars or model_preset for this conversation, or keeps a note under any other key."
 	}
 	return []tool.Tool{tool.Func(tool.Tool{Name: "my", Trusted: true, Description: what, Sink: tool.SinkMemory},
-		func(_ context.Context, c tool.Call, in myInput) (tool.Result, error) {
-			conv, ok := find(c)
+		func(ctx context.Context, c tool.Call, in myInput) (tool.Result, error) {
+			conv, ok := find(ctx, c)
 			if !ok {
 				return tool.Fail(tool.Unsupported, "there is no conversation to look at"), nil
 			}
@@ -110,6 +114,14 @@ func Limits(s *session.Session, l runner.Limits) runner.Limits {
 	var o own
 	s.Meta(ownKey, &o)
 	return o.apply(l)
+}
+
+// Window is how much of the model's window the session uses, in tokens; 0 is all
+// of it. A window can be used less, not made larger.
+func Window(s *session.Session) int {
+	var o own
+	s.Meta(ownKey, &o)
+	return o.Window
 }
 
 // looker is one use of the my tool.
@@ -207,11 +219,16 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 			res := tool.Fail(tool.InvalidArgs, "%s must be a whole number from %d to %d", key, low, high)
 			return &res
 		}
+		if why := t.Futile(key, n); why != "" {
+			res := tool.Fail(tool.InvalidArgs, "%s is not set: %s", key, why)
+			return &res
+		}
 		*to = n
 		return nil
 	}
+	done := "%s is set, from the next turn on"
 	var bad *tool.Result
-	switch key {
+	switch key = settable(key); key {
 	case "max_iterations":
 		bad = number(&o.MaxIterations, 1, 100)
 	case "context_window_tokens":
@@ -221,7 +238,8 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 	case "model_preset":
 		return t.setPreset(value)
 	default:
-		bad = o.note(t.snapshot(), key, value, tainted)
+		done = "%s is kept as a note of this conversation; it changes no setting"
+		bad = o.note(t.snapshot(), t.opts.Config, key, value, tainted)
 	}
 	if bad != nil {
 		return *bad, nil
@@ -232,15 +250,50 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 	if err := t.Session.SaveMeta(); err != nil {
 		return tool.Result{}, fmt.Errorf("keep %s: %w", key, err)
 	}
-	return tool.Textf("%s is set, from the next turn on", key), nil
+	return tool.Textf(done, key), nil
+}
+
+// plainKey is a key without the differences between the ways to write it.
+func plainKey(key string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key))
+}
+
+// settable is the name of the setting that a key means, as it is or as the
+// configuration calls it; any other key stays as it is.
+func settable(key string) string {
+	plain := strings.TrimPrefix(plainKey(key), "agents.defaults.")
+	if plain == "maxtooliterations" {
+		return "max_iterations"
+	}
+	for _, name := range []string{"max_iterations", "context_window_tokens", "max_tool_result_chars", "model_preset"} {
+		if plain == plainKey(name) {
+			return name
+		}
+	}
+	return key
+}
+
+// configured is the path of the configuration that a key names: all of it, its
+// end, or the name of a default of the agent. "" means that it names none.
+func configured(config []string, key string) string {
+	plain := plainKey(key)
+	for _, path := range config {
+		p := plainKey(path)
+		if p == plain || p == "agents.defaults."+plain || strings.Contains(plain, ".") && strings.HasSuffix(p, "."+plain) {
+			return path
+		}
+	}
+	return ""
 }
 
 // note keeps a value under a name that is not a setting.
-func (o *own) note(taken map[string]any, key string, value json.RawMessage, tainted bool) *tool.Result {
+func (o *own) note(taken map[string]any, config []string, key string, value json.RawMessage, tainted bool) *tool.Result {
 	var res tool.Result
 	switch _, setting := taken[key]; {
 	case setting:
 		res = tool.Fail(tool.DeniedPolicy, "%s is read-only", key)
+	case configured(config, key) != "":
+		res = tool.Fail(tool.DeniedPolicy, "%s is a setting that only the user can change: nanobot config set %s VALUE", key, configured(config, key))
 	case len(value) > ownNote:
 		res = tool.Fail(tool.TooLarge, "a note has at most %d bytes", ownNote)
 	case len(o.Notes) >= ownNotes && o.Notes[key] == nil:
@@ -269,6 +322,9 @@ func (t looker) setPreset(value json.RawMessage) (tool.Result, error) {
 	}
 	if name == "default" {
 		name = ""
+	}
+	if err := t.Try(name); err != nil {
+		return tool.Fail(tool.Unsupported, "model_preset is not set: %v", err), nil
 	}
 	if err := t.Session.SetMeta(PresetKey, name); err != nil {
 		return tool.Result{}, fmt.Errorf("keep the preset: %w", err)

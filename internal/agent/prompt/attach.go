@@ -32,7 +32,7 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 		if name == "" {
 			name = filepath.Base(m.Path)
 		}
-		data, size, err := readImage(p.opts.Workspace, m.Path, maxImageBytes-total)
+		data, size, err := readImage(p.opts.Workspace, m.Path)
 		switch {
 		case err != nil:
 			p.opts.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
@@ -44,8 +44,15 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 		case len(images) == maxImages:
 			notes = append(notes, fmt.Sprintf("[Image not shown, too many in one message: %s]", m.Path))
 		default:
-			total += len(data)
-			url := "data:" + llm.PictureType(data) + ";base64," + base64.StdEncoding.EncodeToString(data)
+			mime := llm.PictureType(data)
+			w, h := llm.PictureSize(data, mime)
+			pic, err := p.pictures.Fit(document.Picture{Data: data, Type: mime, W: w, H: h})
+			if err != nil || total+len(pic.Data) > maxImageBytes {
+				notes = append(notes, fmt.Sprintf("[Image not shown, too large: %s]", m.Path))
+				continue
+			}
+			total += len(pic.Data)
+			url := "data:" + pic.Type + ";base64," + base64.StdEncoding.EncodeToString(pic.Data)
 			images = append(images, llm.Block{Type: "image_url", ImageURL: url, Path: m.Path})
 		}
 	}
@@ -109,9 +116,9 @@ func openAttached(workspace, path string) (*os.File, error) {
 	return dir.Open(filepath.Base(path))
 }
 
-// readImage returns the bytes of a picture within the limit, or nil data for
-// any other regular file.
-func readImage(workspace, path string, limit int) (data []byte, size int64, err error) {
+// readImage returns the bytes of a picture, or nil data for any other regular
+// file.
+func readImage(workspace, path string) (data []byte, size int64, err error) {
 	f, err := openAttached(workspace, path)
 	if err != nil {
 		return nil, 0, err
@@ -126,9 +133,9 @@ func readImage(workspace, path string, limit int) (data []byte, size int64, err 
 	if err != nil && n == 0 {
 		return nil, info.Size(), nil // an empty file is an ordinary attachment
 	}
-	if llm.PictureType(head[:n]) == "" || info.Size() > int64(limit) {
+	if llm.PictureType(head[:n]) == "" || info.Size() > document.MaxPicture {
 		return nil, info.Size(), nil
 	}
-	data, err = io.ReadAll(io.LimitReader(f, int64(limit)))
+	data, err = io.ReadAll(io.LimitReader(f, document.MaxPicture))
 	return append(head[:n], data...), info.Size(), err
 }

@@ -50,6 +50,28 @@ func replaceByLink(t *testing.T, path, target string) {
 	}
 }
 
+// IDENTITY.md says who the agent is. It comes last of the files, as in the first
+// versions of Python nanobot, for guests as well; words from outside do not count.
+func TestPromptHasIdentity(t *testing.T) {
+	t.Parallel()
+	ws, _ := linkYard(t)
+	if err := os.WriteFile(filepath.Join(ws, "IDENTITY.md"), []byte("I am Ada"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign := false
+	now := time.Now()
+	p := New(Options{Workspace: ws, Foreign: func(path string) bool { return foreign && strings.HasSuffix(path, "IDENTITY.md") }, Now: func() time.Time { now = now.Add(time.Second); return now }})
+	for _, scope := range []string{"", "g/ann"} {
+		if got := p.System("cli", scope, Place{}, TierOf(65536)); !strings.Contains(got, "## SOUL.md\n\nown soul\n\n## IDENTITY.md\n\nI am Ada") {
+			t.Errorf("the prompt of %q lacks it:\n%s", scope, got)
+		}
+	}
+	foreign = true
+	if got := p.System("cli", "", Place{}, TierOf(65536)); strings.Contains(got, "Ada") {
+		t.Errorf("words from outside are in the prompt:\n%s", got)
+	}
+}
+
 // A link that a command planted brings nothing into the prompt, whether it was
 // there before the start, came between two prompts, or stays inside.
 func TestPromptFollowsNoLink(t *testing.T) {
@@ -59,6 +81,7 @@ func TestPromptFollowsNoLink(t *testing.T) {
 		{"SOUL.md", "downloads/page.md"}, // inside, and still not an instruction
 		{"USER.md", "/proc/self/environ"},
 		{"TOOLS.md", "../out/file"},
+		{"IDENTITY.md", "../out/file"},
 		{"memory/MEMORY.md", "../../out/file"},
 		{"memory", "../out"},
 		{"skills", "../out"},

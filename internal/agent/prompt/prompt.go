@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -64,7 +65,8 @@ const FolderFile = "AGENTS.md"
 // turn, and files are read again only when they changed, so the prompt is the
 // same byte for byte until something really changes.
 type Builder struct {
-	opts Options
+	opts     Options
+	pictures document.Pictures
 
 	mu    sync.Mutex
 	files map[string]cachedFile
@@ -166,14 +168,16 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 	defer p.mu.Unlock()
 	r := strings.NewReplacer("{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
 	s := r.Replace(p.template("system/subagent.md")) + "\n\n" + p.template("system/untrusted.md")
-	skills := p.Skills(scope)
-	if skills == nil || !tier.Skills {
-		return s
+	if skills := p.Skills(scope); skills != nil && tier.Skills {
+		_, summary, short := skills.Prompt()
+		if tier.Brief {
+			summary = short
+		}
+		if summary != "" {
+			s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
+		}
 	}
-	if _, summary := skills.Prompt(); summary != "" {
-		s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
-	}
-	return s
+	return s + "\n\n" + p.clock(p.opts.Now()) // last, so that the rest is the same every time
 }
 
 // parts are the pieces of the prompt that can change while we run. What is
@@ -181,7 +185,7 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 // words about how to behave, and cannot read the files they are in.
 func (p *Builder) parts(scope, folder string) []string {
 	var boot []string
-	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md"} {
 		if scope != "" && (name == "USER.md" || name == "TOOLS.md" && p.opts.Guests) {
 			continue
 		}
@@ -208,14 +212,15 @@ func (p *Builder) parts(scope, folder string) []string {
 	if skills == nil {
 		return out
 	}
-	active, summary := skills.Prompt()
+	active, summary, short := skills.Prompt()
 	if active != "" {
-		out = append(out, "# Active Skills\n\n"+active)
+		active = "# Active Skills\n\n" + active
 	}
 	if summary != "" {
-		out = append(out, p.template("system/skills.md")+"\n\n"+summary)
+		intro := p.template("system/skills.md") + "\n\n"
+		summary, short = intro+summary, intro+short
 	}
-	return out
+	return append(out, active, summary, short)
 }
 
 func (p *Builder) identity(format string, tier Tier, place Place) string {

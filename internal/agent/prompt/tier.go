@@ -18,6 +18,7 @@ type Tier struct {
 	Name   string
 	Short  bool // the short identity
 	Skills bool // active skills and the list of skills
+	Brief  bool // the list has short descriptions
 	// Bootstrap and Memory bound the user's own files in the prompt, in
 	// characters; 0 is no bound.
 	Bootstrap, Memory int
@@ -35,7 +36,7 @@ func TierOf(window int) Tier {
 	case window <= 0 || window > 16<<10:
 		return Tier{Name: "full", Skills: true}
 	case window > 8<<10:
-		t := Tier{Name: "medium", Skills: true, Bootstrap: 6000, Memory: 4000, ToolTokens: 3000, Results: 8000}
+		t := Tier{Name: "medium", Skills: true, Brief: true, Bootstrap: 6000, Memory: 4000, ToolTokens: 3000, Results: 8000}
 		return t.within(window)
 	case window > 4<<10:
 		t := Tier{Name: "small", Short: true, Bootstrap: 2000, Memory: 1500, ToolTokens: 1500, Results: 4000}
@@ -61,7 +62,10 @@ func coreTools() []string {
 // lesserTools are those a small model does without first: others do what they
 // do, if not as well.
 func lesserTools() []string {
-	return []string{"apply_patch", "notebook_edit", "write_stdin", "list_exec_sessions", "message", "ask_user", "my", "spawn"}
+	return []string{
+		"apply_patch", "notebook_edit", "write_stdin", "list_exec_sessions", "message", "ask_user", "my", "spawn",
+		"list_sessions", "read_session", "search_sessions", "send_session_message",
+	}
 }
 
 // Tools chooses tools until the bound is reached: the core first, then the
@@ -111,11 +115,18 @@ func (t Tier) Limits(l runner.Limits, maxTokens int) (limits runner.Limits, answ
 }
 
 // shorten cuts the parts of the prompt that belong to the user: bootstrap
-// files, memory, and what follows, which is about skills.
+// files, memory, and what follows, which is about skills: active ones, the list
+// with long and the list with short descriptions.
 func (t Tier) shorten(parts []string) []string {
 	out := slices.Clone(parts)
-	if !t.Skills {
-		out = out[:min(len(out), 2)]
+	switch {
+	case len(out) <= 2:
+	case !t.Skills:
+		out = out[:2]
+	case t.Brief:
+		out = slices.Delete(out, 3, 4)
+	default:
+		out = out[:4]
 	}
 	for i, most := range []int{t.Bootstrap, t.Memory} {
 		if i < len(out) {

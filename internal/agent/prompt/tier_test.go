@@ -1,10 +1,15 @@
 package prompt
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
 func TestTierOf(t *testing.T) {
@@ -16,6 +21,36 @@ func TestTierOf(t *testing.T) {
 		}
 		if want != "full" && tier.Answer+tier.Input > window+1 {
 			t.Errorf("window %d: answer %d and input %d are more", window, tier.Answer, tier.Input)
+		}
+	}
+}
+
+// The list of skills has long descriptions only where the window allows, and the
+// prompt is the same byte for byte from turn to turn.
+func TestTierSkills(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	dir := filepath.Join(ws, "skills", "a")
+	long := strings.TrimSpace(strings.Repeat("word ", 150)) + " the end"
+	file := []byte("---\nname: a\ndescription: " + long + "\n---\nx")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "SKILL.md"), file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	b := New(Options{Workspace: ws, Skills: skill.Open(skill.Options{Workspace: ws}), Now: time.Now, Location: time.UTC})
+	for window, want := range map[int]bool{0: true, 65_536: true, 16_384: false, 4096: false} {
+		tier := TierOf(window)
+		first := b.System("cli", "", Place{Workspace: ws}, tier)
+		if got := strings.Contains(first, "the end"); got != want {
+			t.Errorf("window %d: long description %v, want %v", window, got, want)
+		}
+		if n := strings.Count(first, "**a**"); tier.Skills && n != 1 {
+			t.Errorf("window %d: the skill is listed %d times", window, n)
+		}
+		if again := b.System("cli", "", Place{Workspace: ws}, tier); again != first {
+			t.Errorf("window %d: the second prompt differs", window)
+		}
+		if got := strings.Contains(b.Subagent("", Place{Workspace: ws}, tier), "the end"); got != want {
+			t.Errorf("window %d: subagent's long description %v, want %v", window, got, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // promptNames are the files of a workspace that every prompt shows, by their
 // slash-separated path.
 func promptNames() []string {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "memory/MEMORY.md"}
+	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md", "memory/MEMORY.md"}
 }
 
 // Describe makes the header that a replay needs: this machine, the workspace,

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -126,6 +127,7 @@ type family struct {
 	strict     bool
 	isForeign  func(abs string) bool
 	foreignSum func(sum [sha256.Size]byte) bool
+	pictures   document.Pictures
 }
 
 // foreign reports whether somebody else may have written a file.

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
-)
-
-// Limits of what vision models accept.
-const (
-	maxImageBytes = 20 << 20
-	maxImageSide  = 8000
 )
 
 // readImage answers for files that are images by their first bytes; ok says so.
@@ -22,26 +17,30 @@ func (f *family) readImage(ctx context.Context, s source, head []byte, r io.Read
 	if mime == "" {
 		return res, false, nil
 	}
-	if s.info.Size() > maxImageBytes {
-		return tool.Fail(tool.TooLarge, "%s is an image of %s; at most %s can be shown, make a smaller copy with exec", s.shown, byteSize(s.info.Size()), byteSize(maxImageBytes)), true, nil
+	if s.info.Size() > document.MaxPicture {
+		return tool.Fail(tool.TooLarge, "%s is an image of %s; at most %s can be shown, make a smaller copy with exec", s.shown, byteSize(s.info.Size()), byteSize(document.MaxPicture)), true, nil
 	}
 	w, h := llm.PictureSize(head, mime)
-	if w > maxImageSide || h > maxImageSide {
-		return tool.Fail(tool.TooLarge, "%s is an image of %dx%d pixels; at most %d per side can be shown, make a smaller copy with exec", s.shown, w, h, maxImageSide), true, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(r, maxImageBytes+1))
+	data, err := io.ReadAll(io.LimitReader(r, document.MaxPicture+1))
 	if err != nil {
 		res, err = f.fail(ctx, s.shown, err)
 		return res, true, err
 	}
-	if len(data) > maxImageBytes {
+	if len(data) > document.MaxPicture {
 		return tool.Fail(tool.TooLarge, "%s grew while it was read", s.shown), true, nil
 	}
-	label := "(Image: " + s.shown + ", " + mime + ", " + byteSize(int64(len(data)))
-	if w > 0 && h > 0 {
-		label += fmt.Sprintf(", %dx%d", w, h)
+	pic, err := f.pictures.Fit(document.Picture{Data: data, Type: mime, W: w, H: h})
+	if err != nil {
+		return tool.Fail(tool.TooLarge, "%s is too large an image to be shown: %v", s.shown, err), true, nil
 	}
-	url := "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
+	label := "(Image: " + s.shown + ", " + mime + ", " + byteSize(int64(len(data)))
+	switch {
+	case pic.Smaller:
+		label += fmt.Sprintf(", made smaller: you see %dx%d", pic.W, pic.H)
+	case pic.W > 0 && pic.H > 0:
+		label += fmt.Sprintf(", %dx%d", pic.W, pic.H)
+	}
+	url := "data:" + pic.Type + ";base64," + base64.StdEncoding.EncodeToString(pic.Data)
 	res.Content = llm.Content{Blocks: []llm.Block{
 		{Type: "image_url", ImageURL: url, Path: s.abs},
 		{Type: "text", Text: label + ")"},

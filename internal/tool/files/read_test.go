@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"image"
+	pngs "image/png"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -191,9 +193,29 @@ func TestReadImage(t *testing.T) {
 	b.put("text.png", "not an image\n")
 	contains(t, b.text("read_file", args{"path": "text.png"}), "1| not an image")
 	b.put("big.png", png+strings.Repeat("x", 20<<20))
-	b.fails("read_file", args{"path": "big.png"}, tool.TooLarge, "20.0 MiB")
+	b.fails("read_file", args{"path": "big.png"}, tool.TooLarge, "too large an image to be shown: the picture is damaged")
 	b.put("wide.png", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x40\x00\x00\x00\x00\x01")
 	b.fails("read_file", args{"path": "wide.png"}, tool.TooLarge, "16384x1")
+
+	// A picture that is only large is made smaller.
+	var large bytes.Buffer
+	if err := pngs.Encode(&large, image.NewGray(image.Rect(0, 0, 9000, 300))); err != nil {
+		t.Fatal(err)
+	}
+	b.put("large.png", large.String())
+	res := b.call("read_file", args{"path": "large.png"})
+	if res.IsError || len(res.Content.Blocks) != 2 {
+		t.Fatalf("a large picture: %+v", res)
+	}
+	contains(t, res.Content.Blocks[1].Text, "made smaller: you see 2048x68")
+	_, b64, _ := strings.Cut(res.Content.Blocks[0].ImageURL, ";base64,")
+	raw, err := base64.StdEncoding.DecodeString(b64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := pngs.DecodeConfig(bytes.NewReader(raw)); err != nil || cfg.Width != 2048 {
+		t.Errorf("the picture that is shown: %+v, %v", cfg, err)
+	}
 }
 
 func TestReadDedupe(t *testing.T) {

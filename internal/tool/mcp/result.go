@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -24,7 +25,6 @@ import (
 // Limits of one result, before anything of it is kept.
 const (
 	maxResultText = 1 << 20 // bytes
-	maxShown      = 5 << 20 // a picture the model sees
 	maxShownCount = 8
 	maxMediaFiles = 200 // kept per server
 	maxMediaBytes = 200 << 20
@@ -167,8 +167,10 @@ func (c *collector) media(what string, data []byte, declared string) {
 			shown++
 		}
 	}
-	if kind != "" && len(data) <= maxShown && shown < maxShownCount {
-		url := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
+	w, h := llm.PictureSize(data, kind)
+	pic, err := c.s.pictures.Fit(document.Picture{Data: data, Type: kind, W: w, H: h})
+	if kind != "" && err == nil && shown < maxShownCount {
+		url := "data:" + pic.Type + ";base64," + base64.StdEncoding.EncodeToString(pic.Data)
 		c.blocks = append(c.blocks, llm.Block{Type: "image_url", ImageURL: url, Path: path})
 	} else if kind != "" {
 		note += ", too large to be shown"

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -45,7 +46,10 @@ type server struct {
 	pool   *Pool
 	log    *slog.Logger
 	stderr *ring
-	wake   chan struct{} // capacity 1: somebody wants it back sooner
+
+	pictures document.Pictures
+
+	wake chan struct{} // capacity 1: somebody wants it back sooner
 
 	accepting atomic.Bool // what it lists next is accepted
 
@@ -294,6 +298,9 @@ func (s *server) redact(text string) string {
 				text = strings.ReplaceAll(text, v.Reveal(), "[redacted:"+name+"."+k+"]")
 			}
 		}
+	}
+	if secret := s.Client.Secret.Reveal(); len(secret) >= 8 {
+		text = strings.ReplaceAll(text, secret, "[redacted:clientSecret]")
 	}
 	if s.URL != "" {
 		text = strings.ReplaceAll(text, s.URL, "the server")

@@ -17,6 +17,7 @@ type Chat struct{ Store *Store }
 const (
 	chatDiff  = 3000 // characters of a diff
 	chatPaths = 10
+	chatTurns = 20
 	shortID   = 8
 )
 
@@ -76,12 +77,36 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 	return strings.TrimRight(b.String(), "\n"), nil
 }
 
+// Turns lists the turns of a session that changed files, newest first.
+func (c Chat) Turns(ctx context.Context, session string) (string, error) {
+	turns, err := c.Store.Turns(ctx, session)
+	if err != nil {
+		return "", err
+	}
+	if len(turns) == 0 {
+		return textNoTurn, nil
+	}
+	var b strings.Builder
+	for i, t := range turns {
+		if i == chatTurns {
+			fmt.Fprintf(&b, "%d older ones; in a terminal: nanobot undo --list\n", len(turns)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- `%s` %s %s\n", Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), shown(t.Summary()))
+	}
+	b.WriteString("\n/diff ID shows one, /undo ID takes it back.")
+	return b.String(), nil
+}
+
+// textNoTurn is said of a conversation whose turns left files alone.
+const textNoTurn = "No turn of this conversation changed files, as far as it is kept."
+
 // turn finds a turn of a session, or says why there is none.
 func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string, err error) {
 	if id == "" {
 		t, err = c.Store.Last(ctx, session)
 		if errors.Is(err, ErrNoTurn) {
-			return t, "No turn of this conversation changed files, as far as it is kept.", nil
+			return t, textNoTurn, nil
 		}
 		return t, "", err
 	}

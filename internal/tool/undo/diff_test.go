@@ -56,6 +56,11 @@ func TestChat(t *testing.T) {
 	if got := ask("telegram:1", "abcd", true); !strings.Contains(got, "no turn abcd in this conversation") {
 		t.Errorf("another session: %q", got)
 	}
+	for session, want := range map[string]string{"cli:direct": "`abcdef01` ", "telegram:1": "No turn of this conversation"} {
+		if list, err := chat.Turns(t.Context(), session); err != nil || !strings.Contains(list, want) || strings.Contains(list, "a.md") != (session == "cli:direct") {
+			t.Errorf("turns of %s: %q, %v", session, list, err)
+		}
+	}
 	diff, err := chat.Diff(t.Context(), "cli:direct", "")
 	must(t, err)
 	for _, s := range []string{"Turn abcdef01 of ", "1 path changed", "````diff\n", "nanobot undo --diff abcdef01", "To take it back: /undo abcdef01"} {

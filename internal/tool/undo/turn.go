@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Turn is what one turn, or one undo, did to files.
@@ -28,6 +30,28 @@ type Turn struct {
 type Change struct {
 	Path string `json:"path"`
 	What string `json:"what"` // created, changed, deleted
+}
+
+// Summary is the turn in one line.
+func (t Turn) Summary() string {
+	var parts []string
+	if t.Undoes != "" {
+		parts = append(parts, "(undo of "+Short(t.Undoes)+")")
+	}
+	if t.UndoneBy != "" {
+		parts = append(parts, "(taken back)")
+	}
+	if t.Running {
+		parts = append(parts, "(running)")
+	}
+	if len(t.Gaps) > 0 {
+		parts = append(parts, "(not all covered)")
+	}
+	var names []string
+	for _, c := range t.Changes {
+		names = append(names, c.What+" "+c.Path)
+	}
+	return text.Label(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
 }
 
 // Turns lists the turns of a session that changed files or are not covered,

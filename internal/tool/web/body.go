@@ -22,9 +22,8 @@ import (
 const (
 	maxWire     = 5 << 20  // of text, as it is sent
 	maxText     = 10 << 20 // of text, unpacked
-	maxImage    = 10 << 20
+	maxImage    = 20 << 20
 	maxDocument = 20 << 20
-	maxSide     = 8000 // pixels of a picture that models accept
 )
 
 type kind int
@@ -106,9 +105,6 @@ func readBody(resp *http.Response) (body, error) {
 		return b, nil
 	case kindImage:
 		limit, wire.left = maxImage, wire.left+maxImage-maxWire
-		if w, h := llm.PictureSize(head, b.mime); max(w, h) > maxSide {
-			return b, fmt.Errorf("the picture has %dx%d pixels; at most %d per side can be shown", w, h, maxSide)
-		}
 	case kindDocument:
 		limit, wire.left = maxDocument, wire.left+maxDocument-maxWire
 	}

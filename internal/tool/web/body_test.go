@@ -238,7 +238,7 @@ func TestBombs(t *testing.T) {
 		"/nested":   "deep words",
 		"/wide":     "this is its beginning",
 		"/packed":   "[the page is too large to be read whole]",
-		"/png":      "larger than 10 MiB",
+		"/png":      "larger than 20 MiB",
 		"/declared": "larger than 20 MiB",
 		"/header":   "could not be read",
 		"/br":       "only gzip was offered",

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	docs "github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -139,7 +140,12 @@ func (f *family) get(ctx context.Context, u *url.URL, plain bool) (document, err
 		doc.final = shown(final)
 		return doc, nil
 	case kindImage:
-		return document{final: shown(final), image: body.data, mime: body.mime}, nil
+		w, h := llm.PictureSize(body.data, body.mime)
+		pic, err := f.pictures.Fit(docs.Picture{Data: body.data, Type: body.mime, W: w, H: h})
+		if err != nil {
+			return document{}, fmt.Errorf("the picture cannot be shown: %w", err)
+		}
+		return document{final: shown(final), image: pic.Data, mime: pic.Type}, nil
 	case kindDocument:
 		return f.document(ctx, final, body)
 	default:

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	docs "github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -107,6 +108,8 @@ type family struct {
 	own    *http.Client // for the operator's own search server
 	pace   *pace        // of scraped search pages
 	work   chan struct{}
+
+	pictures docs.Pictures
 }
 
 // extractors is how many pages are parsed at once: a page of the largest size
