@@ -521,7 +521,12 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
 		},
 	}
+	h.HostedTool = func(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
+		asked, found := t.deps.secrets.Redact(c.Arguments), t.deps.secrets.Redact(c.Result)
+		send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found, Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true}})
+	}
 	if t.env.in.WantsStream {
+		h.ToolDelta = (&callStream{secrets: t.deps.secrets, send: send}).add
 		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {

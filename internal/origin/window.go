@@ -199,12 +199,10 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		switch w.look(child, e) {
-		case changed:
-			all = w.mark(child) && all
-		case unchanged:
+		changed, marked := w.look(child, e)
+		all = all && (marked || changed)
+		if changed && !w.mark(child) {
 			all = false
-		case marked:
 		}
 	}
 	if all && name != "." && len(w.lines) > first {
@@ -213,32 +211,20 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	return all, nil
 }
 
-// What a look at a file finds.
-type finding int
-
-const (
-	unchanged finding = iota
-	changed           // by this command, or moved with its folder
-	marked            // changed by an earlier command, and in the record
-)
-
-// look uses what the listing knows: another look at each of thousands of files
-// would cost twice the rest of the walk.
-func (w *walk) look(name string, e fs.DirEntry) finding {
+// look reports whether this command changed a file or moved it with its folder,
+// or whether an earlier one did and it is in the record. It uses what the
+// listing knows: another look at each of thousands of files would cost twice the
+// rest of the walk.
+func (w *walk) look(name string, e fs.DirEntry) (changed, marked bool) {
 	info, err := e.Info()
 	if err != nil {
-		return unchanged
+		return false, false
 	}
 	at, last := changeTimeOf(info), w.s.lookup(name)
-	switch {
-	case w.window.covers(at):
-		return changed
-	case !w.s.pastCovers(at, last):
-		return unchanged
-	case last.foreign && !w.s.unwalked: // every change until now was looked at
-		return marked
-	}
-	return changed
+	changed = w.window.covers(at)
+	past := !changed && w.s.pastCovers(at, last)
+	marked = past && last.foreign && !w.s.unwalked // every change until now was looked at
+	return changed || past && !marked, marked
 }
 
 // mark notes a file; false if the program itself wrote it meanwhile.
