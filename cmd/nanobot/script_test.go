@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fakellm": servers.start, "requests": servers.requests,
-			"exits": exits, "interrupt": interrupt, "terminal": terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
+			"exits": exits, "interrupt": interrupt, "terminal": servers.terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
 			"afterwards": afterwards, "http": httpCommand, "another": another,
 		},
 	})
@@ -313,6 +313,7 @@ func (f *fakes) start(ts *testscript.TestScript, neg bool, args []string) {
 	env, have := f.of(ts)
 	if have == nil {
 		have = &fake{server: llmtest.NewServer(scriptTB{TB: f.t, script: ts.Name(), end: ts.Defer})}
+		have.server.Models = []string{"house-model", "other-model"}
 		f.mu.Lock()
 		f.running[env] = have
 		f.mu.Unlock()

@@ -21,11 +21,12 @@ import (
 // file say what happens there:
 //
 //	expect RE     wait until what was drawn since the last expect matches
+//	asked N       wait until the model has got N requests
 //	send TEXT     type, with Go escapes: \r is Enter, \x03 Ctrl-C, \x04 Ctrl-D
 //
 // All that was drawn becomes the standard output of the script's command. The
 // command must end by itself, with exit code 0 or the one after "exit".
-func terminal(ts *testscript.TestScript, neg bool, args []string) {
+func (f *fakes) terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: terminal FILE command [args...]")
 	}
@@ -49,9 +50,12 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	code, failed := 0, error(nil)
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
-		if verb == "exit" {
+		switch verb {
+		case "exit":
 			code, failed = strconv.Atoi(rest)
-		} else {
+		case "asked":
+			failed = f.asked(ctx, ts, rest)
+		default:
 			failed = scr.step(ctx, master, verb, rest, drained)
 		}
 		if failed != nil {
@@ -70,6 +74,22 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if got := cmd.ProcessState.ExitCode(); got != code {
 		ts.Fatalf("exit code %d (%v), want %d\n%q", got, err, code, scr)
 	}
+}
+
+// asked waits until the model has got so many requests.
+func (f *fakes) asked(ctx context.Context, ts *testscript.TestScript, count string) error {
+	want, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	for _, have := f.of(ts); len(have.server.Requests()) < want; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the model was asked %d times, want %d: %w", len(have.server.Requests()), want, ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // drawn is what a command wrote to its terminal.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
@@ -64,6 +65,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.deps = newDeps(&o, newMailboxes(a.handle))
 	a.deps.tools.goal = owntool.Goals(a.goaled)
+	a.deps.tools.owner = sessiontool.Tools(o.Tools.Sessions, sessionHost(a))
 	a.deps.subagents = subagent.New(o.Tools.Subagents, a.subagentHost())
 	if a.deps.tools.fixed, err = o.Tools.Set.With(a.ownTools()...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)

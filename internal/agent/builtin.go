@@ -244,8 +244,8 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, err
 	}
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
-	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
-		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	for _, line := range a.deps.subagents.Progress(key) {
+		b.WriteString("\nSubagent: " + line)
 	}
 	if running := a.deps.opts.Tools.Running; running != nil {
 		if n := len(running.Running(key)); n > 0 {

@@ -33,6 +33,7 @@ type deps struct {
 	conversations *conversations
 	memory        *memoryworker.Worker
 	subagents     *subagent.Manager
+	replies       replies
 	gate          gate // nil: no limit
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -108,6 +109,7 @@ type Tools struct {
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo      Undoer
 	Subagents subagent.Options
+	Sessions  sessiontool.Options
 	My        owntool.Settings
 }
 

@@ -164,6 +164,20 @@ func (p *replyTo) end(err error) {
 		p.a.deps.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
 	_ = p.q.Publish(p.env.ctx, bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.ended(err)}) // only for marks beside the message
+	p.settle(outs)
+}
+
+// settle hands the reply to the conversation that the message came from, if it
+// waits for it.
+func (p *replyTo) settle(outs []bus.Outbound) {
+	if p.env.in.Event != bus.SessionMessage {
+		return
+	}
+	var final *bus.Outbound
+	if n := len(outs); n > 0 && outs[n-1].Kind == bus.Final {
+		final = &outs[n-1]
+	}
+	p.a.deps.replies.settle(p.env.in.ID, final)
 }
 
 // ended is how the work on the message ended.

@@ -191,12 +191,13 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 		return s.Call("spawn", map[string]any{"task": "b"}).Call("spawn", map[string]any{"task": "c"})
 	}, func(llm.Request) llmtest.Step { return llmtest.Block(never) })
 	h.opts.Turns.Concurrency = 8
+	h.opts.Tools.Subagents.Most = 2
 	h.start()
 	h.ask(in("1", "go"))
 	if n := h.agent.Working(); n != 2 {
-		t.Errorf("%d subagents work, want the limit of a conversation", n)
+		t.Errorf("%d subagents work, want the configured limit", n)
 	}
-	if got := h.ask(in("1", "/status")); !strings.Contains(got, "Subagents: a; b") {
+	if got := h.ask(in("1", "/status")); strings.Count(got, "\nSubagent: ") != 2 || strings.Index(got, "Subagent: a (") > strings.Index(got, "Subagent: b (") {
 		t.Errorf("status: %s", got)
 	}
 	if got := h.ask(in("1", "/stop")); !strings.Contains(got, "2 subagents") {
@@ -377,5 +378,87 @@ func TestSubagentFailsOnToolError(t *testing.T) {
 		if strings.Contains(got, "went on anyway") == strict || strict && !strings.Contains(got, "no such thing") {
 			t.Errorf("strict %v: %q", strict, got)
 		}
+	}
+}
+
+// One conversation may have as many subagents as are configured; guests leave
+// one to the owner.
+func TestSubagentsAsConfigured(t *testing.T) {
+	t.Parallel()
+	never := make(chan struct{})
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("ok")
+		}
+		s := llmtest.Call("spawn", map[string]any{"task": "a"})
+		for range 5 {
+			s = s.Call("spawn", map[string]any{"task": "b"})
+		}
+		return s
+	}, func(llm.Request) llmtest.Step { return llmtest.Block(never) })
+	h.opts.Turns.Concurrency = -1
+	h.opts.Tools.Subagents.Most = 5
+	h.start()
+	guest := in("2", "go")
+	guest.Scope = "test:2/ann"
+	h.ask(guest)
+	if n := h.agent.Working(); n != 4 {
+		t.Errorf("a guest has %d subagents, want 4", n)
+	}
+	h.ask(in("2", "/stop"))
+	if err := h.agent.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.ask(in("1", "go"))
+	if n := h.agent.Working(); n != 5 {
+		t.Errorf("the owner has %d subagents, want 5", n)
+	}
+	h.ask(in("1", "/stop"))
+	if err := h.agent.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A subagent knows the time, has the temperature it was given, and /status says
+// how far it is.
+func TestSubagentProgress(t *testing.T) {
+	t.Parallel()
+	at, goOn := make(chan struct{}), make(chan struct{})
+	work := textTool("work", tool.Tool{}, func(ctx context.Context, _ tool.Call, _ string) (tool.Result, error) {
+		close(at)
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		return tool.Text("worked"), nil
+	})
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("ok")
+		}
+		return llmtest.Call("spawn", map[string]any{"task": "dig", "label": "garden", "temperature": 0.3, "wait": true})
+	}, func(req llm.Request) llmtest.Step {
+		if req.Temperature == nil || *req.Temperature != 0.3 {
+			t.Errorf("temperature %v", req.Temperature)
+		}
+		if !strings.HasSuffix(req.System, "Current Time: 2026-03-01 12:30 (Sunday) (UTC, UTC+00:00)") {
+			t.Errorf("the prompt ends with %q", req.System[max(0, len(req.System)-100):])
+		}
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("dug")
+		}
+		return llmtest.Call("work", map[string]any{"text": "x"})
+	}, work)
+	h.opts.Now = func() time.Time { return time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC) }
+	h.start()
+	status := make(chan string, 1)
+	go func() {
+		<-at
+		status <- h.ask(in("1", "/status"))
+		close(goOn)
+	}()
+	h.ask(in("1", "go"))
+	if got := <-status; !strings.Contains(got, "\nSubagent: garden (step 1, runs work, for 0s)") {
+		t.Errorf("status: %s", got)
 	}
 }

@@ -21,6 +21,7 @@ type toolSets struct {
 	opts  Tools
 	fixed *tool.Set   // the tools that are always there
 	goal  []tool.Tool // offered while there is a goal
+	owner []tool.Tool // not for guests
 
 	mu         sync.Mutex
 	generation uint64
@@ -54,6 +55,8 @@ func (s *toolSets) choose(ctx context.Context, choice toolChoice, tier prompt.Ti
 	}
 	if choice.guest {
 		more = forGuests(more)
+	} else {
+		more = append(more[:len(more):len(more)], s.owner...)
 	}
 	if choice.goal {
 		more = append(more[:len(more):len(more)], s.goal...)

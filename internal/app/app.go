@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -155,6 +156,9 @@ func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	// Whatever is logged from here on is free of credentials.
 	o.Secrets = &httpsafe.Registry{}
 	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
@@ -252,7 +256,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
 			Running: a.guard,
-			Undo:    a.guard, Subagents: a.subagents(o),
+			Undo:    a.guard, Subagents: a.subagents(o), Sessions: sessionTools(a, o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown:  map[string]string{"exec": a.Exec},
@@ -321,6 +325,19 @@ func (a *App) subagents(o Options) subagent.Options {
 	}
 }
 
+// sessionTools are offered if the owner switched them on.
+func sessionTools(a *App, o Options) sessiontool.Options {
+	cfg := a.Config.Config.Tools
+	return sessiontool.Options{
+		Offer:     !o.NoBuiltins && cfg.Sessions.Enable,
+		PerMinute: cfg.MaxSessionMessagesPerMinute,
+		Reachable: o.Link.Deliverable,
+		Search: func(ctx context.Context, query string) ([]sessiontool.Hit, error) {
+			return searchSessions(ctx, a.Index, query)
+		},
+	}
+}
+
 // moreTools are the tools that come and go.
 func (a *App) moreTools() func(ctx context.Context) ([]tool.Tool, uint64) {
 	if a.servers == nil {
@@ -351,7 +368,7 @@ func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Forei
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.Ledger().Close(), a.guard.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.Close(), a.guard.Close())
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
@@ -375,6 +392,7 @@ func ProviderOptions(l *config.Loaded, o Options) provider.Options {
 		Fixed:   o.UseModel,
 		Getenv:  Getenv(o.Env),
 		Version: o.Version,
+		Now:     o.Now,
 		Log:     o.Log,
 	}
 }

@@ -39,7 +39,7 @@ func (a *App) openSchedule(o Options) (err error) {
 		a.asGuest(&so, o)
 	}
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
-	so.Preview = a.preview
+	so.Preview = func(ctx context.Context, perMonth float64) string { return a.preview(ctx, o.Now(), perMonth) }
 	so.Foreign = a.foreign
 	so.Observer.Began, so.Observer.Ended = a.figures.JobBegan, a.figures.JobEnded
 	so.Now, so.Log = o.Now, o.Log
@@ -93,8 +93,8 @@ func ScheduleOptions(l *config.Loaded, w *session.Workspace) schedule.Options {
 
 // preview says what a job will cost a month, judged by the turns of the last
 // thirty days; "" if there were none or their prices are not known.
-func (a *App) preview(ctx context.Context, perMonth float64) string {
-	runs, err := a.models.Ledger().Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30)})
+func (a *App) preview(ctx context.Context, now time.Time, perMonth float64) string {
+	runs, err := a.models.Ledger().Runs(ctx, ledger.Query{Since: now.AddDate(0, 0, -30)})
 	if err != nil || len(runs) == 0 {
 		return ""
 	}

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"path"
 	"path/filepath"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -29,6 +32,21 @@ func searchOptions(loaded *config.Loaded, workspace string, sessions *session.St
 		Workspace:   workspace,
 		Log:         log,
 	}
+}
+
+// searchSessions finds words in the conversations of the owner.
+func searchSessions(ctx context.Context, x *search.Index, query string) ([]sessiontool.Hit, error) {
+	res, err := x.Search(ctx, search.Query{Text: query, Limit: 50, Roles: []search.Role{search.User, search.Assistant}})
+	if errors.Is(err, search.ErrEmpty) {
+		return nil, nil
+	}
+	var hits []sessiontool.Hit
+	for _, h := range res.Hits {
+		if h.Source == "session" { // archives cannot be read by their key
+			hits = append(hits, sessiontool.Hit{Session: h.Session, Time: h.Time, Excerpt: h.Snippet, Tainted: h.Tainted})
+		}
+	}
+	return hits, err
 }
 
 // gatewayIndexes is how long after its start a gateway, which is not

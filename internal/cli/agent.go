@@ -33,6 +33,7 @@ type agentFlags struct {
 	files                           []string
 	json, noMarkdown, markup        bool
 	proceed, resume                 bool
+	implied                         bool // the command line does not say agent
 }
 
 func agentCommand(c *command) *cobra.Command {
@@ -114,7 +115,7 @@ func newBot(ctx context.Context, c *command, f agentFlags, talk conversation, mo
 	if talk.folder != "" {
 		more = append(more, nanobot.WithFolder(talk.folder))
 	}
-	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log)}, more...)
+	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log), nanobot.WithClock(c.Now)}, more...)
 	if c.configPath != "" {
 		opts = append(opts, nanobot.WithConfigFile(c.configPath))
 	}
@@ -354,7 +355,7 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	}
 	cerr := bot.Close()
 	if restart {
-		return restartProgram(c, talk)
+		return restartProgram(c, f, talk)
 	}
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
@@ -385,7 +386,7 @@ const restartEnv = "NANOBOT_RESTART_STARTED_AT"
 
 // restartProgram replaces this process by a fresh one with the same arguments, in the
 // same conversation.
-func restartProgram(c *command, talk conversation) error {
+func restartProgram(c *command, f agentFlags, talk conversation) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
@@ -393,5 +394,23 @@ func restartProgram(c *command, talk conversation) error {
 	env := append([]string{}, c.Env...)
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
 	args := slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "--continue" || a == "--resume" })
+	if f.implied {
+		args = chatCommand(c, os.Args[0])
+	}
 	return exited(daemon.ReplaceProcess(exe, append(args, "--session="+talk.key), env))
+}
+
+// chatCommand is the command line of a chat that another command opened.
+func chatCommand(c *command, program string) []string {
+	args := []string{program, "agent"}
+	if c.configPath != "" {
+		args = append(args, "--config="+c.configPath)
+	}
+	if c.workspace != "" {
+		args = append(args, "--workspace="+c.workspace)
+	}
+	if c.logs {
+		args = append(args, "--logs")
+	}
+	return args
 }

@@ -40,7 +40,7 @@ settings that you must fill in again. Conversations can contain private content:
 keep the file where only you can read it.`,
 		Example: "  nanobot backup create\n  nanobot backup create /mnt/usb/bot.tar.gz --with-secrets",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := "nanobot-backup-" + time.Now().Format("20060102-150405") + ".tar.gz"
+			file := "nanobot-backup-" + c.Now().Format("20060102-150405") + ".tar.gz"
 			if len(args) == 1 {
 				file = args[0]
 			}
@@ -52,7 +52,7 @@ keep the file where only you can read it.`,
 			if err != nil {
 				return err
 			}
-			m, err := backup.Create(cmd.Context(), file, backup.Options{Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now()})
+			m, err := backup.Create(cmd.Context(), file, backup.Options{Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: c.Now()})
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
   nanobot backup restore bot.tar.gz
   nanobot backup restore bot.tar.gz --to ~/second-bot`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := backup.RestoreOptions{Force: force, DryRun: dry, Now: time.Now()}
+			o := backup.RestoreOptions{Force: force, DryRun: dry, Now: c.Now()}
 			if err := restorePlace(c, &o, to); err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,8 @@ import (
 type Stdio struct {
 	In, Out, Err *os.File
 	Env          []string
-	Dir          string // the folder the program was started in; "" is the workspace
+	Dir          string           // the folder the program was started in; "" is the workspace
+	Now          func() time.Time // nil is time.Now; for simulations
 }
 
 // command carries what every subcommand needs.
@@ -42,6 +44,9 @@ type command struct {
 
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
+	if io.Now == nil {
+		io.Now = time.Now
+	}
 	c := &command{Stdio: io}
 	root := c.root(args)
 	root.SetArgs(args)
@@ -70,10 +75,12 @@ func (c *command) root(args []string) *cobra.Command {
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
 		Long: `nanobot is a personal AI agent. It chats, reads and edits files in its
-workspace, runs commands and remembers conversations. It works before it is
-configured: with a key from the environment, a model server on this machine,
-or a built-in demo.`,
-		Example: `  nanobot agent                                 chat in the terminal
+workspace, runs commands and remembers conversations.
+
+Without a command, nanobot opens a chat in the terminal; the first time, it asks
+for a model before that. The other commands work before it is configured: with a
+key from the environment, a model server on this machine, or a built-in demo.`,
+		Example: `  nanobot                                       chat; set up a model the first time
   nanobot agent -m "what is in my workspace?"   one question, one answer
   git log -5 | nanobot agent -m -               read the question from a pipe
   nanobot onboard                               set up a model and a workspace
@@ -84,7 +91,7 @@ or a built-in demo.`,
 				cmd.Println("nanobot " + nanobot.Version())
 				return nil
 			}
-			return cmd.Help()
+			return firstContact(c, cmd)
 		},
 	}
 	f := root.PersistentFlags()
@@ -191,7 +198,7 @@ func (c *command) configOptions() config.Options {
 
 // appOptions are what the parts of the program are built from for this call.
 func (c *command) appOptions() app.Options {
-	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
+	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(), Now: c.Now}
 }
 
 // load reads the configuration and tells its warnings.

@@ -164,3 +164,15 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 	cmd.Printf("%s is %s again\n", file, filepath.Base(name))
 	return nil
 }
+
+// setConfig changes one setting in a file and nothing else.
+func setConfig(file, path, value string) error {
+	f, err := config.Open(file)
+	if err != nil {
+		return err
+	}
+	if err := f.SetValue(path, value); err != nil {
+		return err
+	}
+	return f.Save(time.Now())
+}

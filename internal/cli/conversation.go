@@ -79,7 +79,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		talk.notes = append(talk.notes, "There is no earlier conversation in this folder.")
 	}
-	talk.key, talk.fresh = newSession(ctx, past, here, time.Now()), true
+	talk.key, talk.fresh = newSession(ctx, past, here, c.Now()), true
 	talk.notes = append(talk.notes, fmt.Sprintf("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
 	return talk, nil
 }

@@ -59,13 +59,13 @@ func openJobs(ctx context.Context, c *command) (*jobs, error) {
 		return nil, err
 	}
 	s, err := schedule.Open(schedule.Options{
-		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
+		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(), Now: c.Now,
 		Repaired: func(_ context.Context, aside string) {
 			fmt.Fprintf(c.Err, "nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
 		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
-			runs, err := provider.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
+			runs, err := provider.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: c.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
 			if err != nil || len(runs) == 0 {
 				return ""
 			}
@@ -264,7 +264,7 @@ func cronNext(c *command) *cobra.Command {
 		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
 		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
-			timing, created, zone := schedule.Cron(args[0], tz), time.Now(), j.Location
+			timing, created, zone := schedule.Cron(args[0], tz), c.Now(), j.Location
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])
 				if err != nil {
@@ -278,7 +278,7 @@ func cronNext(c *command) *cobra.Command {
 					return usageError{err}
 				}
 			}
-			all, err := timing.Upcoming(min(max(count, 1), 1000), time.Now(), created, zone)
+			all, err := timing.Upcoming(min(max(count, 1), 1000), c.Now(), created, zone)
 			if err != nil {
 				return usageError{err}
 			}

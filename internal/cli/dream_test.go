@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -42,7 +43,7 @@ func TestMemoryWithoutGateway(t *testing.T) {
 			}
 			return string(b)
 		}
-		c := &command{Stdio: Stdio{In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, configPath: file}
+		c := &command{Stdio: Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, configPath: file}
 		cmd := build(c)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
@@ -68,7 +69,7 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	}
 	defer null.Close()
 	run := func(args ...string) (string, error) {
-		c := &command{Stdio: Stdio{In: null, Err: os.Stderr, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, configPath: file, workspace: filepath.Join(dir, "ws")}
+		c := &command{Stdio: Stdio{Now: time.Now, In: null, Err: os.Stderr, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, configPath: file, workspace: filepath.Join(dir, "ws")}
 		cmd := doctorSecurity(c)
 		var out bytes.Buffer
 		cmd.SetOut(&out)

@@ -82,7 +82,7 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 // gatewayOptions are those of a gateway in this process.
 func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
 	o := gateway.Options{Options: app.Options{
-		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
+		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
 	}}
 	if f.host != "" || f.port >= 0 {
 		host, port := l.Config.Gateway.Host, l.Config.Gateway.Port
@@ -114,7 +114,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
 	o := gatewayOptions(c, loaded, f, log)
 	o.Loaded, o.Rejected, o.Dry = loaded, rejected, f.dryRun
-	begun := time.Now()
+	begun := c.Now()
 	if !f.dryRun {
 		recent, err := crashes.Begin(begun, crashWindow)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -76,7 +77,7 @@ func (r *remembering) run(args ...string) (string, error) {
 		r.t.Fatal(err)
 	}
 	defer null.Close()
-	c := &command{Stdio: Stdio{In: null, Err: os.Stderr, Env: r.env()}, workspace: r.ws}
+	c := &command{Stdio: Stdio{Now: time.Now, In: null, Err: os.Stderr, Env: r.env()}, workspace: r.ws}
 	cmd := memoryCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
@@ -182,7 +183,7 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 func TestMemoryOfAnEmptyHome(t *testing.T) {
 	t.Parallel()
 	run := func(ws string, args ...string) (string, error) {
-		c := &command{Stdio: Stdio{Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, workspace: ws}
+		c := &command{Stdio: Stdio{Now: time.Now, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, workspace: ws}
 		cmd := memoryCommand(c)
 		if args[0] == "undo" {
 			cmd, args = undoCommand(c), args[1:]
@@ -256,7 +257,7 @@ func TestMemoryEditYieldsToOthers(t *testing.T) {
 	r := newRemembering(t)
 	editor := filepath.Join(r.home, "editor.sh")
 	r.put("editor.sh", "#!/bin/sh\necho mine >> \"$1\"\necho theirs >> "+filepath.Join(r.ws, "USER.md")+"\n")
-	c := &command{Stdio: Stdio{Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, workspace: r.ws}
+	c := &command{Stdio: Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, workspace: r.ws}
 	cmd := memoryCommand(c)
 	cmd.SetArgs([]string{"edit", "user"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

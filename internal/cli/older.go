@@ -113,7 +113,7 @@ func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 				return err
 			}
 			path := "channels." + args[0] + ".enabled"
-			if err := setConfig(loaded.File, setting{path, fmt.Sprint(on)}); err != nil {
+			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
 				return err
 			}
 			cmd.Printf("Set %s to %t in %s\n", path, on, loaded.File)

@@ -1,83 +1,148 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/provider"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
+// onboardFlags are the flags of nanobot onboard.
+type onboardFlags struct {
+	wizard, yes, noTest           bool
+	provider, keyEnv, base, model string
+	workspace                     string // absolute; "" leaves it as it is
+}
+
 func onboardCommand(c *command) *cobra.Command {
-	var wizard, refresh bool
+	var f onboardFlags
 	cmd := &cobra.Command{
-		Use:   "onboard",
-		Short: "Set up a configuration and a workspace",
-		Long: `onboard writes a small configuration file with safe defaults and creates the
-workspace with its initial files. You can run it again at any time: it never
-overwrites anything.`,
+		Use:     "onboard",
+		Aliases: []string{"setup"},
+		Short:   "Set up a model, a configuration and a workspace",
+		Long: `onboard shows the keys and model servers that it finds on this machine, asks for a
+provider, a key and a model, tests them with one small call, and opens a chat.
+Enter goes back one step, skip skips one, Ctrl-C leaves without a change. It
+changes only what you answer; you can run it again at any time.
+
+With --yes, or without a terminal, it asks nothing: it writes what the flags say
+and otherwise a small configuration with safe defaults. It creates the workspace
+with its initial files and overwrites none.`,
 		Example: `  nanobot onboard
-  nanobot onboard --wizard          answer three questions: provider, key, model
+  nanobot onboard --provider anthropic          ask only for the rest
+  nanobot onboard --yes --provider openai --key-env OPENAI_API_KEY --model gpt-4.1
+  nanobot onboard --yes --provider vllm --base-url http://10.0.0.5:8000/v1
   nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return onboard(c, cmd, wizard) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return onboard(c, cmd, f) },
 	}
-	cmd.Flags().BoolVar(&wizard, "wizard", false, "ask for provider, key and model")
-	cmd.Flags().BoolVar(&refresh, "refresh", false, "kept for compatibility; onboard always keeps your values")
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.yes, "yes", "y", false, "ask nothing and use the flags")
+	fl.StringVar(&f.provider, "provider", "", "`name` of the provider (nanobot provider list)")
+	fl.StringVar(&f.keyEnv, "key-env", "", "environment `variable` that holds the key; the file refers to it")
+	fl.StringVar(&f.base, "base-url", "", "`URL` of a server without a usual address")
+	fl.StringVar(&f.model, "model", "", "`model` to use")
+	fl.BoolVar(&f.noTest, "no-test", false, "do not test the model with a small call")
+	fl.BoolVar(&f.wizard, "wizard", false, "ask even if the input is not a terminal")
+	fl.Bool("refresh", false, "kept for compatibility; onboard always keeps your values")
 	return cmd
 }
 
-func onboard(c *command, cmd *cobra.Command, wizard bool) error {
+// atTerminal reports whether a person can be asked.
+func atTerminal(c *command) bool {
+	at := tui.Stdio(c.In, c.Out, c.Err)
+	return at.InTTY && at.OutTTY
+}
+
+// firstContact is what the program does without a command: it sets itself up
+// if nothing is configured, and else chats. Without a terminal it shows its help.
+func firstContact(c *command, cmd *cobra.Command) error {
+	if !atTerminal(c) {
+		return cmd.Help()
+	}
 	o := c.configOptions()
 	o.Optional = true
 	loaded, err := config.Load(o)
 	if err != nil {
 		return err
 	}
-	if loaded.Exists {
-		cmd.Printf("Configuration: %s (unchanged)\n", loaded.File)
-	} else {
+	models := provider.New(app.ProviderOptions(loaded, c.appOptions()))
+	if !models.Configured() {
+		_, err := models.Settle(cmd.Context())
+		if !loaded.Exists || err == nil && models.Info().Demo {
+			return onboard(c, cmd, onboardFlags{})
+		}
+	}
+	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
+}
+
+func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	o := c.configOptions()
+	o.Optional = true
+	loaded, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	if c.workspace != "" {
+		if f.workspace, err = filepath.Abs(c.workspace); err != nil {
+			return err
+		}
+	}
+	s := newSetup(c, cmd, loaded, f)
+	asks := f.wizard || atTerminal(c) && !f.yes
+	switch {
+	case asks:
+		s.say("nanobot setup. Enter goes back one step; nothing is written before the end.")
+		err = s.run(ctx)
+	case f.provider != "" || f.model != "" || f.base != "" || f.keyEnv != "":
+		err = s.scripted(ctx)
+	default:
+		err = errNoModel
+	}
+	switch {
+	case errors.Is(err, errSkipped):
+		cmd.Println("Nothing was changed.")
+		return nil
+	case errors.Is(err, errNoModel):
+		s = newSetup(c, cmd, loaded, onboardFlags{workspace: f.workspace})
+	case err != nil:
+		return err
+	}
+	if err := s.save(); err != nil {
+		return err
+	}
+	if s.model == "" && f.workspace == "" && !loaded.Exists {
 		if err := writeConfig(loaded.File); err != nil {
 			return err
 		}
-		cmd.Printf("Configuration: %s (new)\n", loaded.File)
 	}
-	if c.workspace != "" {
-		abs, err := filepath.Abs(c.workspace)
-		if err != nil {
-			return err
-		}
-		if err := setConfig(loaded.File, setting{"agents.defaults.workspace", abs}); err != nil {
-			return err
-		}
-	}
-	if loaded, err = config.Load(o); err != nil {
-		return err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	written, err := tellPlaces(c, cmd, loaded, s.model != "" || f.workspace != "")
 	if err != nil {
 		return err
 	}
-	written, err := app.SyncTemplates(loaded, ws)
-	if err != nil {
-		return err
-	}
-	cmd.Printf("Workspace:     %s\n", ws)
-	for _, name := range written {
-		cmd.Printf("  wrote %s\n", name)
-	}
-	if wizard {
-		if err := runWizard(c, cmd, loaded.File); err != nil {
-			return err
+	tellStronger(c, cmd, "agents.defaults.model")
+	if !asks || !atTerminal(c) {
+		for _, name := range written {
+			cmd.Printf("  wrote %s\n", name)
 		}
+		nextSteps(c, cmd)
+		return nil
 	}
-	return nextSteps(c, cmd)
+	stop() // Ctrl-C is the chat's from here on
+	cmd.Println()
+	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
 }
 
 func writeConfig(file string) error {
@@ -87,46 +152,48 @@ func writeConfig(file string) error {
 	return diskio.WriteFile(file, config.NewFile(), 0o600)
 }
 
+// tellPlaces makes the workspace, says where everything is, and returns the
+// files that it wrote there.
+func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool) ([]string, error) {
+	state := "new"
+	switch {
+	case was.Exists && changed:
+		state = "updated; the previous version is kept beside it"
+	case was.Exists:
+		state = "unchanged"
+	}
+	cmd.Printf("Configuration: %s (%s)\n", was.File, state)
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Printf("Workspace:     %s\n", ws)
+	return app.SyncTemplates(loaded, ws)
+}
+
 // nextSteps tells what is missing until the first real answer.
-func nextSteps(c *command, cmd *cobra.Command) error {
+func nextSteps(c *command, cmd *cobra.Command) {
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
 		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
-		return nil
+		return
 	}
 	info := a.ModelInfo()
 	if info.Demo {
 		cmd.Print(`
 No model yet. Do one of these:
-  nanobot onboard --wizard                         provider, key and model in three questions
+  nanobot onboard                                  in a terminal: provider, key and model
   export OPENROUTER_API_KEY=sk-or-...              or ANTHROPIC_API_KEY, OPENAI_API_KEY, ...
   start Ollama, LM Studio, llama.cpp or vLLM on this machine
 
 Until then a built-in demo answers (it is not an AI):
   nanobot agent -m "what can you do?"
 `)
-		return nil
+		return
 	}
-	cmd.Printf("Model:         %s (%s)\n\nReady. Try:\n  nanobot agent -m \"hello\"\n  nanobot agent\n", info.Name, info.Why)
-	return nil
-}
-
-// setting is a setting and its new value; "" leaves it as it is.
-type setting struct{ path, value string }
-
-// setConfig changes settings in the file, together, and nothing else.
-func setConfig(file string, settings ...setting) error {
-	f, err := config.Open(file)
-	if err != nil {
-		return err
-	}
-	for _, s := range settings {
-		if s.value == "" {
-			continue
-		}
-		if err := f.SetValue(s.path, s.value); err != nil {
-			return err
-		}
-	}
-	return f.Save(time.Now())
+	cmd.Printf("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n", info.Name, info.Why)
 }

@@ -77,7 +77,7 @@ func rank(s catalog.Status) int {
 
 func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
-		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
+		cmd.Println("No provider is configured. Set one up with: nanobot onboard")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
@@ -175,7 +175,7 @@ receives. It makes no requests.`,
 			e := choiceJSON{
 				Model: in.Model, Provider: choice.Name, Display: choice.Row.Display, Step: choice.Step, Why: choice.Why, KeySource: choice.KeySource,
 				SignIn: choice.Row.Auth != "", Base: choice.Base, Wires: choice.Wires(effort), WireModel: choice.WireModel,
-				Window: catalog.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
+				Window: windowOf(loaded, choice.WireModel), Warnings: choice.Warnings,
 			}
 			if asJSON {
 				return printJSON(cmd, e)
@@ -206,6 +206,11 @@ func presetNames(c *command, _ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
+// windowOf is the context window that is known of a model.
+func windowOf(loaded *config.Loaded, model string) int {
+	return provider.OpenFacts(loaded).Of(model).Window
+}
+
 func printChoice(cmd *cobra.Command, e choiceJSON) {
 	key := "none"
 	switch {
@@ -223,7 +228,7 @@ func printChoice(cmd *cobra.Command, e choiceJSON) {
 	if e.Window > 0 {
 		cmd.Printf("Window      %d tokens\n", e.Window)
 	} else {
-		cmd.Println("Window      not known; set agents.defaults.contextWindowTokens")
+		cmd.Println("Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json")
 	}
 	for _, w := range e.Warnings {
 		cmd.Printf("Warning     %s\n", w)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func runCommand(t *testing.T, config string, env []string, build func(*command) 
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Stdio: Stdio{Env: env, Err: os.Stderr}, configPath: file}
+	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: os.Stderr}, configPath: file}
 	cmd := build(c)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var stdout, stderr bytes.Buffer

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ func installed(t *testing.T, host, path string) (*command, daemon.Manager, *cobr
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = quiet.Close() })
-	c := &command{Stdio: Stdio{Env: env, Err: quiet}, configPath: filepath.Join(home, "data", "config.json")}
+	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: quiet}, configPath: filepath.Join(home, "data", "config.json")}
 	if err := os.Mkdir(filepath.Dir(c.configPath), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
@@ -28,7 +29,7 @@ func transcribeOf(t *testing.T, settings string, args ...string) (stdout, stderr
 		t.Fatal(err)
 	}
 	defer func() { _ = told.Close() }()
-	c := &command{Stdio: Stdio{Err: told, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
+	c := &command{Stdio: Stdio{Now: time.Now, Err: told, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
 	cmd := transcribeCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)

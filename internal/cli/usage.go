@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +68,7 @@ func showPreview(c *command, cmd *cobra.Command, job, since string, times float6
 	if err != nil {
 		return err
 	}
-	from, err := ledger.ParseSince(since, time.Now().In(loaded.Config.Agents.Defaults.Location()))
+	from, err := ledger.ParseSince(since, c.Now().In(loaded.Config.Agents.Defaults.Location()))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
@@ -90,7 +89,7 @@ func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) er
 		return err
 	}
 	loc := loaded.Config.Agents.Defaults.Location()
-	from, err := ledger.ParseSince(since, time.Now().In(loc))
+	from, err := ledger.ParseSince(since, c.Now().In(loc))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -34,7 +35,7 @@ func usageOf(t *testing.T, log string, args ...string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	c := &command{Stdio: Stdio{Err: os.Stderr, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
+	c := &command{Stdio: Stdio{Now: time.Now, Err: os.Stderr, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
 	cmd := usageCommand(c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)

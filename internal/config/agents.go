@@ -17,7 +17,7 @@ type AgentDefaults struct {
 	Provider                        string     `json:"provider" doc:"Provider name, or auto to choose by model and keys."`
 	ModelPreset                     string     `json:"modelPreset" doc:"Active entry of modelPresets; it replaces the model settings here."`
 	MaxTokens                       int        `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
-	ContextWindowTokens             int        `json:"contextWindowTokens" min:"1" doc:"Size of the model's context window, in tokens."`
+	ContextWindowTokens             int        `json:"contextWindowTokens" min:"1" doc:"Size of the model's context window, in tokens. If it is not set, models.json next to this file and a built-in list of models are asked first."`
 	ContextBlockLimit               int        `json:"contextBlockLimit" min:"0" doc:"Prompt budget in tokens; 0 derives it from the window."`
 	Temperature                     float64    `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
 	FallbackModels                  []Fallback `json:"fallbackModels" doc:"Models tried in order when the first one is unavailable: preset names or objects."`

@@ -155,7 +155,6 @@ func (r *reader) checkMissing(c *Config, root *node) {
 		set        bool
 	}{
 		{"cliApps", "is not supported: there is no tool for CLI apps", t.CLIApps.Enable && t.CLIApps != usual.CLIApps},
-		{"maxSessionMessagesPerMinute", "is not supported: there is no tool that writes to other conversations", t.MaxSessionMessagesPerMinute != usual.MaxSessionMessagesPerMinute},
 		{"webuiAllowRemotePackageInstall", "is not supported: the web interface does not install packages", t.WebUIAllowRemotePackages},
 	} {
 		if s.set {

@@ -357,13 +357,11 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		{
 			"parts that do not exist", `{"tools": {"cliApps": {"enable": true, "runTimeout": 9},
-				"maxSessionMessagesPerMinute": 7,
 				"webuiAllowRemotePackageInstall": true}}`,
 			config.InvalidSchema,
 			[]string{
 				"  tools.cliApps: is not supported: there is no tool for CLI apps (line 1, column 23); remove it",
-				"  tools.maxSessionMessagesPerMinute: is not supported: there is no tool that writes to other conversations (line 2, column 36); remove it",
-				"  tools.webuiAllowRemotePackageInstall: is not supported: the web interface does not install packages (line 3, column 39); remove it",
+				"  tools.webuiAllowRemotePackageInstall: is not supported: the web interface does not install packages (line 2, column 39); remove it",
 			},
 		},
 		{

@@ -24,7 +24,7 @@ type Provider struct {
 	KeyStrategy        string                     `json:"keyStrategy" enum:"rotate|order" doc:"How a key is selected from apiKeys: rotate distributes requests over all of them, order uses a later key only while the earlier ones are refused."`
 	PerMinute          PerMinute                  `json:"perMinute" doc:"Limits of the account, for each key; further requests wait."`
 	Claude             Claude                     `json:"claude" doc:"Settings of Claude models."`
-	Caps               Caps                       `json:"caps" doc:"What the models of this provider can do, if nanobot is wrong about it."`
+	Caps               Caps                       `json:"caps" doc:"What the models of this provider can do, if nanobot is wrong about it; for single models use models.json next to this file."`
 }
 
 // Caps are abilities of models; nil leaves it to nanobot to find out.

@@ -16,7 +16,8 @@ type Tools struct {
 	Approval                     Approval        `json:"approval" doc:"Asking before risky calls."`
 	CLIApps                      CLIApps         `json:"cliApps" doc:"Installed command-line apps."`
 	ImageGeneration              ImageGeneration `json:"imageGeneration" doc:"Making pictures."`
-	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Not supported; only the default is accepted."`
+	Sessions                     SessionTools    `json:"sessions" doc:"Looking into your other conversations and writing to them."`
+	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Messages that one conversation may send to others in a minute."`
 	WebUIAllowLocalServiceAccess bool            `json:"webuiAllowLocalServiceAccess" alias:"allowLocalPreviewAccess" doc:"Ignored: the web interface does not preview local services."`
 	WebUIAllowRemotePackages     bool            `json:"webuiAllowRemotePackageInstall" doc:"Not supported; only false is accepted."`
 	MCPServers                   map[string]Raw  `json:"mcpServers" camel:"1" doc:"MCP servers, by name."`
@@ -36,6 +37,11 @@ type SSRF struct {
 // Message configures where the agent may write by itself.
 type Message struct {
 	AllowTargets []string `json:"allowTargets" doc:"Chats that the agent may write to without a question, as channel:chat, such as telegram:-100123."`
+}
+
+// SessionTools configures the tools about other conversations.
+type SessionTools struct {
+	Enable bool `json:"enable" doc:"Enable these tools, for the owner."`
 }
 
 // My configures the agent's view of its own settings.
@@ -104,7 +110,7 @@ type ApprovalRule struct {
 // CLIApps is what the Python version writes for installed command-line apps, which
 // nanobot does not have.
 type CLIApps struct {
-	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps."`
+	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps; commands and skills serve for that."`
 	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Not supported; only the default is accepted."`
 	RunTimeout        int  `json:"runTimeout" min:"1" max:"600" doc:"Not supported; only the default is accepted."`
 	CatalogTTLSeconds int  `json:"catalogTtlSeconds" min:"60" max:"86400" doc:"Not supported; only the default is accepted."`

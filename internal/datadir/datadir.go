@@ -16,6 +16,7 @@ type Name string
 const (
 	Config      Name = "config.json"
 	LastGood    Name = "config.last-good.json"
+	Models      Name = "models.json"
 	Pairing     Name = "pairing.json"
 	Prices      Name = "prices.json"
 	Skills      Name = "skills.json"
@@ -131,6 +132,7 @@ func Data() []Entry {
 		folder(Subagents, "agent", "running and finished subagents", Entry{Backup: Always, Stale: true}),
 		folder(Usage, "llm/ledger", "model calls and what they cost; decides about spending limits", Entry{Backup: Always}),
 		file(Skills, "skill", "skills that were installed", Entry{Backup: Always}),
+		file(Models, "", "your own facts about models: window, vision, thinking, tools", Entry{Backup: Always}),
 		file(Prices, "llm/ledger", "prices of models; decides about spending limits", Entry{Backup: Always}),
 		folder(History, "tui", "what was typed in the terminal", Entry{Backup: Always}),
 		folder(WebUI, "webui", "state of web clients", Entry{Backup: Always}),

@@ -152,11 +152,17 @@ func SummaryOf(s *session.Session) (Summary, bool) {
 // of the other, if words from outside are in it: what was said with it in view
 // may repeat them.
 func Inherit(meta map[string]json.RawMessage, to *session.Session) error {
-	var sum Summary
-	if err := json.Unmarshal(meta[keySummary], &sum); meta[keySummary] == nil || err == nil && !sum.Tainted {
+	if !TaintedSummary(meta) {
 		return nil
 	}
 	return to.SetMeta(keySummary, meta[keySummary])
+}
+
+// TaintedSummary reports whether words from outside may be in the summary of a
+// conversation with this metadata.
+func TaintedSummary(meta map[string]json.RawMessage) bool {
+	var sum Summary
+	return meta[keySummary] != nil && (json.Unmarshal(meta[keySummary], &sum) != nil || sum.Tainted)
 }
 
 // progress is kept in the session while attempts fail.

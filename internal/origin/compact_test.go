@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -82,4 +83,41 @@ func testLongRecord(t *testing.T, open storetest.Open) {
 			}
 		})
 	}
+}
+
+// A command that changes nothing adds the same few lines to the record, however
+// many files are marked already.
+func TestRecordGrowsWithWhatChanges(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	command := func(does func()) (lines int) {
+		w, err := r.store.Begin(origin.Running{})
+		r.must(err)
+		does()
+		r.must(w.Foreign(t.Context()))
+		b, err := os.ReadFile(filepath.Join(r.dir, "ws.jsonl"))
+		r.must(err)
+		return bytes.Count(b, []byte("\n"))
+	}
+	r.old("mine.txt", text)
+	first := command(func() {
+		for i := range 50 {
+			r.write(fmt.Sprintf("page%d.txt", i), fmt.Sprint(i, text))
+			r.write(fmt.Sprintf("repo/sub%d/page.txt", i), fmt.Sprint(i, text))
+		}
+	})
+	for i := range 50 {
+		settleClock(t, r.path(fmt.Sprintf("page%d.txt", i)))
+		settleClock(t, r.path(fmt.Sprintf("repo/sub%d/page.txt", i)))
+	}
+	if n := command(func() {}) - first; n > 3 {
+		t.Errorf("a command that changed nothing added %d lines, want its beginning, end and settlement", n)
+	}
+	r.write("page7.txt", "changed "+text)
+	settleClock(t, r.path("page7.txt"))
+	r.reopen()
+	for _, name := range []string{"page3.txt", "page7.txt", "repo/sub3/page.txt"} {
+		r.want(name, true)
+	}
+	r.want("mine.txt", false)
 }

@@ -199,11 +199,9 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		if !w.changed(child, e) {
-			all = false
-			continue
-		}
-		if !w.mark(child) {
+		changed, marked := w.look(child, e)
+		all = all && (marked || changed)
+		if changed && !w.mark(child) {
 			all = false
 		}
 	}
@@ -213,15 +211,20 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	return all, nil
 }
 
-// changed uses what the listing knows: another look at each of thousands of files
-// would cost twice the rest of the walk.
-func (w *walk) changed(name string, e fs.DirEntry) bool {
+// look reports whether this command changed a file or moved it with its folder,
+// or whether an earlier one did and it is in the record. It uses what the
+// listing knows: another look at each of thousands of files would cost twice the
+// rest of the walk.
+func (w *walk) look(name string, e fs.DirEntry) (changed, marked bool) {
 	info, err := e.Info()
 	if err != nil {
-		return false
+		return false, false
 	}
-	at := changeTimeOf(info)
-	return w.window.covers(at) || w.s.pastCovers(at, w.s.lookup(name)) // moved with its folder
+	at, last := changeTimeOf(info), w.s.lookup(name)
+	changed = w.window.covers(at)
+	past := !changed && w.s.pastCovers(at, last)
+	marked = past && last.foreign && !w.s.unwalked // every change until now was looked at
+	return changed || past && !marked, marked
 }
 
 // mark notes a file; false if the program itself wrote it meanwhile.

@@ -47,7 +47,8 @@ type target struct {
 	maxTokens   int
 	window      int
 	effort      string
-	temperature float64
+	temperature *float64
+	facts       catalog.Fact
 }
 
 // chain creates one runtime of a model and its fallbacks. From the wire outwards:
@@ -60,8 +61,8 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	for i, t := range targets {
 		p := m.loaded.Config.Providers[t.choice.Block]
 		model, err := m.provider(t, p)
-		no := func(able *bool) bool { return able != nil && !*able }
-		lacks := chain.Lacks{Images: no(p.Caps.Vision), Tools: no(p.Caps.Tools)}
+		no := func(able *bool, known catalog.Ability) bool { return said(able, known) == catalog.Unsupported }
+		lacks := chain.Lacks{Images: no(p.Caps.Vision, t.facts.Vision), Tools: no(p.Caps.Tools, t.facts.Tools)}
 		if err != nil {
 			if i > 0 {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
@@ -86,7 +87,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	t := targets[0]
 	return agent.Runtime{
 		Model: model, Name: t.choice.WireModel, Display: t.display, MaxTokens: t.maxTokens, Effort: t.effort,
-		Temperature: &t.temperature, Window: window, Block: m.loaded.Config.Agents.Defaults.ContextBlockLimit,
+		Temperature: t.temperature, Window: window, Block: m.loaded.Config.Agents.Defaults.ContextBlockLimit,
 	}, nil
 }
 
@@ -96,7 +97,7 @@ func (t target) adjust(i int) func(llm.Request) llm.Request {
 		return nil
 	}
 	return func(r llm.Request) llm.Request {
-		r.Model, r.MaxTokens, r.Effort, r.Temperature = t.choice.WireModel, t.maxTokens, t.effort, &t.temperature
+		r.Model, r.MaxTokens, r.Effort, r.Temperature = t.choice.WireModel, t.maxTokens, t.effort, t.temperature
 		return r
 	}
 }
@@ -173,6 +174,9 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	if err != nil {
 		return nil, err
 	}
+	m.limiting.Lock()
+	m.clients = append(m.clients, client)
+	m.limiting.Unlock()
 	signer, base, err := m.signer(t.choice, p, client)
 	if err != nil {
 		return nil, err

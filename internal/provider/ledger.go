@@ -5,6 +5,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
@@ -13,13 +14,13 @@ import (
 // OpenLedger opens the record of what model calls cost, with the limits of
 // the configuration. It does no I/O.
 func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
-	return openLedger(loaded, log, nil)
+	return openLedger(Options{Config: loaded, Log: log})
 }
 
-func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
-	d := loaded.Config.Agents.Defaults
+func openLedger(o Options) *ledger.Ledger {
 	return ledger.New(ledger.Options{
-		Store: store.Under(disk.Open(loaded.DataDir, log), string(datadir.Usage)), Limits: spendingLimits(loaded), Location: d.Location(), Watch: watch, Log: log,
+		Store: store.Under(disk.Open(o.Config.DataDir, o.Log), string(datadir.Usage)), Limits: spendingLimits(o.Config),
+		Location: o.Config.Config.Agents.Defaults.Location(), Watch: o.Watch, Now: o.Now, Log: o.Log,
 	})
 }
 
@@ -46,6 +47,11 @@ func spendingLimits(loaded *config.Loaded) ledger.Limits {
 		}
 	}
 	return lim
+}
+
+// OpenFacts opens the table of what models can do. The user's own rows come first.
+func OpenFacts(loaded *config.Loaded) *catalog.Facts {
+	return catalog.NewFacts(datadir.Models.In(loaded.DataDir))
 }
 
 // OpenPrices opens the price table. The user's own prices come first.

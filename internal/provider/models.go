@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -45,6 +47,7 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Now     func() time.Time   // of days and months in the costs; nil is time.Now
 	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
@@ -64,6 +67,7 @@ type Models struct {
 
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
+	facts    *catalog.Facts
 	breakers *chain.Breakers
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
@@ -73,6 +77,7 @@ type Models struct {
 
 	limiting sync.Mutex                // drivers are made while mu is held, and without it
 	limiters map[string]*chain.Limiter // per key, or local server
+	clients  []*http.Client            // of all drivers
 }
 
 // New creates Models. Call Settle before a model is used.
@@ -88,8 +93,9 @@ func New(o Options) *Models {
 		version:  o.Version,
 		servers:  o.Servers,
 		log:      o.Log,
-		ledger:   openLedger(o.Config, o.Log, o.Watch),
+		ledger:   openLedger(o),
 		prices:   OpenPrices(o.Config, o.Log),
+		facts:    OpenFacts(o.Config),
 		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
 		breakers: chain.NewBreakers(chain.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
 	}
@@ -108,6 +114,16 @@ func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 func (m *Models) Window(ctx context.Context) (int, error) {
 	rt, err := m.open(ctx, "")
 	return rt.Window, err
+}
+
+// Close gives back connections that wait for another call, and the ledger.
+func (m *Models) Close() error {
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
+	for _, c := range m.clients {
+		c.CloseIdleConnections()
+	}
+	return m.ledger.Close()
 }
 
 // Meter counts the calls of another paid service as model calls: it checks the
@@ -136,21 +152,23 @@ func (m *Models) Settle(ctx context.Context) ([]string, error) {
 		}
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
-		if !m.configured() {
+		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
-		if perr := m.prices.Err(); perr != nil {
-			notes = append(notes, perr.Error())
+		for _, ferr := range []error{m.prices.Err(), m.facts.Err()} {
+			if ferr != nil {
+				notes = append(notes, ferr.Error())
+			}
 		}
 		return notes, nil
-	case m.configured():
+	case m.Configured():
 		return nil, err
 	}
 	return m.discover(ctx)
 }
 
-// configured reports whether the user chose a model or provider somewhere.
-func (m *Models) configured() bool {
+// Configured reports whether the user chose a model or provider somewhere.
+func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -315,12 +333,18 @@ func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalo
 
 // settings converts a preset to the settings of a request.
 func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
-	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
+	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: &p.Temperature, facts: m.facts.Of(choice.WireModel)}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
 	}
-	if known := catalog.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
-		t.window = known
+	if t.facts.Window > 0 && !m.windowIsSet(preset) {
+		t.window = t.facts.Window
+	}
+	if t.facts.Thinking == catalog.Unsupported {
+		t.effort = "" // it would refuse the request
+	}
+	if t.facts.Always {
+		t.temperature = nil
 	}
 	if t.window > 0 && t.maxTokens > t.window/2 {
 		t.maxTokens = max(t.window/2, 1) // an answer never takes more than half of a small window
@@ -422,7 +446,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	if !m.configured() {
+	if !m.Configured() {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
@@ -434,7 +458,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
-	if !m.configured() {
+	if !m.Configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {

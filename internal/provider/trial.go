@@ -32,7 +32,7 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 	choice, err := catalog.Match(in)
 	if err != nil {
 		found, _, ok := o.discovered(ctx, name)
-		if !ok || name == "" && New(o).configured() { // what was chosen cannot be used
+		if !ok || name == "" && New(o).Configured() { // what was chosen cannot be used
 			return nil, err
 		}
 		choice = found
@@ -74,7 +74,8 @@ func SuggestModels(ctx context.Context, loaded *config.Loaded, t *trial.Trial) {
 // claims returns what the model should support according to the user, the
 // provider's list or the model's name.
 func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) catalog.Offer {
-	claim := catalog.Offer{Vision: catalog.Vision(choice.WireModel)}
+	facts := OpenFacts(loaded).Of(choice.WireModel)
+	claim := catalog.Offer{Vision: facts.Vision, Tools: facts.Tools}
 	if choice.Name == "" {
 		return claim // a program's own
 	}

@@ -25,6 +25,8 @@ type Info struct {
 	Bytes    int64  // of the current log
 	Title    string // from the metadata
 	Preview  string // the first words of the conversation, at most 120 characters
+	Own      bool   // the owner typed them
+	Handle   string // a short name for people and models
 	OpenTurn bool   // a turn is running or was interrupted
 }
 
@@ -96,7 +98,9 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 		info.Updated = t
 	}
 	info.OpenTurn = m.open != nil
-	_ = json.Unmarshal(m.values["title"], &info.Title)
+	_ = json.Unmarshal(m.values[TitleKey], &info.Title)
+	_ = json.Unmarshal(m.values[keyHandle], &info.Handle)
+	info.Handle = handle(info.Key, info.Handle)
 	from := int64(0)
 	if m.replay != nil {
 		info.Messages, from = m.replay.Count, at
@@ -147,7 +151,7 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 		}
 		text := r.Display()
 		if text = strings.Join(strings.Fields(text), " "); text != "" {
-			i.Preview = firstRunes(text, previewRunes)
+			i.Preview, i.Own = firstRunes(text, previewRunes), r.Own()
 			return nil
 		}
 	}

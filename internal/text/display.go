@@ -39,6 +39,12 @@ func Label(s string, n int) string {
 	return s
 }
 
+// Plain reports whether a name of at most n bytes shows as it is: Label and
+// Reveal would change nothing, and it is not empty.
+func Plain(s string, n int) bool {
+	return s != "" && len(s) <= n && Label(s, 0) == s && Reveal(s, "") == s
+}
+
 // Clean removes from a text of several lines what nobody sees: control
 // characters, direction marks, invisible and private characters. Every kind of
 // line break becomes "\n"; tabs stay, and so do joiners where they belong, as

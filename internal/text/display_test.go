@@ -119,3 +119,18 @@ func FuzzDisplay(f *testing.F) {
 		}
 	})
 }
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		"qwen3:8b": true, "vendor/Model 2.5": true, "模型": true,
+		"": false, " a": false, "a\nb": false, "a\x1b[0m": false, "a\u202eb": false, "a\u200bb": false, "a\xff": false,
+	} {
+		if got := Plain(s, 16); got != want {
+			t.Errorf("Plain(%q) = %v", s, got)
+		}
+	}
+	if Plain("much too long", 12) {
+		t.Error("a name that is too long is plain")
+	}
+}

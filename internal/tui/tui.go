@@ -23,7 +23,6 @@ import (
 	"iter"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -151,7 +150,7 @@ func Route(session string) bus.Route {
 
 func (o *Options) inbound(text string, stream bool) bus.Inbound {
 	return bus.Inbound{
-		ID: rand.Text(), Route: o.route(), SenderID: "user", Text: text, At: time.Now(), WantsStream: stream,
+		ID: rand.Text(), Route: o.route(), SenderID: "user", Text: text, WantsStream: stream,
 	}
 }
 

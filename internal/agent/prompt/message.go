@@ -95,19 +95,8 @@ func EscapeMarkers(s string) string {
 // runtimeBlock tells the model when and where a message was written. It is
 // stored with the message, so a replay is the same byte for byte.
 func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
-	now := in.At.In(p.opts.Location)
-	zone, offset := now.Zone()
-	if name := p.opts.Location.String(); name != "Local" && name != "" {
-		zone = name
-	}
-	sign := '+'
-	if offset < 0 {
-		sign, offset = '-', -offset
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nCurrent Time: %s (%s, UTC%c%02d:%02d)\nChannel: %s\nChat ID: %s\n",
-		runtimeOpen, now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60,
-		OneLine(in.Route.Channel), OneLine(in.Route.ChatID))
+	fmt.Fprintf(&b, "%s\n%s\nChannel: %s\nChat ID: %s\n", runtimeOpen, p.clock(in.At), OneLine(in.Route.Channel), OneLine(in.Route.ChatID))
 	b.WriteString(about.Folder)
 	if skills := p.Skills(in.Scope); skills != nil && !in.Untrusted {
 		for _, s := range skills.Mentioned(in.Text) {
@@ -119,6 +108,38 @@ func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
 	}
 	b.WriteString(runtimeClose)
 	return b.String()
+}
+
+// clock is a line that tells the time.
+func (p *Builder) clock(at time.Time) string {
+	now := at.In(p.opts.Location)
+	zone, offset := now.Zone()
+	if name := p.opts.Location.String(); name != "Local" && name != "" {
+		zone = name
+	}
+	sign := '+'
+	if offset < 0 {
+		sign, offset = '-', -offset
+	}
+	return fmt.Sprintf("Current Time: %s (%s, UTC%c%02d:%02d)", now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60)
+}
+
+// ChatOf is the chat that a message was written in, as runtimeBlock told it.
+func ChatOf(r *session.Record) (chat bus.Route, ok bool) {
+	if r.Runtime == nil {
+		return chat, false
+	}
+	block := r.Runtime.Suffix[max(0, strings.LastIndex(r.Runtime.Suffix, runtimeOpen)):]
+	for line := range strings.Lines(block) {
+		line = strings.TrimSuffix(line, "\n")
+		if s, found := strings.CutPrefix(line, "Channel: "); found && chat.Channel == "" {
+			chat.Channel = s
+		}
+		if s, found := strings.CutPrefix(line, "Chat ID: "); found && chat.ChatID == "" {
+			chat.ChatID = s
+		}
+	}
+	return chat, chat.Channel != "" && chat.ChatID != ""
 }
 
 // OneLine keeps names chosen by others from breaking out of their line and of

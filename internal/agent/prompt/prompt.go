@@ -168,18 +168,16 @@ func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
 	defer p.mu.Unlock()
 	r := strings.NewReplacer("{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
 	s := r.Replace(p.template("system/subagent.md")) + "\n\n" + p.template("system/untrusted.md")
-	skills := p.Skills(scope)
-	if skills == nil || !tier.Skills {
-		return s
+	if skills := p.Skills(scope); skills != nil && tier.Skills {
+		_, summary, short := skills.Prompt()
+		if tier.Brief {
+			summary = short
+		}
+		if summary != "" {
+			s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
+		}
 	}
-	_, summary, short := skills.Prompt()
-	if tier.Brief {
-		summary = short
-	}
-	if summary != "" {
-		s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
-	}
-	return s
+	return s + "\n\n" + p.clock(p.opts.Now()) // last, so that the rest is the same every time
 }
 
 // parts are the pieces of the prompt that can change while we run. What is

@@ -62,7 +62,10 @@ func coreTools() []string {
 // lesserTools are those a small model does without first: others do what they
 // do, if not as well.
 func lesserTools() []string {
-	return []string{"apply_patch", "notebook_edit", "write_stdin", "list_exec_sessions", "message", "ask_user", "my", "spawn"}
+	return []string{
+		"apply_patch", "notebook_edit", "write_stdin", "list_exec_sessions", "message", "ask_user", "my", "spawn",
+		"list_sessions", "read_session", "search_sessions", "send_session_message",
+	}
 }
 
 // Tools chooses tools until the bound is reached: the core first, then the

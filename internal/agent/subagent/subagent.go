@@ -29,16 +29,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// Bounds of one subagent.
-const (
-	resultChars = 16000 // that reach the main agent
-	perSession  = 2
-)
+// resultChars is how much of a result reaches the main agent.
+const resultChars = 16000
 
 // Options of a Manager.
 type Options struct {
 	Store store.Store // where their state outlives the process; nil offers none
-	Most  int         // running at once; a session has at most two of them
+	Most  int         // running at once; guests leave one to the owner
 
 	FailOnToolError bool // the first tool error ends the task
 }
@@ -87,7 +84,9 @@ type subagent struct {
 	Ended   time.Time `json:"ended,omitzero"`
 
 	cancel  context.CancelCauseFunc
-	stopped bool // by the user, perhaps before it began to run
+	stopped bool   // by the user, perhaps before it began to run
+	step    int    // of the run, 0 before the first
+	doing   string // the tool that runs; "" while the model is asked
 }
 
 // Manager holds the subagents that run now.
@@ -113,7 +112,9 @@ func New(o Options, h Host) *Manager {
 type spawnInput struct {
 	Task  string `json:"task" min:"1" max:"20000" desc:"complete: the subagent knows nothing else"`
 	Label string `json:"label,omitempty" max:"60"`
-	Wait  bool   `json:"wait,omitempty" desc:"return the result instead of working in the background"`
+	Wait  bool   `json:"wait,omitempty" desc:"wait for the result"`
+
+	Temperature *float64 `json:"temperature,omitempty" min:"0" max:"2"`
 }
 
 // Tools are the tools that start subagents: none, if subagents are not offered.
@@ -124,7 +125,7 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 	}
 	return []tool.Tool{tool.Func(tool.Tool{
 		Name: "spawn", Sink: tool.SinkSpawn, Trusted: true,
-		Description: "Give a separate task to a subagent with its own context. Its result arrives later as a message.",
+		Description: "Give a task to a subagent with its own context. Its result arrives later as a message.",
 	}, func(ctx context.Context, c tool.Call, in spawnInput) (tool.Result, error) {
 		p, ok := find(c)
 		if !ok {
@@ -142,15 +143,34 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 			s.cancel(nil)
 			return tool.Fail(tool.Conflict, "%s; wait for one to end or do it yourself", why), nil
 		}
+		spec := func() runner.Spec { return m.watched(s, p.Spec(s.ID, s.Task, s.Tainted), in.Temperature) }
 		if in.Wait {
-			return m.inline(ctx, s, p.Spec(s.ID, s.Task, s.Tainted)), nil
+			return m.inline(ctx, s, spec()), nil
 		}
-		return m.start(s, p), nil
+		return m.start(s, spec), nil
 	})}
 }
 
+// watched is the run of a subagent as the call wants it, with its progress noted.
+func (m *Manager) watched(s *subagent, spec runner.Spec, temperature *float64) runner.Spec {
+	if temperature != nil {
+		spec.Temperature = temperature
+	}
+	note := func(step int, doing string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.step, s.doing = max(step, s.step), doing
+	}
+	spec.Hooks = append(spec.Hooks, runner.Hooks{
+		BeforeIteration: func(_ context.Context, it *runner.Iteration) { note(it.Number, "") },
+		BeforeTool:      func(_ context.Context, c tool.Call) error { note(0, c.Name); return nil },
+		AfterTool:       func(context.Context, tool.Call, tool.Result, time.Duration) { note(0, "") },
+	})
+	return spec
+}
+
 // start keeps the state of a subagent and lets it run in the background.
-func (m *Manager) start(s *subagent, p Parent) tool.Result {
+func (m *Manager) start(s *subagent, run func() runner.Spec) tool.Result {
 	owner, err := m.own()
 	if s.Owner = owner; err == nil {
 		err = m.save(s)
@@ -159,7 +179,7 @@ func (m *Manager) start(s *subagent, p Parent) tool.Result {
 		m.remove(s)
 		return tool.Fail(tool.Internal, "the subagent was not started, because its state cannot be kept: %v", err)
 	}
-	spec := p.Spec(s.ID, s.Task, s.Tainted)
+	spec := run()
 	if err := m.host.Go(func(base context.Context) { m.background(base, s, spec) }); err != nil {
 		m.remove(s)
 		return tool.Fail(tool.Unsupported, "%v", err)
@@ -171,17 +191,17 @@ func (m *Manager) start(s *subagent, p Parent) tool.Result {
 func (m *Manager) admit(s *subagent) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mine := 0
+	guests := 0
 	for _, r := range m.running {
-		if r.Session == s.Session {
-			mine++
+		if r.Scope != "" {
+			guests++
 		}
 	}
 	switch {
 	case len(m.running) >= m.most:
 		return fmt.Sprintf("%d subagents are running, which is the limit", len(m.running))
-	case mine >= perSession:
-		return fmt.Sprintf("%d subagents of this conversation are running, which is the limit", mine)
+	case s.Scope != "" && guests >= max(1, m.most-1):
+		return "as many subagents are running as guests may have"
 	}
 	m.running[s.ID] = s
 	return ""
@@ -238,8 +258,8 @@ func (m *Manager) Stop(session string) int {
 	return n
 }
 
-// Labels names the running subagents of a session, oldest first.
-func (m *Manager) Labels(session string) []string {
+// Progress tells about the running subagents of a session, oldest first.
+func (m *Manager) Progress(session string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []*subagent
@@ -251,7 +271,17 @@ func (m *Manager) Labels(session string) []string {
 	slices.SortFunc(list, func(a, b *subagent) int { return a.Started.Compare(b.Started) })
 	var out []string
 	for _, s := range list {
-		out = append(out, s.Label)
+		doing := "asks the model"
+		switch {
+		case s.step == 0:
+			doing = "starts"
+		case s.doing != "":
+			doing = "runs " + s.doing
+		}
+		if s.step > 0 {
+			doing = fmt.Sprintf("step %d, %s", s.step, doing)
+		}
+		out = append(out, fmt.Sprintf("%s (%s, for %s)", s.Label, doing, m.host.Now().Sub(s.Started).Round(time.Second)))
 	}
 	return out
 }

@@ -245,8 +245,8 @@ func TestContextWindow(t *testing.T) {
 		"anthropic/claude-opus-4-5": 200_000, "gpt-4o-mini": 128_000, "gpt-4.1": 1_047_576, "gpt-4": 8_192, "openai/gpt-5.1": 400_000,
 		"deepseek-chat": 128_000, "llama3.2": 0, "": 0,
 	} {
-		if got := catalog.ContextWindow(model); got != want {
-			t.Errorf("ContextWindow(%q) = %d, want %d", model, got, want)
+		if got := catalog.NewFacts("").Of(model).Window; got != want {
+			t.Errorf("the window of %q = %d, want %d", model, got, want)
 		}
 	}
 }

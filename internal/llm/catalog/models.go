@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Ability says whether a model can do something; "" is not known.
@@ -33,6 +35,9 @@ type Offer struct {
 	Window int // tokens; 0 if the provider does not tell
 	Tools  Ability
 	Vision Ability
+	Priced bool    // the provider tells its price
+	In     float64 // US dollars per million tokens of the prompt
+	Out    float64 // and of the answer
 }
 
 // ListOptions are what a request for the list of models needs besides the Choice.
@@ -46,6 +51,7 @@ type ListOptions struct {
 const (
 	listTimeout = 10 * time.Second
 	maxList     = 16 << 20 // bytes; gateways describe hundreds of models at length
+	maxName     = 200      // bytes of a model's name
 )
 
 // ListModels asks a provider which models it offers, sorted by name. It follows
@@ -53,8 +59,9 @@ const (
 func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 	if c.Row.Models != "" {
 		var out []Offer
+		facts := NewFacts("")
 		for id := range strings.FieldsSeq(c.Row.Models) {
-			out = append(out, Offer{ID: id, Window: ContextWindow(id)})
+			out = append(out, Offer{ID: id, Window: facts.Of(id).Window})
 		}
 		return out, nil
 	}
@@ -71,6 +78,7 @@ func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 	if !ok {
 		return nil, &llm.Error{Kind: llm.InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
 	}
+	out = slices.DeleteFunc(out, func(o Offer) bool { return !text.Plain(o.ID, maxName) })
 	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
 }
@@ -200,6 +208,13 @@ func parseOffer(m map[string]any) Offer {
 		o.Vision = listed(a["input_modalities"], "image")
 	}
 	o.Tools = listed(m["supported_parameters"], "tools")
+	if p, ok := m["pricing"].(map[string]any); ok { // OpenRouter and alike: texts, per token
+		in, known := price(p["prompt"])
+		out, too := price(p["completion"])
+		if o.Priced = known && too; o.Priced {
+			o.In, o.Out = in, out
+		}
+	}
 	switch caps := m["capabilities"].(type) {
 	case []any:
 		o.Tools, o.Vision = listed(caps, "tools"), listed(caps, "vision")
@@ -207,6 +222,17 @@ func parseOffer(m map[string]any) Offer {
 		o.Tools, o.Vision = flag(caps["function_calling"]), flag(caps["vision"])
 	}
 	return o
+}
+
+// price reads US dollars per token as dollars per million. A price below zero
+// means that it depends.
+func price(v any) (perMillion float64, known bool) {
+	s, _ := v.(string)
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f < 1) {
+		return 0, false
+	}
+	return math.Round(f*1e10) / 1e4, true
 }
 
 func count(v any) int {
@@ -238,29 +264,4 @@ func flag(v any) Ability {
 		return Supported
 	}
 	return Unsupported
-}
-
-// Vision tells by its name whether a model reads images; "" is not known.
-func Vision(model string) Ability {
-	m := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	if _, name, ok := strings.Cut(m, "anthropic."); ok {
-		m = name
-	}
-	for _, blind := range [...]string{"claude-2", "claude-instant", "gpt-3", "gpt-oss", "o1-mini", "o1-preview", "o3-mini", "deepseek-chat", "deepseek-reasoner", "amazon.nova-micro"} {
-		if strings.HasPrefix(m, blind) {
-			return Unsupported
-		}
-	}
-	for _, sees := range [...]string{
-		"claude", "gpt-4o", "gpt-4.1", "gpt-4-turbo", "gpt-5", "o1", "o3", "o4", "gemini", "grok-4", "pixtral", "llava", "gemma3", "gemma-3",
-		"llama4", "llama-4", "kimi-k2.5", "kimi-k2.6", "minicpm-v", "amazon.nova",
-	} {
-		if strings.HasPrefix(m, sees) {
-			return Supported
-		}
-	}
-	if words := strings.FieldsFunc(m, isSeparator); slices.Contains(words, "vl") || slices.Contains(words, "vision") {
-		return Supported
-	}
-	return ""
 }

@@ -27,6 +27,10 @@ func TestListModels(t *testing.T) {
 		{"Mistral", `{"data":[{"id":"m","max_context_length":32,"capabilities":{"function_calling":true,"vision":false}}]}`, []catalog.Offer{{ID: "m", Window: 32, Vision: catalog.Unsupported, Tools: catalog.Supported}}},
 		{"abilities as a list", `{"data":[{"id":"m","capabilities":["completion","tools"]}]}`, []catalog.Offer{{ID: "m", Vision: catalog.Unsupported, Tools: catalog.Supported}}},
 		{"llama.cpp", `{"data":[{"id":"m","meta":{"n_ctx_train":4096}}]}`, []catalog.Offer{{ID: "m", Window: 4096}}},
+		{"prices per token", `{"data":[{"id":"a","pricing":{"prompt":"0.000003","completion":"0.000015"}},{"id":"b","pricing":{"prompt":"0","completion":"0"}},{"id":"c","pricing":{"prompt":"-1","completion":"-1"}},{"id":"d","pricing":{"prompt":"NaN","completion":"1e999"}},{"id":"e","pricing":"free"}]}`, []catalog.Offer{
+			{ID: "a", Priced: true, In: 3, Out: 15}, {ID: "b", Priced: true}, {ID: "c"}, {ID: "d"}, {ID: "e"},
+		}},
+		{"names that do not show as they are", `{"data":["ok","a\u001b[2Jb","c\nd"," e","f\u202eg","","` + strings.Repeat("x", 201) + `",{"id":"h\u200bi"}]}`, []catalog.Offer{{ID: "ok"}}},
 		{"nothing", `{"data":[]}`, []catalog.Offer{}},
 		{"nonsense among them", `{"data":[1,null,{"id":7},{"id":"m","context_length":-1}]}`, []catalog.Offer{{ID: "m"}}},
 	} {
@@ -197,8 +201,8 @@ func TestVision(t *testing.T) {
 		"claude-sonnet-4-6": catalog.Supported, "us.anthropic.claude-opus-4-7": catalog.Supported, "openai/gpt-4o-mini": catalog.Supported, "o3": catalog.Supported, "o3-mini": catalog.Unsupported,
 		"gpt-oss:20b": catalog.Unsupported, "qwen3-vl-plus": catalog.Supported, "deepseek-v4-flash-vision-exp": catalog.Supported, "llama3.2": "", "": "",
 	} {
-		if got := catalog.Vision(model); got != want {
-			t.Errorf("Vision(%q) = %q, want %q", model, got, want)
+		if got := catalog.NewFacts("").Of(model).Vision; got != want {
+			t.Errorf("the vision of %q = %q, want %q", model, got, want)
 		}
 	}
 }

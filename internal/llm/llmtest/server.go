@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -62,6 +63,8 @@ type Server struct {
 	// Brand makes the Chat Completions part as narrow as that vendor's: it
 	// refuses keys the vendor does not know. "" takes what any vendor takes.
 	Brand string
+	// Models are listed at .../models. Set them before the first request.
+	Models []string
 
 	t        testing.TB
 	http     *httptest.Server
@@ -135,6 +138,10 @@ func (s *Server) AwaitGone(n int) {
 func (s *Server) CloseConnections() { s.http.CloseClientConnections() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models") {
+		s.list(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	rec := Recorded{Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
@@ -181,6 +188,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.changed.Broadcast()
 		s.mu.Unlock()
 	}
+}
+
+// list answers a question for the models; it is no request to a model.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	if len(s.Models) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	type model struct {
+		ID string `json:"id"`
+	}
+	var all struct {
+		Data []model `json:"data"`
+	}
+	for _, id := range s.Models {
+		all.Data = append(all.Data, model{id})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(all) // the client may have left
 }
 
 func (s *Server) wasPaused() bool {

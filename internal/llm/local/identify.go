@@ -2,8 +2,14 @@ package local
 
 import (
 	"context"
+	"slices"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
+
+// maxName bounds the name of a model, in bytes.
+const maxName = 200
 
 // identify finds out what listens at the address. The question of the guessed
 // kind comes first; the list that all of them offer decides otherwise.
@@ -27,6 +33,7 @@ func (p probe) identify(ctx context.Context, guess Kind) *Server {
 			}
 		}
 	}
+	models = slices.DeleteFunc(models, func(m Model) bool { return !text.Plain(m.ID, maxName) })
 	return &Server{Kind: kind, Base: p.base + "/v1", Models: models}
 }
 

@@ -98,6 +98,12 @@ func TestIdentify(t *testing.T) {
 		{"vllm", local.VLLM, vllm, local.VLLM, []local.Model{{ID: "Qwen/Qwen3-8B", Context: 32768}}},
 		{"vllm on the port of llama.cpp", local.LlamaCPP, vllm, local.VLLM, []local.Model{{ID: "Qwen/Qwen3-8B", Context: 32768}}},
 
+		{
+			"names that do not show as they are", local.Ollama,
+			map[string]string{"/api/tags": `{"models":[{"name":"a\u001b[31mb","digest":"d"},{"name":"c\nd","digest":"d"},{"name":"ok","digest":"d"}]}`},
+			local.Ollama,
+			[]local.Model{{ID: "ok"}},
+		},
 		{"web page", local.LlamaCPP, map[string]string{"/props": "<html>", "/v1/models": "<html>"}, "", nil},
 		{"other JSON", local.VLLM, map[string]string{"/v1/models": `{"data":[{"id":1}]}`}, "", nil},
 		{"unknown owner", local.VLLM, map[string]string{"/v1/models": `{"data":[{"id":"gpt","owned_by":"acme"}]}`}, "", nil},

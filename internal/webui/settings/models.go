@@ -194,7 +194,7 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	}
 	list := []modelState{}
 	for _, o := range offers[:min(len(offers), modelsShown)] {
-		list = append(list, modelState(o))
+		list = append(list, modelState{o.ID, o.Window, o.Tools, o.Vision})
 	}
 	return map[string]any{"provider": choice.Name, "models": list, "truncated": len(offers) > modelsShown}, nil
 }

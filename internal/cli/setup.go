@@ -1,0 +1,508 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/provider"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// setup asks for a provider, its address, a key and a model. It only collects
+// answers: the configuration is written once, after the last one, so that
+// leaving at any step changes nothing.
+type setup struct {
+	c      *command
+	cmd    *cobra.Command
+	ask    *prompter
+	loaded *config.Loaded // before the setup
+	flags  onboardFlags   // answers of the command line; each is used once
+	look   time.Duration  // how long servers on this machine are waited for, before the first menu
+
+	row     catalog.Row
+	block   string // where the configuration has the provider, if it does
+	base    string // "" is the usual one
+	key     string // to write; "" if it is known or not needed
+	model   string
+	window  int  // of the model; 0 is not known
+	doubted bool // the key was refused: ask for another one
+	keyless bool // the key comes later
+	served  bool // the server was found on this machine, so it needs no key
+}
+
+func newSetup(c *command, cmd *cobra.Command, loaded *config.Loaded, f onboardFlags) *setup {
+	s := &setup{c: c, cmd: cmd, ask: newPrompter(c.In, c.Out), loaded: loaded, flags: f, look: 2 * time.Second}
+	s.ask.mark = c.getenv("TERM") != "dumb"
+	return s
+}
+
+// step is a question of the setup.
+type step int
+
+const (
+	askProvider step = iota
+	askAddress
+	askKey
+	askModel
+	tryModel
+	done
+)
+
+// move says where an answer leads.
+type move int
+
+const (
+	onward  move = iota
+	back         // an empty answer
+	passed       // there is nothing to ask: go on in the same direction
+	without      // go on without a model
+)
+
+// errNoModel ends the questions of a user who wants no model now.
+var errNoModel = errors.New("no model")
+
+// run asks until everything is answered. The error is errSkipped if the user
+// left, and errNoModel if no model is wanted.
+func (s *setup) run(ctx context.Context) error {
+	steps := [...]func(context.Context) (move, error){s.chooseProvider, s.chooseAddress, s.giveKey, s.chooseModel, s.tryOut}
+	ahead := true
+	for at := askProvider; at < done; {
+		if ctx.Err() != nil {
+			return errSkipped
+		}
+		m, err := steps[at](ctx)
+		if ctx.Err() != nil {
+			return errSkipped // Ctrl-C during a request
+		}
+		if to, ok := errors.AsType[jump](err); ok {
+			at, ahead = step(to), true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		switch m {
+		case without:
+			return errNoModel
+		case onward:
+			ahead = true
+		case back:
+			ahead = false
+		case passed:
+		}
+		if ahead {
+			at++
+		} else {
+			at = max(at-1, askProvider)
+		}
+		if at == askProvider {
+			ahead = true
+		}
+	}
+	return nil
+}
+
+// jump is the error of a step that wants to go on at another one.
+type jump step
+
+func (jump) Error() string { return "another step" }
+
+// say prints a text, broken between words.
+func (s *setup) say(format string, args ...any) {
+	width := s.ask.width()
+	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		for at := width; len(line) > width; at-- {
+			if at == 0 {
+				break // one long word
+			}
+			if line[at] == ' ' {
+				s.cmd.Println(line[:at])
+				line, at = line[at+1:], width+1
+			}
+		}
+		s.cmd.Println(line)
+	}
+}
+
+// answer asks a question. The words skip and more are lower case in any spelling.
+func (s *setup) answer(question string) (string, error) {
+	a, err := s.ask.edited(question)
+	a = text.Label(a, 0)
+	if l := strings.ToLower(a); l == "skip" || l == "more" {
+		a = l
+	}
+	return a, err
+}
+
+func (s *setup) options(l *config.Loaded) provider.Options {
+	return app.ProviderOptions(l, s.c.appOptions())
+}
+
+func (s *setup) chooseProvider(ctx context.Context) (move, error) {
+	s.row, s.block, s.base, s.key, s.doubted, s.served = catalog.Row{}, "", "", "", false, false
+	if name := take(&s.flags.provider); name != "" {
+		return onward, s.choose(name)
+	}
+	found := s.lookAround(ctx)
+	m := s.providerMenu(found)
+	m.show(s.cmd.OutOrStdout(), s.ask.width())
+	skip := "goes on without a model: a built-in demo answers"
+	if len(found) > 0 {
+		skip = "leaves the choice to nanobot"
+	}
+	s.say("\nType a number, a name or a part of one. skip %s. Ctrl-C leaves.", skip)
+	for {
+		typed, err := s.answer("Provider")
+		if err != nil {
+			return 0, err
+		}
+		switch typed {
+		case "":
+			s.say("This is the first step. Type skip to go on without a model, or Ctrl-C to leave.")
+			continue
+		case "skip":
+			return without, nil
+		case "more":
+			m.narrow("")
+			if m.next(); m.from == 0 {
+				m.next()
+			}
+			m.show(s.cmd.OutOrStdout(), s.ask.width())
+			continue
+		}
+		at, hits, ok := m.pick(typed)
+		switch {
+		case ok && at < len(found):
+			s.take(found[at])
+			return onward, nil
+		case ok:
+			return onward, s.choose(m.items[at].name)
+		case hits > 1:
+			m.show(s.cmd.OutOrStdout(), s.ask.width())
+		case !s.ask.terminal():
+			return 0, usageError{unknownProvider(typed)}
+		default:
+			s.say("%s", capital(unknownProvider(typed).Error()))
+		}
+	}
+}
+
+// choose takes a provider by its name, as it is set up now.
+func (s *setup) choose(name string) error {
+	list, err := catalog.Survey(provider.MatchInput(s.loaded, s.c.getenv))
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(st catalog.Status) bool { return plainName(st.Name) == plainName(name) && !st.Row.Speech })
+	if i < 0 {
+		return usageError{unknownProvider(name)}
+	}
+	if st := list[i]; st.Row.Auth != "" && !signin.Known(st.Name) {
+		return usageError{signin.Unknown(st.Name)}
+	}
+	s.take(discovery{Status: list[i]})
+	return nil
+}
+
+func (s *setup) take(d discovery) {
+	s.row, s.block, s.served = d.Row, d.Block, d.served
+	if s.row.Name = d.Name; d.Name == "custom" {
+		s.row.Display = "the server"
+	}
+	if d.served {
+		s.base = d.Base
+	}
+}
+
+func unknownProvider(name string) error {
+	var names []string
+	for _, r := range catalog.Rows() {
+		names = append(names, r.Name)
+	}
+	err := fmt.Errorf("unknown provider %q", name)
+	if near := text.NearestRatio(strings.ToLower(name), names, 0.6); near != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return err
+}
+
+// chooseAddress asks where a server is that has no address of its own.
+func (s *setup) chooseAddress(context.Context) (move, error) {
+	if given := take(&s.flags.base); given != "" {
+		s.base = given
+		return onward, checkAddress(given)
+	}
+	configured := s.loaded.Config.Providers[s.block].APIBase != ""
+	if !s.row.Direct && !s.row.Local || s.served || configured || s.row.Wire == catalog.BedrockWire {
+		return passed, nil
+	}
+	if s.row.BaseURL != "" {
+		s.say("\n  1  %s (the usual address)\n\nType 1, or another base URL.", s.row.BaseURL)
+	} else {
+		s.say("\nType the base URL of %s, such as https://models.example.com/v1.", s.row.Display)
+	}
+	for {
+		typed, err := s.answer("Base URL")
+		switch {
+		case err != nil:
+			return 0, err
+		case typed == "":
+			return back, nil
+		case (typed == "1" || typed == "skip") && s.row.BaseURL != "":
+			s.base = s.row.BaseURL
+			return onward, nil
+		case typed == "skip":
+			return without, nil
+		}
+		if err := checkAddress(typed); err != nil {
+			if !s.ask.terminal() {
+				return 0, err
+			}
+			s.say("%s.", capital(err.Error()))
+			continue
+		}
+		s.base = typed
+		return onward, nil
+	}
+}
+
+func checkAddress(base string) error {
+	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return usageError{fmt.Errorf("%q is not a base URL; one looks like http://127.0.0.1:8000/v1", base)}
+	}
+	return nil
+}
+
+// giveKey asks for a key, or signs in, unless there is one.
+func (s *setup) giveKey(ctx context.Context) (move, error) {
+	s.key, s.keyless = "", false
+	if name := take(&s.flags.keyEnv); name != "" {
+		return onward, s.keyFrom(name)
+	}
+	if s.row.Auth != "" {
+		return s.signIn(ctx)
+	}
+	optional := s.row.Direct || s.row.Local
+	if (s.served || s.keySource() != "") && !s.doubted {
+		return passed, nil
+	}
+	question := "API key of " + s.row.Display + ", not shown"
+	if at := keyPage(s.row.Name); at != "" {
+		s.say("\nGet a key at %s", at)
+	}
+	if optional {
+		question += " (- for none)"
+	}
+	for {
+		key, err := s.ask.secret(question, "")
+		if err != nil {
+			return 0, err
+		}
+		switch key = strings.Trim(key, `"'`); {
+		case key == "":
+			return back, nil
+		case key == "-" && optional:
+			return onward, nil
+		case strings.EqualFold(key, "skip"):
+			s.keyless = true
+			s.say("Set the key later with: nanobot config set providers.%s.apiKey -", s.row.Name)
+			return onward, nil
+		}
+		if err := checkKey(key); err != nil {
+			if !s.ask.terminal() {
+				return 0, err
+			}
+			s.say("%s.", capital(err.Error()))
+			continue
+		}
+		if other := ownerOf(key); other != "" && other != s.row.Name && !s.row.Direct {
+			s.cmd.PrintErrf("Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
+		}
+		s.key, s.doubted = key, false
+		return onward, nil
+	}
+}
+
+// keyFrom uses the key in an environment variable, by reference: the file gets
+// no copy of it.
+func (s *setup) keyFrom(name string) error {
+	value := s.c.getenv(name)
+	if strings.TrimSpace(value) == "" {
+		return usageError{fmt.Errorf("--key-env: the environment variable %s is not set", text.Label(name, 60))}
+	}
+	if err := checkKey(value); err != nil {
+		return fmt.Errorf("--key-env %s: %w", name, err)
+	}
+	if !slices.Contains(s.row.EnvKeys, name) || s.loaded.IsSet("providers."+config.Escape(cmp.Or(s.block, s.row.Name))+".apiKey") {
+		s.key = "${" + name + "}"
+	}
+	return nil
+}
+
+// keySource says where the provider's key is already; "" is nowhere.
+func (s *setup) keySource() string {
+	if !s.loaded.Config.Providers[s.block].APIKey.IsZero() || len(s.loaded.Config.Providers[s.block].APIKeys) > 0 {
+		return shown(s.c, s.loaded.File)
+	}
+	for _, name := range s.row.EnvKeys {
+		if strings.TrimSpace(s.c.getenv(name)) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkKey refuses what cannot be a key, such as one that was copied with a line break.
+func checkKey(key string) error {
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == 0x7f }) {
+		return usageError{errors.New("the key contains spaces, line breaks or other characters that keys do not have; copy it again")}
+	}
+	return nil
+}
+
+// ownerOf tells a provider by the way its keys begin; "" if they could be anybody's.
+func ownerOf(key string) string {
+	for _, r := range catalog.Rows() {
+		if r.KeyPrefix != "" && strings.HasPrefix(key, r.KeyPrefix) {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// signIn signs in at a provider that has no keys. The browser or a code on
+// another device does it: the terminal is needed for the next questions.
+func (s *setup) signIn(ctx context.Context) (move, error) {
+	a, err := signinAccount(s.c, s.loaded, s.row.Name)
+	if err != nil {
+		return 0, err
+	}
+	if st := a.Status(); st.SignedIn && st.Problem == "" && !s.doubted && a.Check(ctx) == nil {
+		s.say("You are signed in to %s.", a.Display())
+		return passed, nil
+	}
+	if note := a.Caution(); note != "" {
+		s.say("Note: %s", note)
+	}
+	st, err := a.Login(ctx, signin.Dialog{
+		Device: !hasBrowser(s.c),
+		Tell:   func(step signin.Step) { tellStep(ctx, s.c, s.cmd, step, false) },
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.say("The sign-in failed: %v", err)
+		}
+		return back, nil
+	}
+	s.doubted = false
+	s.say("Signed in to %s. Stored in: %s", a.Display(), st.Where)
+	return onward, nil
+}
+
+// candidate is the configuration with the answers so far.
+func (s *setup) candidate() (*config.Loaded, *config.File, error) {
+	f, err := config.Open(s.loaded.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := ""
+	if s.row.Name != "" {
+		name = "providers." + config.Escape(cmp.Or(s.block, s.row.Name))
+	}
+	for _, set := range []struct{ path, value string }{
+		{name + ".apiBase", s.base},
+		{name + ".apiKey", s.key},
+		{"agents.defaults.provider", s.row.Name},
+		{"agents.defaults.model", s.model},
+		{"agents.defaults.workspace", s.flags.workspace},
+	} {
+		if set.value == "" {
+			continue
+		}
+		if err := f.SetValue(set.path, set.value); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s.model != "" && s.loaded.IsSet("agents.defaults.modelPreset") {
+		if _, err := f.Unset("agents.defaults.modelPreset"); err != nil {
+			return nil, nil, err
+		}
+	}
+	// A new file says 200,000, which is too much for some models.
+	if fresh := !s.loaded.Exists; fresh && s.window > 0 && s.window < 200_000 {
+		if err := f.SetValue("agents.defaults.contextWindowTokens", s.window); err != nil {
+			return nil, nil, err
+		}
+	}
+	o := s.c.configOptions()
+	o.Optional, o.Text = true, f.Text()
+	l, err := config.Load(o)
+	return l, f, err
+}
+
+// save writes the answers.
+func (s *setup) save() error {
+	_, f, err := s.candidate()
+	if err != nil {
+		return err
+	}
+	return f.Save(time.Now())
+}
+
+// take returns a flag's value the first time.
+func take(flag *string) string {
+	v := *flag
+	*flag = ""
+	return v
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// refusal puts the failure of a model call into words for somebody who is just
+// setting it up.
+func (s *setup) refusal(err error, model string) string {
+	e := llm.AsError(err)
+	who := s.row.Display
+	said := ""
+	if m := text.Label(e.Message, 300); m != "" {
+		said = ": " + m
+	}
+	switch e.Kind {
+	case llm.Auth:
+		if s.row.Auth != "" {
+			return who + " refused the sign-in" + said
+		}
+		if from := s.keySource(); from != "" && s.key == "" {
+			who += " refused the key in " + from
+		} else {
+			who += " refused the key"
+		}
+		return who + said
+	case llm.NotFound:
+		return fmt.Sprintf("%s does not know the model %q%s", who, model, said)
+	case llm.Connection:
+		return who + " cannot be reached" + said
+	case llm.Timeout:
+		return who + " did not answer in time" + said
+	}
+	return "the call failed" + said
+}
