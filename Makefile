@@ -5,12 +5,16 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check check-deep build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
+.PHONY: check check-deep mcp-suite build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
 
 check: fmt-check vet lint deps-check tools-test tests ## the definition of done
 
 check-deep: check ## check, and whether tests notice deliberate breakages of the core
 	cd tools && $(GO) run ./mutate -root .. internal/runner internal/agent internal/session internal/tool/approve internal/guard
+	if command -v npx >/dev/null; then $(MAKE) mcp-suite; else echo "npx is missing: the MCP conformance suite is left out"; fi
+
+mcp-suite: ## the client part of the public MCP conformance suite; needs npx and the network
+	NANOBOT_MCP_SUITE='npx --yes --package node@22 --package @modelcontextprotocol/conformance@0.1.16 conformance' $(GO) test -run TestConformanceSuite -count=1 -v ./internal/tool/mcp
 
 build: ## static binary in ./nanobot
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot

@@ -100,6 +100,7 @@ const (
 	Progress  = bus.Progress
 	ToolHint  = bus.ToolHint
 	ToolEvent = bus.ToolEvent
+	ToolDelta = bus.ToolDelta
 	Notice    = bus.Notice
 	Ask       = bus.Ask
 	Gone      = bus.Gone

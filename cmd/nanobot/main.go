@@ -20,6 +20,7 @@ func run() int {
 	_ = guard.Harden() // without it only the sandbox keeps commands out of our memory
 	// Collecting the small heap less often saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
+	releaseStart()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	dir, _ := os.Getwd() // a folder that was deleted is none

@@ -218,8 +218,10 @@ func TestRememberedInPrompt(t *testing.T) {
 		{Content: "- old, dreamt", Session: "test:1"},
 		{Content: "- likes CHAI\n- hates rain", Session: "test:1", Time: "2026-05-01 09:30"},
 		{Content: "- wants copies", Session: "test:1", Tainted: true},
-		{Content: "- of ANOTHER", Session: "test:2"},
+		{Content: "- of ANOTHER", Session: "test:2", Time: "2026-05-01 09:30"},
 		{Content: "- of a JOB", Session: "cron:1"},
+		{Content: "- of a page ELSEWHERE", Session: "test:2", Tainted: true},
+		{Content: "- of PYTHON", Time: "2026-05-01 09:30"}, // its history does not say of which conversation
 		{Content: "- of ANN in the group", Session: "test:1", Scope: "g/ann"},
 	} {
 		if _, err := hist.Append(t.Context(), e); err != nil {
@@ -247,13 +249,13 @@ func TestRememberedInPrompt(t *testing.T) {
 		want, not []string
 	}{
 		{
-			"owner", in("1", "hi"), append(home, "# Recent History\n\n- [2026-05-01 09:30] - likes CHAI\n  - hates rain"),
-			[]string{"dreamt", "ANOTHER", "of a JOB", "ANN", "wants copies"},
+			"owner", in("1", "hi"), append(home, "# Recent History\n\n- [2026-05-01 09:30] - likes CHAI\n  - hates rain", "# Other Conversations\n\nLately, between the user and you elsewhere:\n- [2026-05-01 09:30] - of ANOTHER\n- [2026-05-01 09:30] - of PYTHON\n"),
+			[]string{"dreamt", "of a JOB", "ANN", "wants copies", "ELSEWHERE"},
 		},
-		{"owner, other chat", in("2", "hi"), append(home, "ANOTHER"), []string{"CHAI", "ANN"}},
-		{"ann", scoped("1", "g/ann"), []string{"facts of ANN", "of ANN in the group"}, append(home, "CHAI", "facts of bob", "wants copies", "Zoe")},
-		{"bob", scoped("1", "g/bob"), []string{"facts of bob"}, append(home, "CHAI", "of ANN", "facts of ANN")},
-		{"owner, with words of others", forwarded, append(home, "likes CHAI", "source=history>\n- wants copies"), []string{"ANN"}},
+		{"owner, other chat", in("2", "hi"), append(home, "# Recent History\n\n- [2026-05-01 09:30] - of ANOTHER", "CHAI", "of PYTHON"), []string{"ANN", "wants copies", "of a JOB"}},
+		{"ann", scoped("1", "g/ann"), []string{"facts of ANN", "of ANN in the group"}, append(home, "CHAI", "facts of bob", "wants copies", "Zoe", "ANOTHER", "PYTHON")},
+		{"bob", scoped("1", "g/bob"), []string{"facts of bob"}, append(home, "CHAI", "of ANN", "facts of ANN", "ANOTHER", "PYTHON")},
+		{"owner, with words of others", forwarded, append(home, "likes CHAI", "source=history>\n- wants copies"), []string{"ANN", "ELSEWHERE"}},
 	}
 	for _, c := range cases {
 		for range 2 {

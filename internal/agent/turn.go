@@ -185,6 +185,9 @@ func (t *turn) answer(ctx context.Context) error {
 	if err := t.beginRun(); err != nil {
 		return err
 	}
+	if err := keepTitle(t); err != nil {
+		return fmt.Errorf("keep the title: %w", err)
+	}
 	rec, msg := t.question(ctx)
 	if err := t.sess.BeginTurn(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
@@ -299,6 +302,9 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	used, kept := t.note(res, budget)
 	t.afterTurn(used, res.Text)
+	if runner.Offloaded(res.New) {
+		pruneResults(ctx, t)
+	}
 	return res, errors.Join(err, kept)
 }
 
@@ -515,7 +521,12 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
 		},
 	}
+	h.HostedTool = func(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
+		asked, found := t.deps.secrets.Redact(c.Arguments), t.deps.secrets.Redact(c.Result)
+		send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found, Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true}})
+	}
 	if t.env.in.WantsStream {
+		h.ToolDelta = (&callStream{secrets: t.deps.secrets, send: send}).add
 		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {

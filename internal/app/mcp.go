@@ -143,8 +143,14 @@ func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, 
 
 // MCPLogins opens the store of logins at MCP servers.
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
+	clients := map[string]mcp.Client{}
+	for _, e := range MCPEntries(l) {
+		if e.Problem == nil {
+			clients[e.Name] = e.Client
+		}
+	}
 	return mcp.NewOAuth(mcp.OAuthOptions{
-		Store: State(l, o.Log), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
+		Clients: clients, Store: State(l, o.Log), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
 		Allow: Networks(l.Config.Tools.SSRFWhitelist), Strict: l.Config.Tools.SSRF.Strict, Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
 			if o.Secrets != nil {

@@ -51,7 +51,9 @@ func programCommands(a *App, o Options) []agent.Command {
 	for name, what := range map[string]string{dreamCommand: "what Dream looks for", evaluatorCommand: "what a heartbeat tells you"} {
 		rows = append(rows, agent.Command{
 			Name: name, Args: "[init]", Help: "show the instructions that decide " + what + ", or copy them to a file of yours", Owner: true, DuringTurn: true,
-			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) { return agent.Say(promptCommand(a, c)), nil },
+			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) {
+				return agent.Say(promptCommand(a, c)), nil
+			},
 		})
 	}
 	if o.Link.inGateway() { // its channels answer this one

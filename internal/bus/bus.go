@@ -119,6 +119,7 @@ const (
 	Progress  Kind = "progress"      // what the model says before it acts
 	ToolHint  Kind = "tool_hint"     // one line naming the tools about to run
 	ToolEvent Kind = "tool_event"    // a tool call started or ended; Tool is set
+	ToolDelta Kind = "tool_delta"    // the model writes a tool call; Tool has a piece of the arguments, which start repeats as a whole
 	Notice    Kind = "notice"        // something the user should know: retry waits, budgets, refusals
 	Ask       Kind = "ask"           // the turn waits for an answer; Question is set; never dropped
 	Gone      Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
@@ -138,6 +139,8 @@ type Tool struct {
 	Label      string `json:"label,omitempty"`   // the call in a few words for people: "$ make test"
 	Outcome    string `json:"outcome,omitempty"` // how it ended, for people; "" means well
 	Output     string `json:"output,omitempty"`  // the last lines of a command that failed
+	Index      int    `json:"index,omitempty"`   // on ToolDelta: of the call in its answer
+	Hosted     bool   `json:"hosted,omitempty"`  // the provider of the model runs it
 }
 
 // Edit is what a tool call did to one file.

@@ -191,7 +191,7 @@ func (w *sender) wanted(out bus.Outbound) bool {
 		return out.Text != "" || caps.Whole
 	case bus.ToolHint:
 		return out.Text != "" && (caps.Whole || w.filters.SendToolHints)
-	case bus.ToolEvent, bus.GoalState, bus.FileEdit:
+	case bus.ToolEvent, bus.ToolDelta, bus.GoalState, bus.FileEdit:
 		return caps.Whole
 	}
 	return true
@@ -200,7 +200,7 @@ func (w *sender) wanted(out bus.Outbound) bool {
 // push queues something for its chat and starts the chat if it does not run.
 func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	switch d.Kind {
-	case bus.Delta, bus.Reasoning, bus.ToolEvent:
+	case bus.Delta, bus.Reasoning, bus.ToolEvent, bus.ToolDelta:
 		w.signals.show(ctx, bus.Route{Channel: d.Route.Channel, ChatID: d.Route.ChatID, ThreadID: d.Route.ThreadID})
 	}
 	if !w.wanted(d.Outbound) {

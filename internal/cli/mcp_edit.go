@@ -171,7 +171,7 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 			cmd.PrintErrf("Note: set %s before you start nanobot\n", ref)
 		}
 	}
-	if f.Auth == "oauth" {
+	if f.Auth == mcp.WithLogin {
 		cmd.Printf("Next: nanobot mcp login %s\n", name)
 		return nil
 	}

@@ -54,6 +54,9 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	if e.Type == mcp.Stdio {
 		return usageError{fmt.Errorf("%s is a local program; give it keys with nanobot mcp add --env", name)}
 	}
+	if e.Client.Alone {
+		return usageError{fmt.Errorf("%s uses the clientId and clientSecret of the configuration and needs no login; try it with: nanobot mcp test %s", name, name)}
+	}
 	if f.secretIn != "" && f.client == "" {
 		return usageError{fmt.Errorf("--client-secret-file requires --client-id")}
 	}
@@ -87,12 +90,12 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 		return fmt.Errorf("log in to %s: %w", name, err)
 	}
 	cmd.Printf("Logged in to %s. %s\n", name, mcpLoginNote(st, time.Now()))
-	if e.Auth == "oauth" {
+	if e.Auth == mcp.WithLogin {
 		return nil
 	}
 	// A login that is not used would be a surprise.
 	path := "tools.mcpServers." + name + ".auth"
-	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return "Set", file.SetValue(path, "oauth") })
+	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return "Set", file.SetValue(path, mcp.WithLogin) })
 }
 
 func mcpLoginNote(st mcp.LoginState, now time.Time) string {

@@ -39,9 +39,9 @@ With --yes, or without a terminal, it asks nothing: it writes what the flags say
 and otherwise a small configuration with safe defaults. It creates the workspace
 with its initial files and overwrites none.`,
 		Example: `  nanobot onboard
-  nanobot onboard --provider anthropic --model claude-sonnet-4-6    ask the rest
-  nanobot onboard --yes --provider openrouter --key-env OPENROUTER_API_KEY --model openai/gpt-4.1
-  nanobot onboard --yes --provider custom --base-url http://127.0.0.1:8000/v1 --model house
+  nanobot onboard --provider anthropic          ask only for the rest
+  nanobot onboard --yes --provider openai --key-env OPENAI_API_KEY --model gpt-4.1
+  nanobot onboard --yes --provider vllm --base-url http://10.0.0.5:8000/v1
   nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return onboard(c, cmd, f) },

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -155,6 +157,31 @@ func TestSetupLeavesEverythingAlone(t *testing.T) {
 			if code != 0 || after != file || !strings.Contains(out, "Nothing was changed.") {
 				t.Errorf("after %q: exit code %d, file %q\n%s", answers[:n], code, after, out)
 			}
+		}
+	}
+}
+
+// The same for a user who does not wait for an answer of the provider: the list
+// of models and the trial end with the context, which Ctrl-C cancels.
+func TestSetupLeavesDuringRequests(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/v1/models", "/v1/chat/completions"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == path {
+				_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client leaves
+				cancel()
+				<-r.Context().Done()
+				return
+			}
+			(&shop{}).ServeHTTP(w, r)
+		}))
+		t.Cleanup(srv.Close)
+		s, out := looking(t, "", "MY_KEY=k-good")
+		s.flags = onboardFlags{provider: "custom", base: srv.URL + "/v1", keyEnv: "MY_KEY", model: "small-1"}
+		if err := s.run(ctx); !errors.Is(err, errSkipped) {
+			t.Errorf("%s: %v\n%s", path, err, out)
 		}
 	}
 }

@@ -110,7 +110,7 @@ type ApprovalRule struct {
 // CLIApps is what the Python version writes for installed command-line apps, which
 // nanobot does not have.
 type CLIApps struct {
-	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps."`
+	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps; commands and skills serve for that."`
 	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Not supported; only the default is accepted."`
 	RunTimeout        int  `json:"runTimeout" min:"1" max:"600" doc:"Not supported; only the default is accepted."`
 	CatalogTTLSeconds int  `json:"catalogTtlSeconds" min:"60" max:"86400" doc:"Not supported; only the default is accepted."`

@@ -61,6 +61,34 @@ func TestExtract(t *testing.T) {
 	}
 }
 
+// Files that are encrypted with an empty password open, in every way that the
+// format knows, also if their list of objects is damaged. The files were made by
+// qpdf.
+func TestExtractWithoutPassword(t *testing.T) {
+	t.Parallel()
+	want, err := extract(t, "objstm.pdf", fixture(t, "objstm.pdf"), document.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"open_rc4_40.pdf", "open_rc4_128.pdf", "open_aes_128.pdf", "open_aes_128_meta.pdf", "open_aes_256.pdf", "open_aes_256_old.pdf",
+	} {
+		whole := fixture(t, name)
+		for what, data := range map[string][]byte{"": whole, ", damaged": bytes.Replace(whole, []byte("startxref\n"), []byte("startxref\n9"), 1)} {
+			t.Run(name+what, func(t *testing.T) {
+				t.Parallel()
+				got, err := extract(t, name, data, document.Options{})
+				if err != nil || got.Content != want.Content {
+					t.Errorf("%q, %v; want %q", got.Content, err, want.Content)
+				}
+			})
+		}
+		for _, n := range []int{len(whole) / 3, len(whole) / 2, len(whole) - 100} { // not the whole file
+			_, _ = extract(t, name, whole[:n], document.Options{})
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	pdf, xlsx, pptx := fixture(t, "plain.pdf"), fixture(t, "book.xlsx"), fixture(t, "deck.pptx")

@@ -27,6 +27,7 @@ type pdf struct {
 	where   []place
 	trailer dict
 	rebuilt bool
+	crypt   *crypt // nil if the file is not encrypted
 
 	packs     map[int]*pack
 	packBytes int
@@ -104,16 +105,28 @@ func openPDF(in *input) (*pdf, error) {
 		return nil, problem(ErrMalformed, "not a PDF file although its name says so")
 	}
 	d.shift = int64(i)
-	if err := d.readXref(); err != nil || d.catalog() == nil {
-		if in.ctx.Err() != nil {
-			return nil, in.ctx.Err()
+	err := d.readXref()
+	if in.ctx.Err() != nil {
+		return nil, in.ctx.Err()
+	}
+	if err == nil && d.trailer["Encrypt"] != nil {
+		if err := d.unlock(); err != nil {
+			return nil, err
 		}
+	}
+	if err != nil || d.catalog() == nil {
 		if err := d.rebuild(); err != nil {
 			return nil, err
 		}
 	}
-	if d.trailer["Encrypt"] != nil {
-		return nil, problem(ErrEncrypted, "encrypted; make a copy without encryption, for example with: qpdf --decrypt in.pdf out.pdf")
+	if d.trailer["Encrypt"] != nil && d.crypt == nil {
+		if err := d.unlock(); err != nil {
+			return nil, err
+		}
+		d.rebuilt = false // now object streams can be read
+		if err := d.rebuild(); err != nil {
+			return nil, err
+		}
 	}
 	if d.catalog() == nil {
 		return nil, problem(ErrMalformed, "damaged: it has no list of pages")
@@ -168,6 +181,7 @@ func (d *pdf) load(num int) object {
 // objectAt reads "12 0 obj ..." at an offset.
 func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 	l := d.lexAt(at)
+	var of id
 	for i, want := range []object{0, 0, keyword("obj")} {
 		t, err := l.token(0)
 		if err != nil {
@@ -177,19 +191,25 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 		if _, wantInt := want.(int); wantInt != isInt || !isInt && t != want {
 			return 0, nil, problem(ErrMalformed, "no object at offset %d", at)
 		}
-		if i == 0 {
-			num = n
+		switch i {
+		case 0:
+			of.num = n
+		case 1:
+			of.generation = n
 		}
 	}
 	if o, err = l.next(); err != nil {
 		return 0, nil, err
 	}
+	if d.crypt != nil {
+		o = d.crypt.inside(o, of, 0)
+	}
 	if sd, ok := o.(dict); ok {
 		if t, err := l.take(0); err == nil && t == keyword("stream") {
-			return num, stream{sd, l.dataStart()}, nil
+			return of.num, stream{sd, l.dataStart(), of}, nil
 		}
 	}
-	return num, o, nil
+	return of.num, o, nil
 }
 
 // dataStart is where the data after the word stream begins.

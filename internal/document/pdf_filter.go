@@ -12,6 +12,9 @@ import (
 func (d *pdf) decode(s stream) (io.Reader, error) {
 	var r io.Reader = io.NewSectionReader(d.in, s.start, d.length(s))
 	filters, params := d.list(s.dict["Filter"]), d.list(s.dict["DecodeParms"])
+	if d.crypt != nil && s.dict["Type"] != name("XRef") && (len(filters) == 0 || d.resolve(filters[0]) != name("Crypt")) {
+		r = d.crypt.open(r, s.id, d.crypt.streams)
+	}
 	if len(filters) > 8 {
 		return nil, problem(ErrTooLarge, "more than 8 filters on a stream")
 	}
@@ -33,6 +36,7 @@ func (d *pdf) decode(s stream) (io.Reader, error) {
 			r = &hexReader{r: bufio.NewReader(r)}
 		case "RunLengthDecode", "RL":
 			r = &runLength{r: bufio.NewReader(r)}
+		case "Crypt": // encrypted in another way than the rest, which is: not at all
 		default:
 			return nil, problem(ErrUnsupported, "a stream packed with %.40q", string(n))
 		}

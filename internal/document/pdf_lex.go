@@ -24,6 +24,7 @@ type (
 	stream struct {
 		dict  dict
 		start int64 // of the data in the file
+		id    id
 	}
 	// keyword is anything else: an operator or a word of the file structure.
 	keyword string

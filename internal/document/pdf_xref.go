@@ -218,7 +218,7 @@ func (d *pdf) rebuild() error {
 func (d *pdf) adopt(num int, s stream) error {
 	switch s.dict["Type"] {
 	case name("XRef"):
-		for _, k := range []name{"Root", "Encrypt"} {
+		for _, k := range []name{"Root", "Encrypt", "ID"} {
 			if v := s.dict[k]; v != nil && d.trailer[k] == nil {
 				d.trailer[k] = v
 			}

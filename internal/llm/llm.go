@@ -102,6 +102,7 @@ type Request struct {
 	Source      string   // what caused the request: user, cron, heartbeat, dream, subagent, api, guest:NAME, ...; "" is user
 	TurnID      string   // groups the requests of one turn in the ledger
 	Estimate    int      // about how many tokens the prompt has, when the caller knows; 0 if not
+	ToolDeltas  bool     // calls are shown while they are written
 }
 
 // Finish says why the model stopped.
@@ -164,7 +165,24 @@ const (
 	Restarted
 	// Done is the last event of a successful stream; Response is set.
 	Done
+	// ToolDelta carries a piece of the arguments of a call in Text; Tool says
+	// whose. It is for showing: the call comes with Done, or not at all.
+	ToolDelta
+	// HostedTool tells of a tool that the provider runs itself, whose results are
+	// before the model from then on; Tool is set.
+	HostedTool
 )
+
+// ToolPart is what a stream tells about a tool call.
+type ToolPart struct {
+	ID    string // "" if it is not known yet
+	Name  string
+	Index int // of the call in the answer, on ToolDelta
+
+	// On HostedTool: start, end or error; what was asked; and what was found, as
+	// a JSON list of objects with url and title.
+	Phase, Arguments, Result string
+}
 
 // Event is one step of a model's answer.
 type Event struct {
@@ -172,13 +190,14 @@ type Event struct {
 	Text     string
 	Brief    bool // on Waiting: Text holds only until the next event
 	Response *Response
+	Tool     *ToolPart // on ToolDelta and HostedTool
 }
 
 // Model answers requests.
 //
 // Stream yields deltas as they arrive and then exactly one Done event, or one
 // non-nil error (an *Error, or the context's error) and nothing after it.
-// Partial tool calls never leave the driver. Implementations are safe for
+// Partial tool calls never leave the driver but as ToolDelta. Implementations are safe for
 // concurrent use, stop all work when the caller breaks out of the loop or ctx
 // ends, never retry, and never modify the Request.
 type Model interface {

@@ -178,6 +178,31 @@ func testDreamTakesIn(t *testing.T, open storetest.Open) {
 	}
 }
 
+// What Python nanobot's Dream had not read when its workspace was taken over is
+// read by ours, and nothing that it had.
+func TestDreamOfPythonsHistory(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, open storetest.Open) {
+		t.Parallel()
+		p := newPlace(t, open)
+		d := &dreamer{place: p}
+		d.put(t, "memory/history.jsonl", `{"cursor": 1, "timestamp": "2026-04-01 10:00", "content": "OLD news"}`+"\n"+
+			`{"cursor": 2, "timestamp": "2026-04-02 10:00", "content": "moved to Lisbon"}`+"\n"+`{"cursor": 3, "timestamp": "2026-04-03 10:00", "content": "has a cat"}`+"\n")
+		d.put(t, "memory/.cursor", "3")
+		d.put(t, "memory/.dream_cursor", "1")
+		if n, err := TakeOver(t.Context(), HistoryOptions{Store: p.store(t), Workspace: p.ws}); n != 3 || err != nil {
+			t.Fatalf("took over %d entries, %v", n, err)
+		}
+		m := llmtest.NewScript(t, llmtest.Reply("[SKIP]"))
+		d = dreamerAt(t, p, m)
+		rep, err := d.Run(t.Context(), false)
+		must(t, err)
+		q := m.Last().Messages[0].Content.String()
+		if rep.Entries != 2 || strings.Contains(q, "OLD news") || !strings.Contains(q, "#2 [2026-04-02 10:00] moved to Lisbon") || !strings.Contains(q, "has a cat") || dream(t, d.h) != 3 {
+			t.Errorf("%+v, cursor %d, asked\n%s", rep, dream(t, d.h), q)
+		}
+	})
+}
+
 // What to look for is the owner's to say, about the owner's own history; the form of
 // findings and the word about data stay.
 func TestDreamPrompt(t *testing.T) {

@@ -36,12 +36,12 @@ func TestFactsShapeRequests(t *testing.T) {
 	}{
 		{"", "{}", 65536, map[string]bool{"image_url": true, `"tools"`: true, "reasoning_effort": true}, ""},
 		{
-			`{"models":[{"model":"m","window":9000,"vision":false,"tools":false,"thinking":"no"}]}`, "{}", 9000,
-			map[string]bool{"image_url": false, `"tools"`: false, "reasoning_effort": false, `"temperature"`: true}, "",
+			file: `{"models":[{"model":"m","window":9000,"vision":false,"tools":false,"thinking":"no"}]}`, caps: "{}", window: 9000,
+			sent: map[string]bool{"image_url": false, `"tools"`: false, "reasoning_effort": false, `"temperature"`: true},
 		},
 		{
-			`{"models":[{"model":"m","vision":false,"thinking":"always"}]}`, `{"vision":true}`, 65536,
-			map[string]bool{"image_url": true, "reasoning_effort": true, `"temperature"`: false}, "",
+			file: `{"models":[{"model":"m","vision":false,"thinking":"always"}]}`, caps: `{"vision":true}`, window: 65536,
+			sent: map[string]bool{"image_url": true, "reasoning_effort": true, `"temperature"`: false},
 		},
 		{`{"models":[{"model":"m","vison":false}]}`, "{}", 65536, map[string]bool{"image_url": true}, `unknown field "vison"`},
 	} {

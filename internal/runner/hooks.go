@@ -47,13 +47,19 @@ func (it *Iteration) Add(msgs ...llm.Message) { it.extra = append(it.extra, msgs
 // AddOutside is Add for words of others. They are marked as data, and the turn
 // is tainted. Source says in our words where they come from.
 func (it *Iteration) AddOutside(source, text string) {
+	it.outside(context.Background())
+	it.Add(llm.Message{Role: llm.User, Content: Fence(llm.Text(text), fmt.Sprintf("%s/%d/%d", it.run.Call.TurnID, it.Number, len(it.extra)), source)})
+}
+
+// outside notes that words from outside are before the model, of which no
+// message that is kept shows anything.
+func (it *Iteration) outside(ctx context.Context) {
 	it.run.tainted.Store(true)
-	it.run.hooks.each(context.Background(), "outside", func(h Hooks) {
+	it.run.hooks.each(ctx, "outside", func(h Hooks) {
 		if h.Outside != nil {
 			h.Outside(it)
 		}
 	})
-	it.Add(llm.Message{Role: llm.User, Content: Fence(llm.Text(text), fmt.Sprintf("%s/%d/%d", it.run.Call.TurnID, it.Number, len(it.extra)), source)})
 }
 
 // Hooks observe a run. A nil func means "not interested"; setting Delta asks
@@ -64,11 +70,16 @@ func (it *Iteration) AddOutside(source, text string) {
 type Hooks struct {
 	BeforeRun       func(ctx context.Context)
 	BeforeIteration func(ctx context.Context, it *Iteration)
-	// Outside is called when a hook adds words from outside to a request, of
-	// which no message that is kept shows anything.
+	// Outside is called when a hook adds words from outside to a request, or the
+	// provider's own tools did, of which no message that is kept shows anything.
 	Outside   func(it *Iteration)
 	Delta     func(ctx context.Context, it *Iteration, text string)
 	Reasoning func(ctx context.Context, it *Iteration, text string)
+	// ToolDelta shows a piece of the arguments of a call while the model writes it.
+	// A call that never comes to BeforeTool was not made.
+	ToolDelta func(ctx context.Context, it *Iteration, call llm.ToolPart, piece string)
+	// HostedTool tells of a tool that the provider runs itself.
+	HostedTool func(ctx context.Context, it *Iteration, call llm.ToolPart)
 	// DeltaEnd closes a visible message; resuming says that the turn goes on.
 	DeltaEnd func(ctx context.Context, resuming bool)
 	// DeltaVoid closes a visible message that broke off; its text comes again
@@ -96,11 +107,13 @@ type Hooks struct {
 type hookList struct {
 	list      []Hooks
 	streaming bool
+	calls     bool // calls are shown while they are written
 	log       *slog.Logger
 }
 
 func newHookList(list []Hooks, log *slog.Logger) hookList {
-	return hookList{list, slices.ContainsFunc(list, func(h Hooks) bool { return h.Delta != nil }), log}
+	some := func(f func(h Hooks) bool) bool { return slices.ContainsFunc(list, f) }
+	return hookList{list, some(func(h Hooks) bool { return h.Delta != nil }), some(func(h Hooks) bool { return h.ToolDelta != nil }), log}
 }
 
 // each runs call for every hook; a panic is logged and the next hook still runs.
@@ -153,6 +166,22 @@ func (l hookList) reasoning(ctx context.Context, it *Iteration, s string) {
 	l.each(ctx, "reasoning", func(h Hooks) {
 		if h.Reasoning != nil {
 			h.Reasoning(ctx, it, s)
+		}
+	})
+}
+
+func (l hookList) toolDelta(ctx context.Context, it *Iteration, call llm.ToolPart, piece string) {
+	l.each(ctx, "tool_delta", func(h Hooks) {
+		if h.ToolDelta != nil {
+			h.ToolDelta(ctx, it, call, piece)
+		}
+	})
+}
+
+func (l hookList) hostedTool(ctx context.Context, it *Iteration, call llm.ToolPart) {
+	l.each(ctx, "hosted_tool", func(h Hooks) {
+		if h.HostedTool != nil {
+			h.HostedTool(ctx, it, call)
 		}
 	})
 }

@@ -22,6 +22,7 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 		req := llm.Request{
 			Model: r.ModelName, System: r.System, Messages: msgs, Tools: tools.Defs(), ToolChoice: choice,
 			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey, TurnID: r.Call.TurnID, Source: r.Source, Estimate: estimate,
+			ToolDeltas: r.hooks.calls,
 		}
 		r.res.Requests++
 		resp, err := r.stream(ctx, it, req)
@@ -109,8 +110,8 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		case llm.ReasoningDelta:
 			r.hooks.reasoning(ctx, it, ev.Text)
 			it.repeated = thinking.add(ev.Text)
-		case llm.Waiting:
-			r.hooks.notice(ctx, ev.Text, ev.Brief)
+		case llm.ToolDelta, llm.HostedTool, llm.Waiting:
+			r.aside(ctx, it, ev)
 		case llm.Restarted:
 			if r.segmentOpen {
 				r.segmentOpen = false
@@ -140,6 +141,19 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		}
 	}
 	return llm.Response{}, &llm.Error{Kind: llm.StreamTruncated, Message: "the model's answer ended early"}
+}
+
+// aside passes on what is not part of the answer.
+func (r *run) aside(ctx context.Context, it *Iteration, ev llm.Event) {
+	switch ev.Kind {
+	case llm.Waiting:
+		r.hooks.notice(ctx, ev.Text, ev.Brief)
+	case llm.ToolDelta:
+		r.hooks.toolDelta(ctx, it, *ev.Tool, ev.Text)
+	case llm.HostedTool:
+		it.outside(ctx) // what it found is before the model now
+		r.hooks.hostedTool(ctx, it, *ev.Tool)
+	}
 }
 
 // overlong is the answer of a model that was stopped because it did not end: what

@@ -40,6 +40,9 @@ func (s *Session) Clear() error {
 		for _, k := range []string{keyCheckpoint, keyPendingUser, keySummary, keyLastUsage} {
 			delete(m.values, k)
 		}
+		if _, own := m.values[keyTitled]; !own {
+			delete(m.values, TitleKey) // it was made of the first words
+		}
 		m.open, m.consolidated, m.created = nil, 0, ""
 		fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
 		b := &batch{j: fresh, now: s.store.opt.Now()}

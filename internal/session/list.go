@@ -98,7 +98,7 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 		info.Updated = t
 	}
 	info.OpenTurn = m.open != nil
-	_ = json.Unmarshal(m.values["title"], &info.Title)
+	_ = json.Unmarshal(m.values[TitleKey], &info.Title)
 	_ = json.Unmarshal(m.values[keyHandle], &info.Handle)
 	info.Handle = handle(info.Key, info.Handle)
 	from := int64(0)

@@ -21,7 +21,11 @@ const (
 	keyPendingUser = "pending_user_turn"
 	keySummary     = "_last_summary"
 	keyLastUsage   = "_last_usage"
+	keyTitled      = "title_user_edited"
 )
+
+// TitleKey is the metadata key of the title of a conversation.
+const TitleKey = "title"
 
 // metadataStart is how the metadata lines that we write begin.
 const metadataStart = `{"_type":"metadata",`

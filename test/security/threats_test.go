@@ -54,7 +54,7 @@ func threats() []threat {
 		{"T7", "requests to private addresses", []string{
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
 			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
-			"internal/tool/mcp TestLoginServerIsGuarded", "internal/guard TestCommandsReachNoLocalService",
+			"internal/tool/mcp TestLoginServerIsGuarded", "internal/tool/mcp TestLoginPageIsChecked", "internal/guard TestCommandsReachNoLocalService",
 			"internal/guard TestProjectReachesNoLocalService",
 		}, "commands of the owner reach the whole network unless tools.exec.network says otherwise"},
 		{"T8", "secrets through the environment", []string{

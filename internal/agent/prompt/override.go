@@ -72,7 +72,7 @@ func (o Override) Init(writing func(name, content string) error) (created bool, 
 func (o Override) read() (string, error) {
 	tree, err := diskio.OpenTree(o.Workspace)
 	if err != nil {
-		return "", nil //nolint:nilerr // without a workspace there is no file
+		return "", nil // without a workspace there is no file
 	}
 	defer tree.Close() //nolint:errcheck // read only
 

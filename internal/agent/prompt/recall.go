@@ -17,6 +17,7 @@ import (
 const (
 	recentEntries = 50
 	recentTokens  = 8000
+	othersTokens  = 2000 // of other conversations
 	// recentShare is the part of a small window that the history may take.
 	recentShare = 8
 )
@@ -34,7 +35,8 @@ type Recall struct {
 }
 
 // Remembered is the part of the system prompt that belongs to a session: what
-// was taken in lately and Dream has not seen yet, and how the conversation went
+// was taken in lately and Dream has not seen yet, of it and of the owner's other
+// sessions, and how the conversation went
 // before what is still in it. It changes only when those do. Outside means that
 // the summary holds words from outside.
 func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside bool) {
@@ -70,7 +72,8 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	return recent + Divider + own, outside
 }
 
-// recent is what was taken in and is not in long-term memory yet.
+// recent is what was taken in and is not in long-term memory yet: of this
+// conversation, and of the owner's others if it is the owner's.
 func (r *Recall) recent(ctx context.Context, summary string, most int) (string, error) {
 	read, err := r.History.DreamCursor(ctx)
 	if err != nil {
@@ -79,9 +82,33 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	// Notes of words from outside are for turns that have such words before
 	// them anyway. In others they wait to be asked for, so that a new
 	// conversation begins clean.
-	entries, err := r.History.Recent(ctx, recentEntries, func(e memory.Entry) bool {
+	own, err := r.lines(ctx, most, func(e memory.Entry) bool {
 		return e.Cursor > read && (r.Tainted || !e.Tainted) && e.Scope == r.Scope && r.sees(e.Session) && !strings.Contains(summary, e.Content)
 	})
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	if r.Scope == "" && !r.Job {
+		others, err := r.lines(ctx, min(most, othersTokens), func(e memory.Entry) bool {
+			return e.Cursor > read && !e.Tainted && e.Scope == "" && !r.sees(e.Session) && !internal(e.Session)
+		})
+		if err != nil {
+			return "", err
+		}
+		if others != "" {
+			parts = append(parts, "# Other Conversations\n\nLately, between the user and you elsewhere:\n"+others)
+		}
+	}
+	if own != "" {
+		parts = append(parts, "# Recent History\n\n"+own)
+	}
+	return strings.Join(parts, Divider), nil
+}
+
+// lines are the newest entries of a kind, within so many tokens.
+func (r *Recall) lines(ctx context.Context, most int, wanted func(memory.Entry) bool) (string, error) {
+	entries, err := r.History.Recent(ctx, recentEntries, wanted)
 	if err != nil {
 		return "", err
 	}
@@ -98,10 +125,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 		}
 		first = i
 	}
-	if first == len(entries) {
-		return "", nil
-	}
-	return "# Recent History\n\n" + strings.Join(lines[first:], "\n"), nil
+	return strings.Join(lines[first:], "\n"), nil
 }
 
 // sees says whether entries of a session belong into this one's prompt.
@@ -109,7 +133,12 @@ func (r *Recall) sees(key string) bool {
 	if !r.Unified {
 		return key == r.Key
 	}
-	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "trigger:") && !strings.HasPrefix(key, "dream:")
+	return !internal(key)
+}
+
+// internal reports whether a session is one that people do not take part in.
+func internal(key string) bool {
+	return key == "heartbeat" || strings.HasPrefix(key, "cron:") || strings.HasPrefix(key, "trigger:") || strings.HasPrefix(key, "dream:")
 }
 
 // cutTokens shortens a text to about so many tokens.

@@ -36,7 +36,7 @@ func TestTierSkills(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "SKILL.md"), file, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	b := New(Options{Workspace: ws, Skills: skill.Open(skill.Options{Workspace: ws}), Now: time.Now})
+	b := New(Options{Workspace: ws, Skills: skill.Open(skill.Options{Workspace: ws}), Now: time.Now, Location: time.UTC})
 	for window, want := range map[int]bool{0: true, 65_536: true, 16_384: false, 4096: false} {
 		tier := TierOf(window)
 		first := b.System("cli", "", Place{Workspace: ws}, tier)

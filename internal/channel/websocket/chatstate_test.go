@@ -55,6 +55,8 @@ func TestGoalsAndEdits(t *testing.T) {
 	rt := route(chat, "t1")
 	goal := &bus.Goal{Status: "completed", Objective: "x", Recap: "all", StartedAt: time.Unix(0, 0).UTC()}
 	r.send(bus.Outbound{Kind: bus.GoalState, Route: rt, Goal: goal})
+	r.send(bus.Outbound{Kind: bus.ToolDelta, Route: rt, Tool: &bus.Tool{CallID: "c1", Name: "write_file", Phase: "arguments", Arguments: `{"path":"a`, Index: 1}})
+	r.send(bus.Outbound{Kind: bus.ToolEvent, Route: rt, Tool: &bus.Tool{CallID: "h1", Name: "web_search", Phase: "end", Arguments: "weather", Detail: "[]", Hosted: true}})
 	r.send(bus.Outbound{Kind: bus.FileEdit, Route: rt, Edits: []bus.Edit{
 		{CallID: "c1", Path: "a.txt", What: "created", Lines: true, Added: 2, Diff: "+x\n"}, {CallID: "c1", Path: "b.bin", What: "deleted"},
 	}})
@@ -65,6 +67,10 @@ func TestGoalsAndEdits(t *testing.T) {
 	c.until("goal_status")
 	for i, want := range []map[string]any{
 		{"event": "goal_state", "goal_state": shown},
+		{"event": "tool_delta", "call_id": "c1", "name": "write_file", "index": 1.0, "arguments": `{"path":"a`},
+		{"event": "message", "kind": "progress", "text": "", "tool_events": []any{map[string]any{
+			"version": 1.0, "phase": "end", "call_id": "h1", "name": "web_search", "arguments": "weather", "hosted": true, "result": "[]", "duration_ms": 0.0,
+		}}},
 		{"event": "file_edit", "turn_id": "t1", "edits": []any{
 			map[string]any{"call_id": "c1", "path": "a.txt", "status": "done", "operation": "created", "added": 2.0, "deleted": 0.0, "diff": "+x\n"},
 			map[string]any{"call_id": "c1", "path": "b.bin", "status": "done", "operation": "deleted"},

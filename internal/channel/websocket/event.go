@@ -18,6 +18,7 @@ const (
 	evStreamEnd     = "stream_end"
 	evReasoning     = "reasoning_delta"
 	evReasoningEnd  = "reasoning_end"
+	evToolDelta     = "tool_delta"
 	evTurnEnd       = "turn_end"
 	evStatus        = "goal_status"
 	evUser          = "user_message"
@@ -81,6 +82,11 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		if out.Tool != nil {
 			f := newFrame(evMessage, c.id, len(out.Tool.Arguments)+len(out.Tool.Detail)+128).must("text", out.Text).text("kind", "progress")
 			c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(out.Tool)))
+		}
+	case bus.ToolDelta:
+		if t := out.Tool; t != nil {
+			f := newFrame(evToolDelta, c.id, len(t.Arguments)+128).text("call_id", t.CallID).text("name", t.Name)
+			c.ring.add(&event{to: modern}, f.number("index", int64(t.Index)).must("arguments", t.Arguments))
 		}
 	case bus.Progress, bus.ToolHint, bus.Notice:
 		c.ring.add(&event{to: h.audience(out.Kind)}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
@@ -276,6 +282,9 @@ func toolEvents(t *bus.Tool) []byte {
 		} else {
 			f = f.text("arguments", t.Arguments)
 		}
+	}
+	if t.Hosted {
+		f = f.flag("hosted", true)
 	}
 	switch t.Phase {
 	case "error":

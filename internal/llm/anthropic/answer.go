@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -44,6 +45,7 @@ type answer struct {
 	total    llm.Usage // of the exchanges before the current one
 	garbage  int       // events that were not JSON
 	size     wire.Size
+	deltas   bool // calls are shown while they are written
 }
 
 // begin prepares for one more exchange.
@@ -185,17 +187,22 @@ func (a *answer) event(ctx context.Context, data []byte, emit func(llm.Event) er
 	return nil
 }
 
+// announced is the beginning of a block, or all of it.
+type announced struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+}
+
 // open starts a block. Servers that do not stream put its whole content here.
 func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error) error {
-	var w struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		Thinking  string          `json:"thinking"`
-		Signature string          `json:"signature"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Input     json.RawMessage `json:"input"`
-	}
+	var w announced
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server announced an unreadable block", Err: err}
 	}
@@ -217,8 +224,50 @@ func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error
 		if in := string(w.Input); in != "{}" && in != "null" {
 			b.args.WriteString(in)
 		}
+		return a.write(b, b.args.String(), emit)
+	case "server_tool_use":
+		return emit(wire.Hosted("start", w.ID, w.Name, nil, nil))
 	}
-	return nil
+	return a.found(&w, emit)
+}
+
+// found tells what a tool that the server runs brought.
+func (a *answer) found(w *announced, emit func(llm.Event) error) error {
+	name, ok := strings.CutSuffix(w.Type, "_tool_result")
+	if !ok {
+		return nil
+	}
+	var list []wire.Source
+	phase, asked := "end", []string(nil)
+	if json.Unmarshal(w.Content, &list) != nil {
+		var one struct {
+			Type string `json:"type"`
+			URL  string `json:"url"`
+		}
+		_ = json.Unmarshal(w.Content, &one) // of other tools
+		if strings.HasSuffix(one.Type, "_error") {
+			phase = "error"
+		}
+		list = []wire.Source{{URL: one.URL}}
+	}
+	for _, b := range a.blocks {
+		var in struct {
+			Query string `json:"query"`
+			URL   string `json:"url"`
+		}
+		if b.id == w.ToolUseID && json.Unmarshal([]byte(b.args.String()), &in) == nil {
+			asked = []string{cmp.Or(in.Query, in.URL)}
+		}
+	}
+	return emit(wire.Hosted(phase, w.ToolUseID, name, asked, list))
+}
+
+// write shows a piece of a call.
+func (a *answer) write(b *block, piece string, emit func(llm.Event) error) error {
+	if !a.deltas || b.kind != "tool_use" {
+		return nil
+	}
+	return emit(llm.Event{Kind: llm.ToolDelta, Text: piece, Tool: &llm.ToolPart{ID: b.id, Name: b.name, Index: b.index}})
 }
 
 // thoughtBreak separates two thinking blocks in the text of the reasoning.
@@ -253,7 +302,10 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		b.sign.WriteString(ev.Delta.Signature)
 	case kind == "input_json":
 		b.args.WriteString(ev.Delta.PartialJSON)
-		return a.size.Add(ev.Delta.PartialJSON)
+		if err := a.size.Add(ev.Delta.PartialJSON); err != nil {
+			return err
+		}
+		return a.write(b, ev.Delta.PartialJSON, emit)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
 // The numbers are the rows of the conformance table.
@@ -380,4 +381,24 @@ func contentOf(t *testing.T, body string, turn int) []string {
 		out = append(out, string(c))
 	}
 	return out
+}
+
+// Tools that the server runs are told about with what they were asked and found.
+func TestHostedTools(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, stream(start,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"weather\"}"}}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[{"type":"web_search_result","url":"https://a.example/","title":"A"}]}}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"web_search_tool_result","tool_use_id":"srv_2","content":{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}}}`,
+		textBlock(3, "sunny"), stopText, end))
+	w := llmtest.Watch(t.Context(), t, s.model(t), ask())
+	want := []llm.ToolPart{
+		{ID: "srv_1", Name: "web_search", Phase: "start"},
+		{ID: "srv_1", Name: "web_search", Phase: "end", Arguments: "weather", Result: `[{"url":"https://a.example/","title":"A"}]`},
+		{ID: "srv_2", Name: "web_search", Phase: "error"},
+	}
+	if d := cmp.Diff(want, w.Hosted); d != "" || w.Text != "sunny" {
+		t.Errorf("text %q, hosted tools: %s", w.Text, d)
+	}
 }

@@ -161,7 +161,7 @@ func header(o Options) http.Header {
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return wire.Streamed(func(emit func(llm.Event) error) error {
-		resp, err := d.run(ctx, req, &answer{classify: d.classify, log: d.log}, emit)
+		resp, err := d.run(ctx, req, &answer{classify: d.classify, log: d.log, deltas: req.ToolDeltas}, emit)
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,7 @@ type answer struct {
 	stop     string
 	usage    *usage
 	size     wire.Size
+	deltas   bool // calls are shown while they are written
 }
 
 type usage struct {
@@ -140,7 +141,10 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	case d.ToolUse != nil:
 		if b := a.block(ev.Index, wire.CallPart); b != nil {
 			b.text.WriteString(d.ToolUse.Input)
-			return a.size.Add(d.ToolUse.Input)
+			if err := a.size.Add(d.ToolUse.Input); err != nil || !a.deltas {
+				return err
+			}
+			return emit(llm.Event{Kind: llm.ToolDelta, Text: d.ToolUse.Input, Tool: &llm.ToolPart{ID: b.id, Name: b.name, Index: b.index}})
 		}
 	}
 	return nil

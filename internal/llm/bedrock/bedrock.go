@@ -227,7 +227,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, emit func(llm.Event) 
 	for {
 		lim := d.limitsOf(req.Model)
 		body := d.encode(req, turns, lim)
-		a := &answer{classify: d.classify, known: toolNames(req)}
+		a := &answer{classify: d.classify, known: toolNames(req), deltas: req.ToolDeltas}
 		cred, err := d.exchange(ctx, call{model: req.Model, body: body, whole: lim.noStream}, a, emit)
 		if err == nil {
 			return a.response(len(body))

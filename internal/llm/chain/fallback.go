@@ -247,7 +247,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 		case llm.TextDelta:
 			run.shown = llm.TextDelta
 			clock.flows()
-		case llm.ReasoningDelta:
+		case llm.ReasoningDelta, llm.ToolDelta, llm.HostedTool:
 			if run.shown == 0 {
 				run.shown = llm.ReasoningDelta
 			}

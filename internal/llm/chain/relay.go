@@ -19,7 +19,7 @@ func relay(stream iter.Seq2[llm.Event, error], provider string, yield func(llm.E
 		switch {
 		case ev.Kind == llm.TextDelta:
 			shown = llm.TextDelta
-		case ev.Kind == llm.ReasoningDelta && shown == 0:
+		case (ev.Kind == llm.ReasoningDelta || ev.Tool != nil) && shown == 0:
 			shown = llm.ReasoningDelta
 		case ev.Kind == llm.Restarted:
 			shown = 0

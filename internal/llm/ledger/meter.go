@@ -167,7 +167,7 @@ func (m *meter) begin(req llm.Request) *call {
 // saw notes a piece of the answer.
 func (c *call) saw(ev llm.Event) {
 	switch ev.Kind {
-	case llm.TextDelta, llm.ReasoningDelta:
+	case llm.TextDelta, llm.ReasoningDelta, llm.ToolDelta:
 		c.answer += text.Tokens(ev.Text)
 	case llm.Done:
 	default:

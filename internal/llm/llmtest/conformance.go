@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func Run(t *testing.T, newModel func(t *testing.T, s *Server) llm.Model, q Quirk
 	}{
 		{"text", c.text, false},
 		{"tool calls", c.toolCalls, false},
+		{"tool calls as they come", c.toolDeltas, false},
 		{"thinking", c.thinking, q.NoThinking},
 		{"length", c.length, false},
 		{"cut arguments", c.cutArguments, false},
@@ -89,6 +91,8 @@ type Watched struct {
 	Text, Reasoning string
 	Response        *llm.Response
 	Err             error
+	Written         []string       // arguments of the calls, as they were shown while they came
+	Hosted          []llm.ToolPart // tools that the provider ran
 }
 
 // Watch consumes a stream and checks that it keeps the contract: known
@@ -113,7 +117,14 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 		case llm.ReasoningDelta:
 			w.Reasoning += ev.Text
 		case llm.Restarted:
-			w.Text, w.Reasoning = "", ""
+			w.Text, w.Reasoning, w.Written = "", "", nil
+		case llm.ToolDelta:
+			if !req.ToolDeltas {
+				tb.Errorf("nobody asked for %+v", ev)
+			}
+			w.write(tb, ev)
+		case llm.HostedTool:
+			w.Hosted = append(w.Hosted, *ev.Tool)
 		case llm.Waiting:
 		case llm.Done:
 			w.Response, ended = ev.Response, true
@@ -131,6 +142,32 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 		tb.Errorf("the request was modified:\n%s", cmp.Diff(before, after))
 	}
 	return w
+}
+
+// write takes a piece of a call.
+func (w *Watched) write(tb testing.TB, ev llm.Event) {
+	tb.Helper()
+	if ev.Tool == nil || ev.Tool.Name == "" || ev.Tool.Index < 0 || ev.Tool.Index > 100 {
+		tb.Errorf("a piece of no call: %+v %+v", ev, ev.Tool)
+		return
+	}
+	for len(w.Written) <= ev.Tool.Index {
+		w.Written = append(w.Written, "")
+	}
+	w.Written[ev.Tool.Index] += ev.Text
+}
+
+// written checks that the pieces of calls add up to the calls.
+func (w *Watched) written(tb testing.TB) {
+	tb.Helper()
+	got := slices.DeleteFunc(slices.Clone(w.Written), func(s string) bool { return s == "" })
+	var want []string
+	for _, c := range w.Response.Message.ToolCalls {
+		want = append(want, c.Arguments)
+	}
+	if !slices.Equal(got, want) {
+		tb.Errorf("the pieces say %q, the calls %q", got, want)
+	}
 }
 
 func (c suite) must(t *testing.T, m llm.Model, req llm.Request) *llm.Response {
@@ -172,6 +209,21 @@ func (c suite) toolCalls(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || r.Finish != llm.FinishToolCalls || r.Message.Content.Text != "looking" {
 		t.Errorf("finish %s, text %q, calls differ: %s", r.Finish, r.Message.Content.Text, d)
 	}
+}
+
+// toolDeltas: the pieces of calls are passed on to those who ask for them.
+func (c suite) toolDeltas(t *testing.T) {
+	s := NewServer(t)
+	s.Say(StreamReply{Text: []string{"looking"}, Calls: []StreamCall{
+		{ID: "call_1", Name: "look", Args: []string{`{"p"`, `:"a`, `"}`}}, {ID: "call_2", Name: "look", Args: []string{`{"p":`, `"b"}`}},
+	}})
+	req := c.request()
+	req.ToolDeltas = true
+	w := Watch(t.Context(), t, c.newModel(t, s), req)
+	if w.Err != nil || len(w.Response.Message.ToolCalls) != 2 {
+		t.Fatalf("stream: %+v", w)
+	}
+	w.written(t)
 }
 
 func (c suite) thinking(t *testing.T) {

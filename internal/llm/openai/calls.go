@@ -24,6 +24,7 @@ type callBuffer struct {
 type callSet struct {
 	list []*callBuffer
 	size wire.Size
+	show func(ev llm.Event) error // pieces as they come; may be nil
 }
 
 // add takes a piece of a call; pos is its place in the list it came in.
@@ -50,7 +51,10 @@ func (s *callSet) add(c callDelta, pos int) error {
 			b.extra[k] = slices.Clone(v)
 		}
 	}
-	return nil
+	if s.show == nil || text == "" && c.Function.Name == "" {
+		return nil
+	}
+	return s.show(llm.Event{Kind: llm.ToolDelta, Text: text, Tool: &llm.ToolPart{ID: b.id, Name: b.name, Index: slices.Index(s.list, b)}})
 }
 
 // find returns the buffer a piece belongs to, or a new one. A new id, a second

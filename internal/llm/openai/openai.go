@@ -155,6 +155,9 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 		}
 		return emit(ev)
 	}
+	if req.ToolDeltas {
+		a.calls.show = a.emit
+	}
 	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
 }
 

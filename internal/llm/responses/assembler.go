@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -136,7 +137,7 @@ func (a *assembler) piece(ev *event) error {
 	switch ev.Type {
 	case "response.output_item.added":
 		o := a.out.open(ev.OutputIndex, ev.Item)
-		o.merge(ev.Item)
+		return a.hosted(o, o.merge(ev.Item), "start")
 	case "response.output_item.done":
 		return a.item(a.out.find(ev.OutputIndex, itemID(ev.Item)), ev.Item)
 	case "response.output_text.delta":
@@ -166,7 +167,10 @@ func (a *assembler) piece(ev *event) error {
 		o.kind = "function_call"
 		piece := textOf(ev.Delta)
 		o.args.WriteString(piece)
-		return a.size.Add(piece)
+		if err := a.size.Add(piece); err != nil {
+			return err
+		}
+		return a.write(o, piece)
 	case "response.function_call_arguments.done":
 		o := a.at(ev)
 		o.kind = "function_call"
@@ -238,6 +242,14 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 		}
 	case "function_call":
 		o.setArguments(it.Arguments)
+	case webSearch:
+		phase := "end"
+		if it.Status == "failed" {
+			phase = "error"
+		}
+		if err := a.hosted(o, it, phase); err != nil {
+			return err
+		}
 	case "reasoning":
 		for i, p := range it.Summary {
 			if err := a.think(o, i, p.Text, true); err != nil {
@@ -252,6 +264,37 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 	}
 	o.keep(it, raw)
 	return nil
+}
+
+// webSearch is an item about a search that the server ran.
+const webSearch = "web_search_call"
+
+// hosted tells of a search, once for its beginning and once for its end.
+func (a *assembler) hosted(o *output, it item, phase string) error {
+	if it.Type != webSearch || o.told == phase || o.told == "end" || o.told == "error" {
+		return nil
+	}
+	o.told = phase
+	queries := it.Action.Queries
+	if len(queries) == 0 && it.Action.Query != "" {
+		queries = []string{it.Action.Query}
+	}
+	if it.Action.URL != "" {
+		queries = append(queries, it.Action.URL)
+	}
+	return a.emit(wire.Hosted(phase, it.ID, "web_search", queries, it.Action.Sources))
+}
+
+// write shows a piece of a call.
+func (a *assembler) write(o *output, piece string) error {
+	if !a.req.ToolDeltas || piece == "" {
+		return nil
+	}
+	id := o.callID
+	if id != "" && o.id != "" {
+		id += "|" + o.id
+	}
+	return a.emit(llm.Event{Kind: llm.ToolDelta, Text: piece, Tool: &llm.ToolPart{ID: id, Name: o.name, Index: slices.Index(a.out.list, o)}})
 }
 
 // end takes the final state of the answer: items that were never announced

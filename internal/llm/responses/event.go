@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // event is one event of a stream. All kinds share one shape, because their
@@ -55,6 +56,16 @@ type item struct {
 	Content   []part          `json:"content"`
 	Summary   []part          `json:"summary"`
 	Encrypted string          `json:"encrypted_content"`
+	Status    string          `json:"status"`
+	Action    action          `json:"action"`
+}
+
+// action is what a hosted search did.
+type action struct {
+	Query   string        `json:"query"`
+	Queries []string      `json:"queries"`
+	URL     string        `json:"url"`
+	Sources []wire.Source `json:"sources"`
 }
 
 type part struct {

@@ -21,6 +21,7 @@ type output struct {
 	parts    map[int]*partText
 	thoughts map[int]*partText
 	raw      json.RawMessage // the item as it came, if it is to be sent back
+	told     string          // phase of a hosted tool that was told
 }
 
 // partText is what was shown of one part of an item.

@@ -352,10 +352,10 @@ func TestNoTerminalEvent(t *testing.T) {
 	}
 }
 
-// Hosted tools and unknown events pass by.
+// Tools that the server runs are told about, once each; unknown events pass by.
 func TestHostedTools(t *testing.T) {
 	t.Parallel()
-	ws := `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q"}}`
+	ws := `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q","sources":[{"type":"url","url":"https://a.example/"},{"url":""}]}}`
 	r, w := response(t,
 		`{"type":"response.output_item.added","output_index":0,"item":{"type":"web_search_call","id":"ws_1"}}`,
 		`{"type":"response.web_search_call.searching","item_id":"ws_1","output_index":0}`,
@@ -366,6 +366,13 @@ func TestHostedTools(t *testing.T) {
 		`{"type":"response.completed","response":{"status":"completed","output":[`+ws+`,{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"found"}]}]}}`)
 	if w.Text != "found" || len(r.Message.ToolCalls) != 0 || r.Finish != llm.FinishStop {
 		t.Errorf("response = %+v", r)
+	}
+	want := []llm.ToolPart{
+		{ID: "ws_1", Name: "web_search", Phase: "start"},
+		{ID: "ws_1", Name: "web_search", Phase: "end", Arguments: "q", Result: `[{"url":"https://a.example/"}]`},
+	}
+	if d := cmp.Diff(want, w.Hosted); d != "" {
+		t.Errorf("hosted tools: %s", d)
 	}
 }
 

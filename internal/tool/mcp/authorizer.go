@@ -10,7 +10,7 @@ import (
 // ErrLoginNeeded says that a person must log in before a server can be used.
 var ErrLoginNeeded = errors.New("login needed")
 
-// Authorizer supplies bearer tokens for servers whose auth is "oauth".
+// Authorizer supplies bearer tokens for servers whose auth is set.
 // Implementations are safe for concurrent use, never open a browser and never
 // register a client: what only a person can start is ErrLoginNeeded.
 type Authorizer interface {
@@ -23,4 +23,9 @@ type Authorizer interface {
 	// Token must be another one or an error. A token that is no longer the
 	// current one is to be ignored: somebody else has refreshed it already.
 	Invalidate(server string, refused httpsafe.Secret)
+	// StepUp says that a server refused the given token because a request needs
+	// a scope that the token lacks. Without an error the next Token may have it,
+	// and the request is worth one more try. An error that wraps ErrLoginNeeded
+	// means that the next login asks for the scope.
+	StepUp(ctx context.Context, server, url string, refused httpsafe.Secret, scope string) error
 }

@@ -55,7 +55,7 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 // reached the server is only repeated when running twice is harmless; one the
 // server answered is not repeated at all.
 func worthRepeating(err error, sent, repeatable bool) bool {
-	if errors.Is(err, errTimeout) || errors.Is(err, ErrLoginNeeded) || errors.Is(err, errNotConnected) {
+	if errors.Is(err, errTimeout) || errors.Is(err, ErrLoginNeeded) || errors.Is(err, errScope) || errors.Is(err, errNotConnected) {
 		return false
 	}
 	if _, ok := answered(err); ok {
@@ -114,6 +114,7 @@ func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent
 	case err == nil:
 		s.mark(l, "")
 		return res, true, nil
+	case errors.Is(err, ErrLoginNeeded), errors.Is(err, errScope): // the rest of the server works
 	case errors.Is(context.Cause(ctx), errTimeout):
 		err = errTimeout
 		s.mark(l, "a call was not answered in time")
@@ -166,6 +167,10 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 	switch {
 	case errors.Is(err, errTimeout):
 		res = ours(tool.Fail(tool.TimedOut, "MCP server %q did not answer within %s.", name, s.ToolTimeout))
+	case errors.Is(err, errScope):
+		return ours(tool.Fail(tool.Unsupported, "MCP server %q refuses this call: the login there does not have the rights for it. Do not repeat the call.", name))
+	case errors.Is(err, errMoreRights):
+		return ours(tool.Fail(tool.Unsupported, "MCP server %q needs a login with more rights for this call. Tell the user to run: nanobot mcp login %s", name, name))
 	case errors.Is(err, ErrLoginNeeded):
 		return ours(tool.Fail(tool.Unsupported, "MCP server %q needs a login. Tell the user to run: nanobot mcp login %s", name, name))
 	case errors.Is(err, errNotConnected):

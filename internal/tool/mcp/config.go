@@ -21,6 +21,12 @@ const (
 	StreamableHTTP = "streamableHttp"
 )
 
+// The values of Server.Auth: who asks for tokens.
+const (
+	WithLogin  = "oauth"              // a person logs in with a browser
+	withClient = "client_credentials" // nanobot, with the secret of Client
+)
+
 // Limits of a call's time.
 const (
 	defaultToolTimeout = 30 * time.Second
@@ -41,7 +47,8 @@ type Server struct {
 
 	URL     string // of an HTTP server
 	Headers map[string]httpsafe.Secret
-	Auth    string // "" or "oauth"
+	Auth    string // "", WithLogin or withClient
+	Client  Client // at the login server; zero if we register ourselves
 
 	ToolTimeout time.Duration // of one call; 0 is 30 s
 
@@ -126,6 +133,9 @@ func (s *Server) fields() map[string]func(json.RawMessage) error {
 		"serverurl":        into(&s.URL, "a string"),
 		"headers":          into(&s.Headers, "an object of strings"),
 		"auth":             into(&s.Auth, "a string"),
+		"clientid":         into(&s.Client.ID, "a string"),
+		"clientsecret":     into(&s.Client.Secret, "a string"),
+		"scope":            into(&s.Client.Scope, "a string"),
 		"tooltimeout":      s.readTimeout,
 		"timeout":          s.readTimeout,
 		"enabledtools":     into(&s.EnabledTools, "a list of strings"),
@@ -177,7 +187,7 @@ func unknownKey(key string, fields map[string]func(json.RawMessage) error) strin
 		return "ignored; approvals are set in tools.approval"
 	}
 	known := []string{
-		"type", "command", "args", "env", "cwd", "url", "headers", "auth", "toolTimeout", "enabledTools",
+		"type", "command", "args", "env", "cwd", "url", "headers", "auth", "clientId", "clientSecret", "scope", "toolTimeout", "enabledTools",
 		"enabledResources", "enabledPrompts", "trusted", "sandbox", "allowedHosts", "disabled",
 	}
 	if near := text.Nearest(key, known); near != "" && fields[plainKey(near)] != nil {
@@ -209,8 +219,17 @@ func (s *Server) settle() ([]Warning, error) {
 	default:
 		return nil, fmt.Errorf("type: want %s, %s or %s", Stdio, SSE, StreamableHTTP)
 	}
-	if s.Auth != "" && s.Auth != "oauth" {
-		return nil, errors.New(`auth: want "oauth" or nothing`)
+	switch plainKey(s.Auth) {
+	case "":
+	case WithLogin:
+		s.Auth = WithLogin
+	case plainKey(withClient):
+		s.Auth, s.Client.Alone = withClient, true
+		if s.Client.ID == "" || s.Client.Secret.IsZero() {
+			return nil, fmt.Errorf("auth: %q needs clientId and clientSecret", withClient)
+		}
+	default:
+		return nil, fmt.Errorf("auth: want %q, %q or nothing", WithLogin, withClient)
 	}
 	if s.Type == Stdio {
 		return s.settleStdio()
@@ -241,6 +260,7 @@ func (s *Server) settleStdio() (warns []Warning, err error) {
 		warns = append(warns, Warning{"auth", "ignored, because only HTTP servers have it"})
 		s.Auth = ""
 	}
+	s.Client = Client{}
 	for k := range s.Env {
 		if k == "" || strings.ContainsAny(k, "=\x00") {
 			return warns, errors.New("env: a name of a variable must not be empty or contain =")
@@ -260,6 +280,9 @@ func (s *Server) settleHTTP() (warns []Warning, err error) {
 		warns = append(warns, Warning{"command", "ignored, because the server is reached by its url"})
 		s.Command, s.Args, s.Env, s.Cwd = "", nil, nil, ""
 	}
+	if s.Client.ID+s.Client.Scope != "" && s.Auth == "" {
+		warns = append(warns, Warning{"clientId", `without effect, because auth is not set to "oauth" or "client_credentials"`})
+	}
 	if s.Sandbox {
 		warns = append(warns, Warning{"sandbox", "ignored, because nothing is started for an HTTP server"})
 		s.Sandbox = false
@@ -269,7 +292,7 @@ func (s *Server) settleHTTP() (warns []Warning, err error) {
 			return warns, errors.New("headers: a name or value has characters that headers must not have")
 		}
 		if s.Auth != "" && strings.EqualFold(k, "Authorization") {
-			warns = append(warns, Warning{"headers", `Authorization is ignored, because auth is "oauth"`})
+			warns = append(warns, Warning{"headers", "Authorization is ignored, because auth is set"})
 		}
 	}
 	return warns, nil

@@ -52,6 +52,16 @@ func TestParseServer(t *testing.T) {
 			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, AllowedHosts: []string{"api.example.com"}},
 			[]string{"allowedHosts: without effect, because the server does not run in the sandbox"},
 		},
+		{
+			"client credentials", `{"url": "https://h/mcp", "auth": "clientCredentials", "client_id": "i", "clientSecret": "s", "scope": "a b"}`,
+			Server{Type: StreamableHTTP, URL: "https://h/mcp", Auth: withClient, Client: Client{ID: "i", Secret: httpsafe.NewSecret("s"), Scope: "a b", Alone: true}, ToolTimeout: 30 * time.Second, EnabledTools: all},
+			nil,
+		},
+		{
+			"client without auth", `{"url": "https://h/mcp", "clientId": "i"}`,
+			Server{Type: StreamableHTTP, URL: "https://h/mcp", Client: Client{ID: "i"}, ToolTimeout: 30 * time.Second, EnabledTools: all},
+			[]string{`clientId: without effect, because auth is not set to "oauth" or "client_credentials"`},
+		},
 		{"disabled", `{"command": "x", "disabled": true}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, Disabled: true}, nil},
 		{"not enabled", `{"command": "x", "enabled": false}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, Disabled: true}, nil},
 		{"null is absent", `{"command": "x", "url": null, "args": null, "enabledTools": null}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
@@ -64,7 +74,7 @@ func TestParseServer(t *testing.T) {
 		{
 			"oauth", `{"url": "https://h/#frag", "auth": "oauth", "trusted": true, "sandbox": true, "headers": {"authorization": "x"}}`,
 			Server{Type: StreamableHTTP, URL: "https://h/", Auth: "oauth", Trusted: true, ToolTimeout: 30 * time.Second, EnabledTools: all, Headers: map[string]httpsafe.Secret{"authorization": httpsafe.NewSecret("x")}},
-			[]string{"sandbox: ignored, because nothing is started for an HTTP server", `headers: Authorization is ignored, because auth is "oauth"`},
+			[]string{"sandbox: ignored, because nothing is started for an HTTP server", "headers: Authorization is ignored, because auth is set"},
 		},
 	} {
 		got, warns, err := ParseServer("n", []byte(c.in))

@@ -77,7 +77,7 @@ func Summaries(entries []Entry, auth *OAuth) []Summary {
 			j.Transport, j.Target = e.Type, e.Target()
 			if e.Disabled {
 				j.State = string(Off)
-			} else if st, err := auth.State(e.Name, e.URL); e.Auth == "oauth" && err == nil && !st.LoggedIn {
+			} else if st, err := auth.State(e.Name, e.URL); e.Auth == WithLogin && err == nil && !st.LoggedIn {
 				j.State = string(PendingLogin)
 			}
 		}

@@ -28,6 +28,12 @@ func TestMain(m *testing.M) {
 		f.serve(os.Stdin)
 		return
 	}
+	if scenario := os.Getenv("MCP_CONFORMANCE_SCENARIO"); scenario != "" {
+		if err := conformanceClient(scenario, os.Args[len(os.Args)-1]); err != nil {
+			panic(err) // the suite looks at the exit code
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

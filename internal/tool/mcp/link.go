@@ -81,7 +81,16 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		return nil, err
 	}
 	if res := l.session.InitializeResult(); s.Type == StreamableHTTP && res.ProtocolVersion <= legacyVersion {
-		l.wg.Go(func() { l.web.listen(linkCtx, l.client, l.wire.filter) })
+		open := make(chan struct{})
+		opened := sync.OnceFunc(func() { close(open) })
+		l.wg.Go(func() { l.web.listen(linkCtx, l.client, l.wire.filter, opened) })
+		late := time.NewTimer(s.pool.timing.listen)
+		defer late.Stop()
+		select {
+		case <-open:
+		case <-late.C:
+		case <-linkCtx.Done():
+		}
 	}
 	return l, nil
 }

@@ -33,6 +33,7 @@ type timing struct {
 	first      time.Duration // how long turns wait for servers that are just being started
 	slow       time.Duration // after which a server that is waited for is named
 	connect    time.Duration // to start a server and shake hands with it
+	listen     time.Duration // for the stream on which a server may speak first; what it says before is lost
 	minBackoff time.Duration // between attempts to connect
 	maxBackoff time.Duration
 	reconnect  time.Duration // how long a call waits for a server that is coming back
@@ -40,7 +41,7 @@ type timing struct {
 
 func defaultTiming() timing {
 	return timing{
-		first: 3 * time.Second, slow: time.Second, connect: 15 * time.Second, reconnect: 10 * time.Second,
+		first: 3 * time.Second, slow: time.Second, connect: 15 * time.Second, listen: 500 * time.Millisecond, reconnect: 10 * time.Second,
 		minBackoff: time.Second, maxBackoff: time.Minute,
 	}
 }
@@ -60,7 +61,7 @@ type Options struct {
 	// Memory bounds what all processes of one server use together, in bytes; 0
 	// is no bound. A server over it is ended, and started again like any that ended.
 	Memory int64
-	// Auth supplies tokens to servers whose auth is "oauth"; nil means none.
+	// Auth supplies tokens to servers whose auth is set; nil means none.
 	Auth Authorizer
 	// Reserved are names of tools that are not ours.
 	Reserved []string

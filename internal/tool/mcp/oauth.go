@@ -22,6 +22,8 @@ type OAuthOptions struct {
 	Allow  []netip.Prefix // private addresses that login servers may have
 	Strict bool           // see httpsafe.GuardOptions
 	Agent  string         // User-Agent
+	// Clients are the operator's own registrations, by the name of the server.
+	Clients map[string]Client
 	// Known is told every token before it is used, so that it can be kept out
 	// of texts; nil tells nobody.
 	Known func(name string, token httpsafe.Secret)
@@ -42,6 +44,17 @@ type OAuth struct {
 	refused map[string]string                     // server -> the access token it turned down
 	told    map[string]string                     // server -> the access token that Known was told
 	flights map[string]*oauth.Source[oauthTokens] // server -> the refresh under way
+	granted map[string]*oauthEntry                // server -> what client credentials gave; never changed in place
+}
+
+// Client is an operator's own registration at the login server of an MCP server.
+type Client struct {
+	ID     string
+	Secret httpsafe.Secret
+	Scope  string // the only scope to ask for; "" leaves it to the server
+	// Alone says that tokens are asked for with the secret (client credentials)
+	// instead of a person's login. They are kept in memory only.
+	Alone bool
 }
 
 var _ Authorizer = (*OAuth)(nil)
@@ -62,21 +75,22 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	}
 	return &OAuth{
 		o: o, store: &oauthStore{oauth.Document[*oauthFile]{Store: o.Store, Name: string(datadir.MCPTokens)}},
-		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauth.Source[oauthTokens]{},
+		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauth.Source[oauthTokens]{}, granted: map[string]*oauthEntry{},
 	}, nil
 }
 
 // Token implements Authorizer.
 func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret, error) {
-	e, _, err := a.store.read(ctx, server, url)
+	e, err := a.entry(ctx, server, url)
 	if err != nil {
 		return httpsafe.Secret{}, err
 	}
-	if e == nil || e.Tokens == nil || e.Tokens.Access == "" && e.Tokens.Refresh == "" {
-		return httpsafe.Secret{}, loginNeeded(server)
-	}
-	if a.usable(server, *e.Tokens) {
+	switch {
+	case e != nil && e.Tokens != nil && a.usable(server, *e.Tokens):
 		return a.use(server, *e.Tokens), nil
+	case a.o.Clients[server].Alone:
+	case e == nil || e.Tokens == nil || e.Tokens.Access == "" && e.Tokens.Refresh == "":
+		return httpsafe.Secret{}, loginNeeded(server)
 	}
 
 	f := a.flight(server, url)
@@ -92,6 +106,17 @@ func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret,
 	return a.use(server, t), nil
 }
 
+// entry is what is known of a server, nil if that is nothing.
+func (a *OAuth) entry(ctx context.Context, server, url string) (*oauthEntry, error) {
+	if a.o.Clients[server].Alone {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.granted[server], nil
+	}
+	e, _, err := a.store.read(ctx, server, url)
+	return e, err
+}
+
 // flight is the refresh that all callers of a server share.
 func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
 	a.mu.Lock()
@@ -100,7 +125,12 @@ func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
 		a.flights[server] = oauth.NewSource(oauth.SourceOptions[oauthTokens]{
 			Key:   func(t oauthTokens) string { return t.Access },
 			Fresh: func(t oauthTokens) bool { return a.usable(server, t) },
-			Renew: func(ctx context.Context, _ string) (oauthTokens, error) { return a.refresh(ctx, server, url) },
+			Renew: func(ctx context.Context, _ string) (oauthTokens, error) {
+				if a.o.Clients[server].Alone {
+					return a.grant(ctx, server, url)
+				}
+				return a.refresh(ctx, server, url)
+			},
 			Grace: refreshGrace,
 		})
 	}
@@ -212,6 +242,9 @@ type LoginState struct {
 
 // State tells about the login at a server. It asks nobody.
 func (a *OAuth) State(server, url string) (LoginState, error) {
+	if a.o.Clients[server].Alone {
+		return LoginState{LoggedIn: true, Renews: true}, nil
+	}
 	e, _, err := a.store.read(context.Background(), server, url)
 	if err != nil || e == nil || e.Tokens == nil {
 		return LoginState{}, err

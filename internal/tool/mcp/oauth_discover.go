@@ -44,7 +44,7 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 	}
 	var problems []error
 	for _, issuer := range res.AuthorizationServers[:min(len(res.AuthorizationServers), 3)] {
-		meta, err := w.metadata(ctx, issuer)
+		meta, err := w.metadata(ctx, issuer, false)
 		if err == nil && meta == nil {
 			err = fmt.Errorf("%s says nothing about itself", oauth.HostOf(issuer))
 		}
@@ -53,15 +53,15 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 			continue
 		}
 		found.meta = meta
-		return found.offline(), nil
+		return found.offline(w.alone), nil
 	}
 	return oauthFound{}, errors.Join(problems...)
 }
 
 // offline asks for a token that can be renewed where that needs asking.
-func (f oauthFound) offline() oauthFound {
+func (f oauthFound) offline(alone bool) oauthFound {
 	const offline = "offline_access"
-	if slices.Contains(f.meta.ScopesSupported, offline) && !slices.Contains(strings.Fields(f.scope), offline) {
+	if !alone && slices.Contains(f.meta.ScopesSupported, offline) && !slices.Contains(strings.Fields(f.scope), offline) {
 		f.scope = strings.TrimSpace(f.scope + " " + offline)
 	}
 	return f
@@ -151,7 +151,7 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 		return oauthFound{}, err
 	}
 	issuer := strings.TrimSuffix(oauthAt(u, "/"), "/")
-	meta, err := w.metadata(ctx, issuer)
+	meta, err := w.metadata(ctx, issuer, true)
 	if err != nil {
 		return oauthFound{}, err
 	}
@@ -168,13 +168,14 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 	}
 	res := *u
 	res.Fragment = ""
-	return oauthFound{meta: meta, resource: res.String(), scope: scope}.offline(), nil
+	return oauthFound{meta: meta, resource: res.String(), scope: scope}.offline(w.alone), nil
 }
 
 // metadata asks an authorization server about itself (RFC 8414, or OpenID
 // discovery), nil if it does not say. The SDK's function refuses one on a
-// private network and takes plain for PKCE.
-func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
+// private network and takes plain for PKCE. An issuer that we guessed may have
+// another path: what its own origin says about itself is no mix-up.
+func (w *oauthWire) metadata(ctx context.Context, issuer string, guessed bool) (*oauthex.AuthServerMeta, error) {
 	u, err := oauthAddress(issuer)
 	if err != nil {
 		return nil, err
@@ -193,20 +194,28 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthex.AuthS
 		if !ok {
 			continue
 		}
-		return &m, checkMetadata(&m, issuer)
+		if named, err := url.Parse(m.Issuer); guessed && err == nil && oauthOrigin(named) == oauthOrigin(u) {
+			issuer = m.Issuer
+		}
+		return &m, w.checkMetadata(&m, issuer)
 	}
 	return nil, nil // none is an answer
 }
 
 // checkMetadata refuses what a mixed-up or careless server says (RFC 8414, 3.3).
-func checkMetadata(m *oauthex.AuthServerMeta, issuer string) error {
+func (w *oauthWire) checkMetadata(m *oauthex.AuthServerMeta, issuer string) error {
 	if strings.TrimRight(m.Issuer, "/") != strings.TrimRight(issuer, "/") {
 		return fmt.Errorf("the login server at %s says that it is %q", oauth.HostOf(issuer), oauth.Clean(m.Issuer))
 	}
-	if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
-		return fmt.Errorf("the login server at %s does not offer PKCE, without which a code could be stolen", oauth.HostOf(issuer))
+	places := []string{m.TokenEndpoint}
+	if !w.alone {
+		if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
+			return fmt.Errorf("the login server at %s does not offer PKCE, without which a code could be stolen", oauth.HostOf(issuer))
+		}
+		if err := w.page(m.AuthorizationEndpoint); err != nil {
+			return fmt.Errorf("the login server at %s: %w", oauth.HostOf(issuer), err)
+		}
 	}
-	places := []string{m.AuthorizationEndpoint, m.TokenEndpoint}
 	if m.RegistrationEndpoint != "" {
 		places = append(places, m.RegistrationEndpoint)
 	}

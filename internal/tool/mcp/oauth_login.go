@@ -92,6 +92,12 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 		Redirect: back.Redirect(),
 		At:       &oauthPlace{Issuer: f.meta.Issuer, Token: f.meta.TokenEndpoint, Resource: f.resource},
 	}
+	if own := a.o.Clients[server]; o.ClientID == "" {
+		o.ClientID, o.ClientSecret = own.ID, own.Secret
+	}
+	if f.scope, err = a.loginScope(ctx, server, address, f.scope); err != nil {
+		return err
+	}
 	if err := f.client(ctx, o); err != nil {
 		return err
 	}
@@ -113,7 +119,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 		tokens.Scope = f.scope
 	}
 	if err := f.keep(ctx, func(e *oauthEntry) {
-		e.Tokens, e.Client, e.Redirect, e.At = &tokens, f.entry.Client, f.entry.Redirect, f.entry.At
+		e.Tokens, e.Client, e.Redirect, e.At, e.Asked = &tokens, f.entry.Client, f.entry.Redirect, f.entry.At, f.scope
 	}); err != nil {
 		return err
 	}
@@ -132,7 +138,9 @@ func (f *oauthFlow) keep(ctx context.Context, change func(*oauthEntry)) error {
 // a new one.
 func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 	if o.ClientID != "" {
-		f.entry.Client = &oauthClient{ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Redirect: []string{f.entry.Redirect}, Given: true}
+		f.entry.Client = &oauthClient{
+			ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Method: tokenMethod(f.meta, basicSecret, postSecret), Redirect: []string{f.entry.Redirect}, Given: true,
+		}
 		return nil
 	}
 	old, _, err := f.store.read(ctx, f.claim.server, f.claim.url)

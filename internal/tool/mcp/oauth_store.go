@@ -30,6 +30,10 @@ type oauthEntry struct {
 	Client   *oauthClient `json:"client_info,omitempty"`
 	Redirect string       `json:"redirect_uri,omitempty"`
 	At       *oauthPlace  `json:"authorization_server,omitempty"`
+	// Asked is the scope with which the tokens were asked for, Wanted what the
+	// MCP server demanded since, which the next login asks for, too.
+	Asked  string `json:"scope_asked,omitempty"`
+	Wanted string `json:"scope_wanted,omitempty"`
 }
 
 // oauthTokens is a token answer with the moment it ends.

@@ -51,7 +51,9 @@ type world struct {
 	registers atomic.Int32
 	edit      func(map[string]any) // of the metadata
 	resource  string
-	noMeta    bool // neither of the two describes itself
+	loop      string // where the metadata are, if not here
+	scope     string // that the login page is asked for
+	noMeta    bool   // neither of the two describes itself
 }
 
 func newWorld(t *testing.T) *world {
@@ -62,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{
 		T: t, file: filepath.Join(dir, "mcp.json"), clients: map[string][]string{}, codes: map[string]url.Values{}, refresh: map[string]bool{},
-		lifetime: 3600, rotate: true, sendsIss: true,
+		lifetime: 3600, rotate: true, sendsIss: true, scope: "read write offline_access",
 	}
 	w.auth = httptest.NewServer(http.HandlerFunc(w.serveAuth))
 	w.mcp = httptest.NewServer(http.HandlerFunc(w.serveMCP))
@@ -111,6 +113,10 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (w *world) serveAuth(rw http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/.well-known/oauth-authorization-server":
+		if w.loop != "" {
+			http.Redirect(rw, r, w.loop+r.URL.Path, http.StatusFound)
+			return
+		}
 		m := map[string]any{
 			"issuer": w.issuer, "authorization_endpoint": w.auth.URL + "/authorize?tenant=1", "token_endpoint": w.auth.URL + "/token",
 			"registration_endpoint": w.auth.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
@@ -158,7 +164,7 @@ func (w *world) authorize(rw http.ResponseWriter, r *http.Request) {
 	ok := slices.Contains(w.clients[q.Get("client_id")], q.Get("redirect_uri")) && q.Get("response_type") == "code" &&
 		q.Get("code_challenge_method") == "S256" && len(q.Get("code_challenge")) == 43 && len(q.Get("state")) >= 20
 	if !w.noMeta {
-		ok = ok && q.Get("resource") == w.resource && q.Get("tenant") == "1" && q.Get("scope") == "read write offline_access"
+		ok = ok && q.Get("resource") == w.resource && q.Get("tenant") == "1" && q.Get("scope") == w.scope
 	}
 	if !ok {
 		w.Errorf("authorization request %v", q)
@@ -212,6 +218,16 @@ func (w *world) token(rw http.ResponseWriter, r *http.Request) {
 			refuse("invalid_grant")
 			return
 		}
+	case "client_credentials":
+		if id, secret, ok := r.BasicAuth(); !ok || id != "robot" || secret != "robot+secret" { // encoded, as RFC 6749 has it
+			refuse("invalid_client")
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.n++
+		writeJSON(rw, map[string]any{"access_token": fmt.Sprintf("robot-%d %s", w.n, r.FormValue("scope")), "token_type": "Bearer", "expires_in": w.lifetime})
+		return
 	default:
 		w.Errorf("grant type %q", r.FormValue("grant_type"))
 	}
@@ -399,6 +415,22 @@ func TestLoginOldServer(t *testing.T) {
 }
 
 // The address of the way back changes: another registration is needed.
+// A guessed issuer may have a path, but must not be on another origin.
+func TestGuessedIssuer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	wire, err := w.oauth().wire(w.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for issuer, ok := range map[string]bool{w.auth.URL: true, w.auth.URL + "/oauth": true, w.mcp.URL: false, "https://evil.example": false} {
+		w.issuer = issuer
+		if _, err := wire.metadata(t.Context(), w.auth.URL, true); (err == nil) != ok {
+			t.Errorf("metadata of the issuer %s: %v", issuer, err)
+		}
+	}
+}
+
 func TestRedirectChangeDropsClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -544,6 +576,12 @@ func TestDiscoveryRefused(t *testing.T) {
 		{"resource of another server", func(w *world) { w.resource = "https://victim.example/mcp" }, "not for"},
 		{"resource beside ours", func(w *world) { w.resource = w.mcp.URL + "/mcp2" }, "not for"},
 		{"private login server", func(w *world) { w.issuer = "http://10.1.2.3" }, "private"},
+		{"redirect loop", func(w *world) { w.loop = w.auth.URL }, "redirects"},
+		{"redirect to a private address", func(w *world) { w.loop = "http://10.1.2.3" }, "private"},
+		{"huge metadata", func(w *world) { w.edit = func(m map[string]any) { m["x"] = strings.Repeat("x", 2<<20) } }, "says nothing about itself"},
+		{"login page on a private network", func(w *world) {
+			w.edit = func(m map[string]any) { m["authorization_endpoint"] = "http://192.168.1.1/reboot" }
+		}, "private network"},
 		{"metadata service", func(w *world) { w.issuer = "http://169.254.169.254/latest" }, "not encrypted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -574,22 +612,86 @@ func TestDiscoveryAccepted(t *testing.T) {
 	m := &oauthex.AuthServerMeta{
 		Issuer: lan, AuthorizationEndpoint: lan + "/authorize", TokenEndpoint: lan + "/token", CodeChallengeMethodsSupported: []string{"S256"},
 	}
-	if err := checkMetadata(m, lan); err != nil {
+	own, err := w.oauth().wire(lan + "/mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.checkMetadata(m, lan); err != nil {
 		t.Errorf("private network: %v", err)
 	}
 }
 
-// Without an exception only the operator's own origin may be private.
+// Without an exception only the operator's own origin may be private, and other
+// ports of this machine if the operator's server is on it.
 func TestLoginServerIsGuarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, err := NewOAuth(OAuthOptions{Store: disk.Open(t.TempDir(), nil)})
+	a, err := NewOAuth(OAuthOptions{Store: disk.Open(filepath.Dir(filepath.Dir(w.file)), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = a.Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(string) { t.Error("it opens a browser") }})
-	if _, blocked := errors.AsType[*httpsafe.BlockedError](err); !blocked {
-		t.Errorf("error %v, want a refusal of the guard", err)
+	if _, err := w.login(a); err != nil {
+		t.Errorf("both on this machine: %v", err)
+	}
+
+	for home, blocked := range map[string][]string{
+		"https://mcp.example/mcp":   {w.auth.URL, strings.Replace(w.auth.URL, "127.0.0.1", "localhost", 1), "https://10.1.2.3", "https://[::1]:1"},
+		"http://192.168.1.5/mcp":    {w.auth.URL, "http://192.168.1.6"},
+		"http://localhost:1/mcp":    {"http://192.168.1.6", "https://169.254.169.254", "https://10.1.2.3"},
+		"http://127.0.0.1:1/mcp":    {"https://[fd00::1]"},
+		"http://sub.localhost:1/me": {w.auth.URL},
+	} {
+		wire, err := a.wire(home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, issuer := range blocked {
+			m, err := wire.metadata(t.Context(), issuer, false)
+			if _, refused := errors.AsType[*httpsafe.BlockedError](err); !refused {
+				t.Errorf("a server at %s names %s: %v, %v; want a refusal of the guard", home, issuer, m, err)
+			}
+		}
+	}
+}
+
+// A login page that only the browser opens is no way around the guard.
+func TestLoginPageIsChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, err := NewOAuth(OAuthOptions{Store: disk.Open(t.TempDir(), nil), Allow: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		home, page string
+		ok         bool
+	}{
+		{"https://mcp.example/mcp", "https://login.example/authorize", true},
+		{"https://mcp.example/mcp", "http://192.168.1.1/reboot", false},
+		{"https://mcp.example/mcp", "https://192.168.1.1/reboot", false},
+		{"https://mcp.example/mcp", "https://localhost/authorize", false},
+		{"https://mcp.example/mcp", "https://[::ffff:10.0.0.1]/authorize", false},
+		{"https://mcp.example/mcp", "https://169.254.169.254/latest", false},
+		{"https://mcp.example/mcp", "https://0.0.0.0/authorize", false},
+		{"https://mcp.example/mcp", "https://8.8.8.8/authorize", true},
+		{"https://mcp.example/mcp", "https://10.9.1.1/authorize", true},
+		{"https://mcp.example/mcp", "javascript:alert(1)", false},
+		{"https://mcp.example/mcp", "javascript://login.example/%0aalert(1)", false},
+		{"https://mcp.example/mcp", "file:///etc/passwd", false},
+		{"https://mcp.example/mcp", "https://user:pass@login.example/", false},
+		{"https://mcp.example/mcp", "http://login.example/authorize", false},
+		{"http://192.168.1.5/mcp", "http://192.168.1.5/authorize", true},
+		{"http://192.168.1.5/mcp", "http://192.168.1.6/authorize", false},
+		{w.url(), w.auth.URL + "/authorize", true},
+		{w.url(), "http://192.168.1.6/authorize", false},
+	} {
+		wire, err := a.wire(tt.home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := wire.page(tt.page); (err == nil) != tt.ok {
+			t.Errorf("a server at %s, login page %s: %v", tt.home, tt.page, err)
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +20,12 @@ import (
 
 // oauthWire talks to one MCP server and the login servers it names.
 type oauthWire struct {
-	home    string     // origin of the MCP server
-	own     oauth.Wire // for that origin only
-	guarded oauth.Wire // for everything else
+	home    string         // origin of the MCP server
+	own     oauth.Wire     // for that origin only
+	near    *oauth.Wire    // for this machine, if the MCP server is on it
+	guarded oauth.Wire     // for everything else
+	allow   []netip.Prefix // private addresses that login servers may have
+	alone   bool           // nobody is sent to a browser
 }
 
 func (a *OAuth) wire(server string) (*oauthWire, error) {
@@ -37,9 +42,44 @@ func (a *OAuth) wire(server string) (*oauthWire, error) {
 	guarded, err := httpsafe.Guarded(httpsafe.GuardOptions{
 		Allow: a.o.Allow, Strict: a.o.Strict, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauth.Timeout,
 	})
-	return &oauthWire{
-		home: oauthOrigin(u), own: oauth.Wire{Client: own, Agent: a.o.Agent}, guarded: oauth.Wire{Client: guarded, Agent: a.o.Agent},
-	}, err
+	if err != nil {
+		return nil, err
+	}
+	w := &oauthWire{
+		home: oauthOrigin(u), own: oauth.Wire{Client: own, Agent: a.o.Agent}, guarded: oauth.Wire{Client: guarded, Agent: a.o.Agent}, allow: a.o.Allow,
+	}
+	if oauth.Loopback(u.Hostname()) {
+		here := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		client, err := httpsafe.Guarded(httpsafe.GuardOptions{Allow: here, Timeout: oauth.Timeout})
+		if err != nil {
+			return nil, err
+		}
+		w.near = &oauth.Wire{Client: client, Agent: a.o.Agent}
+		w.allow = append(here, w.allow...)
+	}
+	return w, nil
+}
+
+// page checks the address of a login page. Only the browser opens it, so no
+// guard sees it: a page on a private network must be one that the operator's
+// settings allow.
+func (w *oauthWire) page(raw string) error {
+	u, err := oauthAddress(raw)
+	if err != nil || oauthOrigin(u) == w.home {
+		return err
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	ip = ip.Unmap()
+	switch {
+	case err == nil && ip.IsGlobalUnicast() && !ip.IsPrivate(), err != nil && !httpsafe.IsLocal(raw):
+		return nil
+	case err != nil: // a name of this machine
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	if !slices.ContainsFunc(w.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		return fmt.Errorf("its login page at %s is on a private network", u.Host)
+	}
+	return nil
 }
 
 // oauthAddress reads an address that tokens or codes may travel to: https, or
@@ -73,8 +113,11 @@ func (w *oauthWire) to(address string, call func(oauth.Wire) error) error {
 		return err
 	}
 	wire := w.guarded
-	if oauthOrigin(u) == w.home {
+	switch {
+	case oauthOrigin(u) == w.home:
 		wire = w.own
+	case w.near != nil && oauth.Loopback(u.Hostname()):
+		wire = *w.near
 	}
 	err = call(wire)
 	if _, broken := errors.AsType[*url.Error](err); broken {
@@ -92,6 +135,23 @@ func (w *oauthWire) ask(ctx context.Context, r oauth.Request) (a oauth.Answer, e
 	return a, err
 }
 
+// How a client shows its secret to a token endpoint.
+const (
+	basicSecret = "client_secret_basic"
+	postSecret  = "client_secret_post"
+)
+
+// tokenMethod is the first of some methods that a token endpoint knows, and the
+// first of all if it does not say.
+func tokenMethod(m *oauthex.AuthServerMeta, methods ...string) string {
+	for _, name := range methods {
+		if slices.Contains(m.TokenEndpointAuthMethodsSupported, name) {
+			return name
+		}
+	}
+	return methods[0]
+}
+
 // register makes us known to an authorization server as a public client.
 func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, redirect, scope string) (*oauthClient, error) {
 	if m.RegistrationEndpoint == "" {
@@ -107,7 +167,7 @@ func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, red
 				ApplicationType:         "native",
 				GrantTypes:              []string{"authorization_code", "refresh_token"},
 				ResponseTypes:           []string{"code"},
-				TokenEndpointAuthMethod: "none",
+				TokenEndpointAuthMethod: tokenMethod(m, "none", basicSecret, postSecret),
 				Scope:                   scope,
 			}, c)
 			return err
@@ -121,13 +181,16 @@ func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, red
 
 // config is how an authorization server knows us.
 func (e *oauthEntry) config() *oauth2.Config {
-	style := oauth2.AuthStyleInParams
-	if e.Client.Secret != "" && e.Client.Method != "client_secret_post" {
+	style, secret := oauth2.AuthStyleInParams, e.Client.Secret
+	switch {
+	case e.Client.Method == "none":
+		secret = ""
+	case secret != "" && e.Client.Method != postSecret:
 		style = oauth2.AuthStyleInHeader // the default of RFC 7591
 	}
 	return &oauth2.Config{
 		ClientID:     e.Client.ID,
-		ClientSecret: e.Client.Secret,
+		ClientSecret: secret,
 		Endpoint:     oauth2.Endpoint{TokenURL: e.At.Token, AuthStyle: style},
 		RedirectURL:  e.Redirect,
 	}

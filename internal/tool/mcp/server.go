@@ -299,6 +299,9 @@ func (s *server) redact(text string) string {
 			}
 		}
 	}
+	if secret := s.Client.Secret.Reveal(); len(secret) >= 8 {
+		text = strings.ReplaceAll(text, secret, "[redacted:clientSecret]")
+	}
 	if s.URL != "" {
 		text = strings.ReplaceAll(text, s.URL, "the server")
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -61,7 +62,7 @@ func newWeb(s Server, auth Authorizer, under func(context.Context) (context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.Auth == "oauth" && auth == nil {
+	if s.Auth != "" && auth == nil {
 		return nil, nil, fmt.Errorf("logging in is not possible here: %w", ErrLoginNeeded)
 	}
 	w := &web{server: s, origin: origin(u), base: client.Transport, auth: auth, under: under}
@@ -72,10 +73,16 @@ func newWeb(s Server, auth Authorizer, under func(context.Context) (context.Cont
 // RoundTrip implements http.RoundTripper; redirects pass here too.
 func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, token, err := w.try(req)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized {
-		return resp, err
+	if err != nil {
+		return nil, err
 	}
-	if w.server.Auth != "oauth" {
+	if scope, lacking := insufficient(resp); lacking && w.server.Auth != "" {
+		return w.stepUp(req, resp, token, scope)
+	}
+	if resp.StatusCode != http.StatusUnauthorized {
+		return resp, nil
+	}
+	if w.server.Auth == "" {
 		w.blame(errors.New(`the server wants credentials: set "headers", or "auth": "oauth" and log in`))
 		return resp, nil
 	}
@@ -87,7 +94,52 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	if resp.StatusCode == http.StatusUnauthorized {
-		w.blame(fmt.Errorf("the server refused the token: %w", ErrLoginNeeded))
+		w.blame(w.refusedToken())
+	}
+	return resp, nil
+}
+
+// refusedToken is why a server cannot be used that does not take our token.
+func (w *web) refusedToken() error {
+	if w.server.Client.Alone {
+		return errors.New("the server refused the token that the client credentials gave")
+	}
+	return fmt.Errorf("the server refused the token: %w", ErrLoginNeeded)
+}
+
+// insufficient reads a refusal that asks for a wider scope (RFC 6750, 3.1).
+func insufficient(resp *http.Response) (scope string, ok bool) {
+	if resp.StatusCode != http.StatusForbidden {
+		return "", false
+	}
+	list, _ := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate")) // a header that cannot be read says nothing
+	for _, c := range list {
+		if c.Scheme == "bearer" && c.Params["error"] == "insufficient_scope" {
+			return c.Params["scope"], true
+		}
+	}
+	return "", false
+}
+
+// stepUp repeats a request, once, that the server refused for its scope: it did
+// nothing for it. An error is that of the request alone; the connection stays.
+func (w *web) stepUp(req *http.Request, resp *http.Response, token httpsafe.Secret, scope string) (*http.Response, error) {
+	_ = resp.Body.Close()
+	unmarkSent(req.Context())
+	if err := w.auth.StepUp(req.Context(), w.server.Name, w.server.URL, token, scope); err != nil {
+		return nil, err
+	}
+	again, ok := repeat(req)
+	if !ok {
+		return nil, errScope
+	}
+	resp, _, err := w.try(again)
+	if err != nil {
+		return nil, err
+	}
+	if _, lacking := insufficient(resp); lacking {
+		_ = resp.Body.Close()
+		return nil, errScope
 	}
 	return resp, nil
 }
@@ -130,7 +182,7 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 		// The good-bye is sent when the connection has ended already.
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(req.Context()), deleteTimeout)
 	}
-	if w.server.Auth == "oauth" {
+	if w.server.Auth != "" {
 		var err error
 		if token, err = w.auth.Token(ctx, w.server.Name, w.server.URL); err != nil {
 			cancel()
@@ -170,7 +222,7 @@ func (w *web) dress(req *http.Request, token httpsafe.Secret) {
 			req.Host = v.Reveal()
 		}
 	}
-	if w.server.Auth == "oauth" {
+	if w.server.Auth != "" {
 		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	if w.server.Type == SSE {
@@ -235,13 +287,14 @@ func (b *boundedBody) Close() error {
 }
 
 // listen keeps a stream open on which a streamable server may speak first. Not
-// having one is normal; one that ends is opened again after a while.
-func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool) {
+// having one is normal; one that ends is opened again after a while. opened is
+// called after each attempt.
+func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool, opened func()) {
 	const least, most = time.Second, time.Minute
 	backoff := least
 	for {
 		began := time.Now()
-		if !w.listenOnce(ctx, client, hear) {
+		if !w.listenOnce(ctx, client, hear, opened) {
 			return
 		}
 		if time.Since(began) > most {
@@ -255,7 +308,8 @@ func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc
 }
 
 // listenOnce reads one stream; false means there is no point in another.
-func (w *web) listenOnce(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool) bool {
+func (w *web) listenOnce(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool, opened func()) bool {
+	defer opened()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL, http.NoBody)
 	if err != nil {
 		return false
@@ -267,6 +321,7 @@ func (w *web) listenOnce(ctx context.Context, client *http.Client, hear func(jso
 	}
 	w.mu.Unlock()
 	resp, err := client.Do(req)
+	opened()
 	if err != nil {
 		return ctx.Err() == nil
 	}

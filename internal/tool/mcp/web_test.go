@@ -286,7 +286,7 @@ func TestHTTPAnswerLimits(t *testing.T) {
 	}
 }
 
-// A GET that is never answered delays nothing.
+// A GET that is never answered delays little.
 func TestSilentListenStream(t *testing.T) {
 	t.Parallel()
 	inner := rpc(func(_ http.ResponseWriter, method string, _ json.RawMessage) any {
@@ -311,11 +311,48 @@ func TestSilentListenStream(t *testing.T) {
 	}
 }
 
+// The stream on which a server speaks first is open before the first request,
+// so that nothing it says is lost.
+func TestListenStreamComesFirst(t *testing.T) {
+	t.Parallel()
+	var listening atomic.Bool
+	inner := rpc(func(_ http.ResponseWriter, method string, _ json.RawMessage) any {
+		switch method {
+		case "initialize":
+			return handshake()
+		case "tools/list":
+			if !listening.Load() {
+				t.Error("the server is asked before it can speak")
+			}
+			return map[string]any{"tools": []any{fakeTool("do", nil)}}
+		}
+		return map[string]any{"content": []any{}}
+	})
+	srv := httpServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		listening.Store(true)
+		w.Header().Set("Content-Type", "text/event-stream")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	r := start(t, func(_ *Options, tm *timing) { tm.listen = time.Minute }, webServer("srv", StreamableHTTP, srv.URL))
+	if got := r.names(); len(got) != 1 {
+		t.Errorf("tools %v", got)
+	}
+}
+
 // tokens hands out tokens as told.
 type tokens struct {
 	mu          sync.Mutex
 	token       string
 	invalidated []string
+	wider       string   // what a step up gives; "" needs a person
+	scopes      []string // that were asked for
 }
 
 func (k *tokens) Token(context.Context, string, string) (httpsafe.Secret, error) {
@@ -334,6 +371,17 @@ func (k *tokens) Invalidate(_ string, refused httpsafe.Secret) {
 	if k.token == refused.Reveal() {
 		k.token = "second"
 	}
+}
+
+func (k *tokens) StepUp(_ context.Context, _, _ string, refused httpsafe.Secret, scope string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.scopes = append(k.scopes, scope)
+	if k.token == refused.Reveal() && k.wider == "" {
+		return fmt.Errorf("%w: %w", errMoreRights, ErrLoginNeeded)
+	}
+	k.token = k.wider
+	return nil
 }
 
 func (k *tokens) set(t string) {

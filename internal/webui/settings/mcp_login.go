@@ -39,6 +39,8 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	switch {
 	case e.Type == mcp.Stdio:
 		return nil, webui.Refuse(http.StatusConflict, "%s is a program that is started here; it takes keys in its env", in.Name)
+	case e.Client.Alone:
+		return nil, webui.Refuse(http.StatusConflict, "%s uses the client credentials of the configuration and needs no login", in.Name)
 	case in.Secret != "" && in.Client == "":
 		return nil, webui.Refuse(http.StatusBadRequest, "client_secret needs client_id")
 	case in.Port < 0 || in.Port > 65535:
@@ -65,8 +67,8 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 // useLogin lets a server be reached with a login that was just made.
 func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
 	srv.tellLogin(ctx, "Somebody logged in at the MCP server "+e.Name+" in the web interface.")
-	if e.Auth != "oauth" { // a login that is not used would be a surprise
-		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": "oauth"})
+	if e.Auth != mcp.WithLogin { // a login that is not used would be a surprise
+		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": mcp.WithLogin})
 		return err
 	}
 	a, err := srv.Current(ctx)
