@@ -44,6 +44,8 @@ var byPathAllowed = map[string]string{
 	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
 
+	"cmd/nanobot/pages_linux.go": "reads files of /proc about this process",
+
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
 	"internal/guard/scopes.go":     "compares the folder that the user is in with the workspace",

@@ -100,7 +100,7 @@ func (h *house) settings() map[string]any {
 		// A model on this machine would be free: it is reached through a proxy,
 		// under a name elsewhere.
 		"providers": object{"custom": object{"apiBase": "http://models.example.test/v1", "proxy": h.model.url, "apiKey": "week-key-0123456789"}},
-		"tools":     object{"ssrfWhitelist": []string{"127.0.0.1/32"}},
+		"tools":     object{"ssrfWhitelist": []string{"127.0.0.1/32"}, "exec": object{"allowedEnvKeys": []string{"GORACE"}}},
 		"gateway":   object{"port": 0, "heartbeat": object{"enabled": true, "intervalS": 8 * 3600}},
 		"channels": object{"telegram": object{
 			"enabled": true, "token": telegramtest.Token, "apiBase": h.tg.URL(), "allowFrom": []string{"42", "43", "44", "45"}, "owners": []string{"42", "44", "45"},
@@ -134,7 +134,7 @@ func (h *house) start(args ...string) *process {
 	p := &process{Cmd: exec.CommandContext(context.WithoutCancel(h.t.Context()), "/proc/self/exe", args...), out: &output{}, over: make(chan struct{})}
 	p.Env = []string{
 		"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TZ=UTC", clockVariable + "=" + h.clockFile, stateVariable + "=" + h.stateFile(),
-		"GORACE=halt_on_error=1", "SHELL=/bin/sh",
+		"GORACE=halt_on_error=1 atexit_sleep_ms=0", "SHELL=/bin/sh", // the race detector sleeps a second at each exit
 	}
 	p.Dir, p.Stdout, p.Stderr = h.home, p.out, p.out
 	if _, err := os.Stat(h.ws); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
-// Bounds of the scopes that a server can make us ask for.
+// Bounds of the scopes that a server can demand one after the other.
 const (
 	maxScopes    = 50
 	maxScopeText = 2000 // bytes of all together
@@ -28,16 +28,14 @@ var (
 )
 
 // joinScopes adds scopes to others, each once. What is not a scope (RFC 6749,
-// 3.3) and what is beyond the bounds is left out.
+// 3.3) is left out.
 func joinScopes(have, more string) string {
 	list := strings.Fields(have)
-	size := len(strings.Join(list, " "))
 	odd := func(r rune) bool { return r < '!' || r > '~' || r == '"' || r == '\\' }
 	for s := range strings.FieldsSeq(more) {
-		if slices.Contains(list, s) || strings.ContainsFunc(s, odd) || len(list) >= maxScopes || size+1+len(s) > maxScopeText {
-			continue
+		if !slices.Contains(list, s) && !strings.ContainsFunc(s, odd) {
+			list = append(list, s)
 		}
-		list, size = append(list, s), size+1+len(s)
 	}
 	return strings.Join(list, " ")
 }
@@ -110,7 +108,11 @@ func (c Client) more(e *oauthEntry, scope string) (string, error) {
 	case c.Scope != "":
 		return "", fmt.Errorf("%w; the scope is set in the configuration", errScope)
 	}
-	return joinScopes(e.Wanted, scope), nil
+	wanted := joinScopes(e.Wanted, scope)
+	if len(strings.Fields(wanted)) > maxScopes || len(wanted) > maxScopeText {
+		return "", errScope
+	}
+	return wanted, nil
 }
 
 // grant gets a token with the client's own secret.
