@@ -20,7 +20,7 @@ const module = "github.com/nanobot-go/nanobot"
 // own with a decision record, never to make a build pass.
 var layers = []string{
 	"internal/wait internal/recent",
-	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
+	"internal/datadir internal/diskio internal/httpsafe internal/socket internal/text internal/markdown internal/document internal/sandbox",
 	"internal/store internal/keyring",
 	"internal/oauth",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin internal/store/*",

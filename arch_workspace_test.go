@@ -84,9 +84,8 @@ var byPathAllowed = map[string]string{
 
 	"internal/channel/channeltest/suite.go":   "is for tests of channels",
 	"internal/channel/plan.go":                "looks at files to send, which are copies in the data folder",
-	"internal/channel/email/send.go":          "sends copies in the data folder",
 	"internal/channel/media.go":               "keeps received files in the data folder",
-	"internal/channel/telegram/file.go":       "sends copies in the data folder",
+	"internal/channel/attach.go":              "sends copies in the data folder",
 	"internal/channel/websocket/media.go":     "sends copies in the data folder",
 	"internal/channel/websocket/receive.go":   "removes received files in the data folder",
 	"internal/channel/websocket/websocket.go": "makes the socket in the data folder",

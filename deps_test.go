@@ -26,7 +26,7 @@ func purposes() map[string]string {
 		"github.com/aws/aws-sdk-go-v2/service/ssooidc":    "refresh of AWS SSO tokens (decision 39)",
 		"github.com/aws/aws-sdk-go-v2/service/sts":        "assumed roles and web identities (decision 39)",
 		"github.com/aymanbagabas/go-udiff":                "line diffs (decision 36)",
-		"github.com/coder/websocket":                      "the websocket channel; its client in tests",
+		"github.com/coder/websocket":                      "the websocket channel, and connections to chat platforms (decision 69)",
 		"github.com/emersion/go-imap/v2":                  "reading mail; its server in tests",
 		"github.com/emersion/go-message":                  "the parts of a mail",
 		"github.com/emersion/go-msgauth":                  "checking DKIM signatures of mail",

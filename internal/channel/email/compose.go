@@ -11,10 +11,8 @@ import (
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
-	"net/http"
 	"net/mail"
 	"net/textproto"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -174,16 +172,12 @@ func writeText(w *multipart.Writer, kind, s string) error {
 }
 
 func writeFile(w *multipart.Writer, f file) error {
-	kind := mime.TypeByExtension(filepath.Ext(f.name))
-	if kind == "" {
-		kind = http.DetectContentType(f.data)
-	}
 	disposition := mime.FormatMediaType("attachment", map[string]string{"filename": f.name})
 	if disposition == "" {
 		disposition = "attachment"
 	}
 	p, err := w.CreatePart(textproto.MIMEHeader{
-		"Content-Type": {kind}, "Content-Disposition": {disposition}, "Content-Transfer-Encoding": {"base64"},
+		"Content-Type": {f.mime}, "Content-Disposition": {disposition}, "Content-Transfer-Encoding": {"base64"},
 	})
 	if err != nil {
 		return err

@@ -1,14 +1,11 @@
 package email
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/mail"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -118,8 +115,8 @@ func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, err
 
 // file is something to attach.
 type file struct {
-	name string
-	data []byte
+	name, mime string
+	data       []byte
 }
 
 // files reads what is to be attached. What cannot be is named in a line.
@@ -130,74 +127,28 @@ func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []
 			lost = append(lost, "[attachment: "+name+" - too many files]")
 			continue
 		}
-		data, err := p.open(ctx, m)
+		f, err := p.read(ctx, m)
 		switch {
+		case errors.Is(err, channel.ErrTooLarge):
+			lost = append(lost, "[attachment: "+name+" - too large]")
 		case err != nil:
 			p.deps.Log.WarnContext(ctx, "a file cannot be sent", "name", name, "err", err)
 			lost = append(lost, "[attachment: "+name+" - send failed]")
-		case int64(len(data)) > p.o.MaxAttachmentSize:
-			lost = append(lost, "[attachment: "+name+" - too large]")
 		default:
-			out = append(out, file{name, data})
+			out = append(out, f)
 		}
 	}
 	return out, lost
 }
 
-// open reads a file of this machine, or fetches one from an address that the
-// model wrote. It stops one byte over the limit.
-func (p *post) open(ctx context.Context, m bus.Media) (data []byte, err error) {
-	var r io.ReadCloser
-	if strings.HasPrefix(m.Path, "https://") || strings.HasPrefix(m.Path, "http://") {
-		r, err = p.fetch(ctx, m.Path)
-	} else {
-		r, err = openRegular(m.Path)
-	}
+func (p *post) read(ctx context.Context, m bus.Media) (file, error) {
+	a, err := p.deps.Open(ctx, m, p.o.MaxAttachmentSize)
 	if err != nil {
-		return nil, err
+		return file{}, err
 	}
-	defer r.Close() //nolint:errcheck // read only
-	return io.ReadAll(io.LimitReader(r, p.o.MaxAttachmentSize+1))
-}
-
-func openRegular(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-func (p *post) fetch(ctx context.Context, address string) (io.ReadCloser, error) {
-	if p.deps.Fetch == nil {
-		return nil, errors.New("nothing can be fetched here")
-	}
-	h, err := p.deps.Fetch()
-	if err != nil {
-		return nil, err
-	}
-	defer h.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := h.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("HTTP status %d", res.StatusCode)
-	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, p.o.MaxAttachmentSize+1))
-	return io.NopCloser(bytes.NewReader(data)), err
+	defer a.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(a)
+	return file{name: a.Name, mime: a.MIME, data: data}, err
 }
 
 // mail hands a mail to the server. The connection lives as long as this one

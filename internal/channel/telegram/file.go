@@ -1,15 +1,10 @@
 package telegram
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -42,16 +37,13 @@ func aboutFile(e *apiError) bool {
 
 // sendAs opens the file and sends it. An empty kind is looked up.
 func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outbound, sent *message) error {
-	f, err := b.openFile(ctx, out.Media[0])
+	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	if f.size > maxUpload {
-		return channel.Permanent(fmt.Errorf("%s: %w: Telegram takes 50 MB", f.name, channel.ErrTooLarge))
-	}
 	if kind == "" {
-		kind = f.kind()
+		kind = shownAs(f)
 	}
 	return b.caption(to, out, func(to outgoing, caption string) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -68,7 +60,7 @@ func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outb
 			params["supports_streaming"] = "true"
 		}
 		method := "send" + strings.ToUpper(kind[:1]) + kind[1:]
-		return b.calls.upload(ctx, method, params, upload{field: kind, name: f.name, data: f, size: f.size, result: sent})
+		return b.calls.upload(ctx, method, params, upload{field: kind, name: f.Name, data: f, size: f.Size(), result: sent})
 	})
 }
 
@@ -88,102 +80,24 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 	})
 }
 
-// opened is a file to send.
-type opened struct {
-	io.ReadSeekCloser
-	name string
-	size int64
-}
-
-// openFile opens a file of this machine, or fetches one from an address that
-// the model or a stranger wrote.
-func (b *bot) openFile(ctx context.Context, m bus.Media) (*opened, error) {
-	if strings.HasPrefix(m.Path, "https://") || strings.HasPrefix(m.Path, "http://") {
-		return b.fetchFile(ctx, m)
-	}
-	if m.Path == "" {
-		return nil, channel.Permanent(errNoFile)
-	}
-	f, err := os.Open(m.Path)
-	if err != nil {
-		return nil, channel.Permanent(fmt.Errorf("open the file to send: %w", err))
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		return nil, errors.Join(channel.Permanent(fmt.Errorf("open the file to send: %w", err)), f.Close())
-	}
-	name := m.Name
-	if name == "" {
-		name = filepath.Base(m.Path)
-	}
-	return &opened{f, channel.SafeName(name), info.Size()}, nil
-}
-
-func (b *bot) fetchFile(ctx context.Context, m bus.Media) (*opened, error) {
-	if b.deps.Fetch == nil {
-		return nil, channel.Permanent(errNoFile)
-	}
-	h, err := b.deps.Fetch()
-	if err != nil {
-		return nil, err
-	}
-	defer h.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Path, nil)
-	if err != nil {
-		return nil, channel.Permanent(err)
-	}
-	res, err := h.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("fetch the file to send: %w", err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return nil, channel.Permanent(fmt.Errorf("fetch the file to send: HTTP status %d", res.StatusCode))
-	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxUpload+1))
-	if err != nil {
-		return nil, fmt.Errorf("fetch the file to send: %w", err)
-	}
-	name := m.Name
-	if name == "" {
-		name = path.Base(req.URL.Path)
-	}
-	return &opened{inMemory{bytes.NewReader(data)}, channel.SafeName(name), int64(len(data))}, nil
-}
-
-type inMemory struct{ *bytes.Reader }
-
-// Close implements io.Closer.
-func (inMemory) Close() error { return nil }
-
-// kind is what Telegram shows a file as; it is the name of the method and of
+// shownAs is what Telegram shows a file as; it is the name of the method and of
 // the field as well.
-func (o *opened) kind() string {
-	switch strings.ToLower(filepath.Ext(o.name)) {
-	case ".jpg", ".jpeg", ".png", ".webp":
-		if o.size <= maxPhoto {
+func shownAs(f *channel.Attachment) string {
+	switch f.MIME {
+	case "image/gif":
+		return "animation"
+	case "image/jpeg", "image/png", "image/webp":
+		if f.Size() <= maxPhoto {
 			return "photo"
 		}
-	case ".gif":
-		return "animation"
-	case ".mp4", ".mov", ".avi", ".mkv", ".webm", ".3gp":
-		return "video"
-	case ".ogg", ".oga", ".opus":
-		if o.isOpus() {
-			return "voice"
-		}
-	case ".mp3", ".m4a", ".wav", ".aac":
+	case "audio/mpeg", "audio/mp4", "audio/wave", "audio/aac":
 		return "audio"
 	}
+	switch f.Kind {
+	case channel.VoiceFile:
+		return "voice"
+	case channel.VideoFile:
+		return "video"
+	}
 	return "document"
-}
-
-// isOpus looks for the codec's name in the first page of an Ogg file.
-func (o *opened) isOpus() bool {
-	head := make([]byte, 64)
-	n, err := io.ReadFull(o, head)
-	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && bytes.HasPrefix(head, []byte("OggS")) && bytes.Contains(head[:n], []byte("OpusHead"))
 }

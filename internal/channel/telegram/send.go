@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -305,5 +304,3 @@ func (o outgoing) params() (map[string]string, error) {
 	}
 	return out, nil
 }
-
-var errNoFile = errors.New("there is no file to send")

@@ -255,24 +255,27 @@ func TestChatThatMoved(t *testing.T) {
 func TestSendFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	const jpeg, png = "\xff\xd8\xff\xe0", "\x89PNG\r\n\x1a\n"
 	opus := "OggS" + strings.Repeat("\x00", 24) + "OpusHead"
 	for name, c := range map[string]struct {
 		data, caption string
 		fail          []telegramtest.Failure
 		want          string
 	}{
-		"a.jpg":      {data: "x", want: "sendPhoto"},
-		"A.PNG":      {data: "x", caption: "**see**", want: "sendPhoto"},
-		"b.gif":      {data: "x", want: "sendAnimation"},
-		"c.mp4":      {data: "x", want: "sendVideo"},
+		"a.jpg":      {data: jpeg, want: "sendPhoto"},
+		"A.PNG":      {data: png, caption: "**see**", want: "sendPhoto"},
+		"b.gif":      {data: "GIF89a", want: "sendAnimation"},
+		"c.mp4":      {data: "\x00\x00\x00\x18ftypmp42", want: "sendVideo"},
 		"d.ogg":      {data: opus, want: "sendVoice"},
 		"vorbis.ogg": {data: "OggS vorbis", want: "sendDocument"},
-		"e.mp3":      {data: "x", want: "sendAudio"},
+		"e.mp3":      {data: "ID3\x04", want: "sendAudio"},
+		"text.mp3":   {data: "x", want: "sendDocument"},
+		"no-name":    {data: jpeg, want: "sendPhoto"},
 		"f.pdf":      {data: "x", want: "sendDocument"},
 		"g":          {data: "x", want: "sendDocument"},
-		"h.jpeg":     {data: strings.Repeat("x", maxPhoto+1), want: "sendDocument"},
+		"h.jpeg":     {data: jpeg + strings.Repeat("x", maxPhoto), want: "sendDocument"},
 		"wide.jpg": {
-			data: "x", want: "sendDocument",
+			data: jpeg, want: "sendDocument",
 			fail: []telegramtest.Failure{{Method: "sendPhoto", Code: 400, Text: "Bad Request: PHOTO_INVALID_DIMENSIONS"}},
 		},
 	} {
@@ -327,11 +330,11 @@ func TestSendNoFile(t *testing.T) {
 func TestSendFromAddress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, telegramtest.Offline(), nil)
-	r.fake.Store("x/pic.png", []byte("pixels"))
+	r.fake.Store("x/pic.png", []byte("\x89PNG\r\n\x1a\n"))
 	r.bot.deps.Fetch = func() (*http.Client, error) { return &http.Client{Transport: r.fake.Transport()}, nil }
 	_, err := r.Send(t.Context(), bus.Outbound{Media: []bus.Media{{Path: "http://telegram.test/file/bot" + telegramtest.Token + "/x/pic.png"}}, Route: to("42")})
 	sent := r.fake.Messages(42)
-	if err != nil || len(sent) != 1 || sent[0].Method != "sendPhoto" || string(sent[0].File.Data) != "pixels" {
+	if err != nil || len(sent) != 1 || sent[0].Method != "sendPhoto" || string(sent[0].File.Data) != "\x89PNG\r\n\x1a\n" {
 		t.Errorf("%v; %+v", err, sent)
 	}
 }

@@ -55,7 +55,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 		return nil, err
 	}
 	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: recent.New[string, bool](1000), clean: recent.New[string, bool](1000)}
-	b.hook.bot, b.hook.seen = b, recent.New[string, bool](1000)
+	b.hook.prepare(b)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {

@@ -2,10 +2,6 @@ package telegram
 
 import (
 	"context"
-	"crypto/subtle"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -16,9 +12,8 @@ import (
 )
 
 const (
-	maxHook     = 1 << 20          // bytes of one update
-	hookWait    = 50 * time.Second // Telegram gives up after a minute and comes again
-	hookStop    = 5 * time.Second
+	maxHook     = 1 << 20                           // bytes of one update
+	hookWait    = 50 * time.Second                  // Telegram gives up after a minute and comes again
 	secretField = "X-Telegram-Bot-Api-Secret-Token" //nolint:gosec // the name of a header, not what it holds
 )
 
@@ -28,13 +23,29 @@ const (
 // belong together, are kept in the channel's state until they are.
 type hook struct {
 	bot  *bot
+	web  channel.Webhook
 	seen *recent.Map[string, bool] // updates that were handed over
 
 	mu     sync.Mutex
-	in     *intake         // nil while Run is not going on
-	ctx    context.Context //nolint:containedctx // of the Run that goes on
+	in     *intake // of the Run that goes on
 	flying map[int64]chan struct{}
 	albums map[int64]*album // by chat
+}
+
+func (h *hook) prepare(b *bot) {
+	h.bot, h.seen = b, recent.New[string, bool](1000)
+	h.web = channel.Webhook{
+		Path:    b.o.WebhookPath,
+		Host:    b.o.WebhookListenHost,
+		Port:    b.o.WebhookListenPort,
+		MaxBody: maxHook,
+		Known: func(r *http.Request) bool {
+			return channel.SameSecret(r.Header.Get(secretField), b.o.WebhookSecretToken.Reveal())
+		},
+		Receive: func(w http.ResponseWriter, r *http.Request, body []byte) {
+			channel.Reply(w, h.receive(r.Context(), body))
+		},
+	}
 }
 
 // album waits for its parts.
@@ -47,82 +58,41 @@ type album struct {
 // Routes implements channel.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
-	if b.o.Mode != modeWebhook || b.o.WebhookListenPort != 0 {
+	if b.o.Mode != modeWebhook {
 		return nil
 	}
-	return map[string]http.Handler{b.o.WebhookPath: &b.hook}
+	return b.hook.web.Routes()
 }
 
-// serve tells Telegram where we are and receives until ctx ends.
+// serve receives until ctx ends.
 func (h *hook) serve(ctx context.Context, in *intake) error {
-	b := h.bot
-	failed := make(chan error, 1)
-	if b.o.WebhookListenPort != 0 {
-		stop, err := h.listen(ctx, failed)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	b.facts.recover(in)
-	h.open(ctx, in)
+	h.bot.facts.recover(in)
+	h.open(in)
 	defer h.close()
+	return h.web.Serve(ctx, h.announce)
+}
+
+// announce tells Telegram where we are.
+func (h *hook) announce(ctx context.Context) error {
+	b := h.bot
 	err := b.calls.call(ctx, "setWebhook", map[string]any{
 		"url": b.o.WebhookURL, "secret_token": b.o.WebhookSecretToken.Reveal(),
 		"max_connections": b.o.WebhookMaxConnections, "allowed_updates": b.allowedUpdates(),
 	}, nil)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		if e := refusal(err); e != nil && e.Code == http.StatusBadRequest {
 			return channel.Fatal(err)
 		}
 		return refusedToken(err)
 	}
 	b.deps.Ready(b.identity(), nil)
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-failed:
-		return err
-	}
+	return nil
 }
 
-func (h *hook) listen(ctx context.Context, failed chan<- error) (stop func(), err error) {
-	o := &h.bot.o
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(o.WebhookListenHost, strconv.Itoa(o.WebhookListenPort)))
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.Handle(o.WebhookPath, h)
-	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 32 << 10,
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			failed <- err
-		}
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookStop)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close()
-		}
-		<-done
-	}, nil
-}
-
-func (h *hook) open(ctx context.Context, in *intake) {
+func (h *hook) open(in *intake) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.in, h.ctx = in, ctx
+	h.in = in
 	h.flying, h.albums = map[int64]chan struct{}{}, map[int64]*album{}
 }
 
@@ -133,42 +103,17 @@ func (h *hook) close() {
 	for _, a := range h.albums {
 		a.timer.Stop()
 	}
-	h.in, h.albums = nil, nil
+	h.albums = nil
 }
 
-// ServeHTTP implements http.Handler.
-func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	code := h.receive(r, w)
-	if code == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", http.MethodPost)
-	}
-	w.WriteHeader(code)
-	if code != http.StatusOK {
-		_, _ = io.WriteString(w, http.StatusText(code)+"\n")
-	}
-}
-
-func (h *hook) receive(r *http.Request, w http.ResponseWriter) int {
-	if r.Method != http.MethodPost {
-		return http.StatusMethodNotAllowed
-	}
-	want := h.bot.o.WebhookSecretToken.Reveal()
-	if subtle.ConstantTimeCompare([]byte(r.Header.Get(secretField)), []byte(want)) != 1 {
-		return http.StatusUnauthorized
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHook))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return http.StatusRequestEntityTooLarge
-	}
-	if err != nil {
-		return http.StatusBadRequest
-	}
+// receive handles an update and says with which status to answer.
+func (h *hook) receive(ctx context.Context, body []byte) int {
 	u, err := readUpdate(body)
 	if u.ID == 0 {
 		return http.StatusBadRequest
 	}
 	if err != nil {
-		h.bot.deps.Log.WarnContext(r.Context(), "an update is not understood and passed over", "update", u.ID, "err", err)
+		h.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 	}
 	done, code := h.take(u)
 	if done == nil {
@@ -180,16 +125,9 @@ func (h *hook) receive(r *http.Request, w http.ResponseWriter) int {
 	case <-done:
 		return http.StatusOK
 	case <-t.C:
-	case <-r.Context().Done():
-	case <-h.ended():
+	case <-ctx.Done():
 	}
 	return http.StatusServiceUnavailable
-}
-
-func (h *hook) ended() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ctx.Done()
 }
 
 // take hands an update over. With a channel the answer waits until it is
@@ -199,8 +137,6 @@ func (h *hook) take(u update) (done <-chan struct{}, code int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.in == nil:
-		return nil, http.StatusServiceUnavailable
 	case h.seen.Has(key):
 		return nil, http.StatusOK
 	case h.flying[u.ID] != nil:
