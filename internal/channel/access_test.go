@@ -84,8 +84,12 @@ func testRules(t *testing.T, open storetest.Open) {
 		id, name string
 		want     channel.Verdict
 	}{
-		{"7", "", channel.Allowed}, {"8", "", channel.Invited}, {"8", "open", channel.Allowed},
-		{"8", "closed", channel.Refused}, {"7", "closed", channel.Refused}, {"7", "off", channel.NotForUs},
+		{"7", "", channel.Allowed},
+		{"8", "", channel.Invited},
+		{"8", "open", channel.Allowed},
+		{"8", "closed", channel.Refused},
+		{"7", "closed", channel.Refused},
+		{"7", "off", channel.NotForUs},
 	} {
 		v := person(true, c.id)
 		v.Name = c.name

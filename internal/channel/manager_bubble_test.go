@@ -301,11 +301,11 @@ func TestApply(t *testing.T) {
 			o.Sections["off"] = json.RawMessage(`{"enabled":false}`)
 		})
 		errs := r.m.Apply(t.Context(), map[string]json.RawMessage{
-			"a": json.RawMessage(`{"enabled":true, "allowFrom":["7"], "streaming":true}`), "b": json.RawMessage(`{"enabled":true,"groupPolicy":"maybe"}`),
+			"a": json.RawMessage(`{"enabled":true, "allowFrom":["7"], "streaming":true}`), "b": json.RawMessage(`{"enabled":true,"maxMediaBytes":"much"}`),
 		})
 		synctest.Wait()
-		if len(errs) != 1 || !strings.Contains(errs[0].Error(), "groupPolicy") {
-			t.Errorf("errors %v, want one about groupPolicy", errs)
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), "maxMediaBytes") {
+			t.Errorf("errors %v, want one about maxMediaBytes", errs)
 		}
 		if errs := r.m.Apply(t.Context(), map[string]json.RawMessage{"a": r.opts.Sections["a"], "b": json.RawMessage(`{"enabled":true}`)}); errs != nil {
 			t.Errorf("errors %v, want none", errs)
