@@ -267,7 +267,10 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 }
 
 // TestChaosOfSockets kills the gateway while clients ask, leave and return. Each
-// of them gets the text of every answer, in the order of its messages.
+// of them gets the text of every answer once, in the order of its messages. Only
+// an answer that was lost with a connection, after the system had taken it, and
+// whose gateway died as well, comes when its message is said again: that may be
+// after the next one.
 func TestChaosOfSockets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
@@ -313,6 +316,7 @@ func TestChaosOfSockets(t *testing.T) {
 func visit(ctx context.Context, t *testing.T, r *reader, chat, messages int, l *luck) {
 	t.Helper()
 	name := func(n int) string { return fmt.Sprintf("c%dn%d;", chat, n) }
+	asked := map[string]int{} // how often
 	for first := 1; first <= messages; {
 		last := min(first+l.index(2), messages)
 		if err := r.connect(ctx); err != nil {
@@ -321,6 +325,7 @@ func visit(ctx context.Context, t *testing.T, r *reader, chat, messages int, l *
 		}
 		for err := error(nil); err == nil && first <= messages; {
 			for n := first; n <= last && err == nil; n++ {
+				asked[name(n)]++
 				err = r.ask(ctx, fmt.Sprintf("t%d", n), "please answer "+name(n))
 			}
 			visit, leave := context.WithTimeout(ctx, 30*time.Second)
@@ -338,11 +343,14 @@ func visit(ctx context.Context, t *testing.T, r *reader, chat, messages int, l *
 		}
 		r.leave()
 	}
-	want := make([]string, messages)
+	var want, once []string
 	for n := range messages {
-		want[n] = name(n + 1)
+		if want = append(want, name(n+1)); asked[name(n+1)] == 1 {
+			once = append(once, name(n+1))
+		}
 	}
-	if !slices.Equal(r.names, want) {
-		t.Errorf("chat %d: answers %v, turns %v", chat, r.names, r.ended)
+	got := slices.DeleteFunc(slices.Clone(r.names), func(s string) bool { return asked[s] > 1 })
+	if all := slices.Sorted(slices.Values(r.names)); !slices.Equal(all, slices.Sorted(slices.Values(want))) || !slices.Equal(got, once) {
+		t.Errorf("chat %d: answers %v, asked %v, turns %v", chat, r.names, asked, r.ended)
 	}
 }
