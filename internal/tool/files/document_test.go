@@ -59,7 +59,7 @@ func TestReadDocument(t *testing.T) { //nolint:tparallel // the cases share a wo
 	b.fails("read_file", args{"path": "plain.pdf", "pages": "3-2"}, tool.InvalidArgs, "N or N-M")
 	b.fails("read_file", args{"path": "plain.pdf", "pages": "x"}, tool.InvalidArgs, "N or N-M")
 	b.fails("read_file", args{"path": "long.pdf", "pages": "1-21"}, tool.InvalidArgs, "at most 20")
-	b.fails("read_file", args{"path": "enc.pdf"}, tool.Unsupported, "encrypted")
+	b.fails("read_file", args{"path": "enc.pdf"}, tool.Unsupported, "protected with a password")
 	b.fails("read_file", args{"path": "report.docx", "offset": 99}, tool.InvalidArgs, "has 10 lines")
 	b.put("old.doc", "x")
 	b.fails("read_file", args{"path": "old.doc"}, tool.Unsupported, ".docx")
