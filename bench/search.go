@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // search builds an index over synthetic conversations, half of the words
@@ -71,7 +72,7 @@ func (b *bench) searchOf(dir string, n int) (f searchFigures, err error) {
 }
 
 func openSearch(dir string) (*search.Index, error) {
-	return search.Open(search.Options{Path: filepath.Join(dir, "index", "x.db"), Sessions: filepath.Join(dir, "sessions")})
+	return search.Open(search.Options{Path: filepath.Join(dir, "index", "x.db"), Store: disk.Open(dir, nil), Sessions: "sessions"})
 }
 
 func buildSearch(dir string) (time.Duration, error) {
