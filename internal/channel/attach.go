@@ -46,7 +46,7 @@ func (a *Attachment) Close() error {
 	return a.file.Close()
 }
 
-var errNoFile = errors.New("there is no file to send")
+var errNoFile = errors.New("no file to send")
 
 // Open opens a file of this machine to send it, or fetches one from an address
 // that the model or a stranger wrote. More than most bytes are ErrTooLarge, and

@@ -116,6 +116,28 @@ func TestMarksPerMessage(t *testing.T) {
 	})
 }
 
+// An answer that is complete after a restart takes the place of the words that
+// the message had before, though the dead process never knew the message.
+func TestKeysOfAFinishedAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		p.caps.Keys = true
+		r := newRig(t, map[string]*platform{"a": p})
+		r.end()
+		r.wrap = func(q *journal.Journal) bus.Queue { return forgetful{q} }
+		r.begin()
+		grow := delta("c", "s1", "The answer is ")
+		grow.Route.MessageID = "1"
+		r.publish(grow)
+		r.wrap = nil
+		r.kill()
+		out := final("f", "c", "The answer is 4.")
+		out.Route.MessageID = "1"
+		r.publish(out)
+		diff(t, "shown", lines(p.saw("send", "edit", "final edit")), []string{"send m1 The answer is", "final edit m1 The answer is 4."})
+	})
+}
+
 // forgetful is a queue of a process that dies before it can note what it sent.
 type forgetful struct{ bus.Queue }
 

@@ -351,7 +351,7 @@ func (s *sessions) send(ctx context.Context, c tool.Call, in sendInput) (tool.Re
 	case f.guest:
 		return tool.Fail(tool.DeniedPolicy, "others than the owner take part in @%s; only conversations of the owner get messages", info.Handle), nil
 	case f.chat.Channel == "":
-		return tool.Fail(tool.DeniedPolicy, "the owner never wrote in @%s, so there is no chat to answer in", info.Handle), nil
+		return tool.Fail(tool.DeniedPolicy, "the owner never wrote in @%s, so a message there would reach no chat", info.Handle), nil
 	case !s.admit(c.SessionKey):
 		return tool.Fail(tool.DeniedPolicy, "this conversation has sent %d messages to others within a minute, which is the limit (tools.maxSessionMessagesPerMinute)", s.PerMinute), nil
 	}
