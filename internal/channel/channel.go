@@ -214,4 +214,8 @@ type Deps struct {
 }
 
 // Command is one line of a menu of slash commands.
-type Command struct{ Name, About string }
+type Command struct {
+	Name  string
+	Args  string // a hint about what follows the name, such as "[on|off]"; "": nothing does
+	About string
+}
