@@ -103,7 +103,7 @@ func unconnected(l *config.Loaded) channel.Options {
 func menu(table []agent.Command) []channel.Command {
 	var out []channel.Command
 	for _, c := range table {
-		out = append(out, channel.Command{Name: c.Name, About: c.Help})
+		out = append(out, channel.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return out
 }
