@@ -32,7 +32,8 @@ type Common struct {
 	RestartBackoffMaxS int      `json:"restartBackoffMaxS"`
 	Proxy              string   `json:"proxy"`
 	MaxMediaBytes      int64    `json:"maxMediaBytes"`
-	CatchUp            *bool    `json:"catchUp"` // nil is true
+	CatchUp            *bool    `json:"catchUp"`        // nil is true
+	CatchUpMaxAgeS     int      `json:"catchUpMaxAgeS"` // 0: catchUpAge for a backlog that we read, else none
 }
 
 // Policy says which messages of groups are for us.
