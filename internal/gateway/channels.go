@@ -31,6 +31,20 @@ func Channels() map[string]channel.Driver {
 	}
 }
 
+// Sections say what the sections of the chat platforms hold, of ours and of
+// more.
+func Sections(more map[string]channel.Driver) config.Sections {
+	all := Channels()
+	maps.Copy(all, more)
+	out := config.Sections{"": channel.Driver{}.Section}
+	for name, d := range all {
+		if d.Options != nil {
+			out[name] = d.Section
+		}
+	}
+	return out
+}
+
 // sections are those of channels that are to run.
 func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.o.NoChannels {
