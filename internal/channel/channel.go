@@ -137,6 +137,10 @@ type Caps struct {
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool
+	// OneMessage platforms show a turn as one message: its segments, hints and
+	// progress grow in it by Edit, and it is closed once by a final one, also
+	// when the turn fails or is stopped. What is too long goes on in the next.
+	OneMessage bool
 	// Keys platforms do nothing when they get the Key of a part again but
 	// return the id of what they sent then: nothing is sent twice, whatever
 	// happens to us in between.
