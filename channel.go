@@ -16,8 +16,9 @@ type (
 	// stream by changing messages, Signal to show that a message was seen,
 	// Routes to receive by HTTP on the gateway's port.
 	Channel = channel.Channel
-	// ChannelFactory makes a Channel of its section of the configuration.
-	ChannelFactory = channel.Factory
+	// ChannelDriver says what the section of a platform may hold and how a
+	// Channel is made of it; only New must be there.
+	ChannelDriver = channel.Driver
 	// ChannelDeps is what a Channel gets from the gateway.
 	ChannelDeps = channel.Deps
 	// ChannelCaps says what the platform can do.

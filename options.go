@@ -111,13 +111,13 @@ func WithoutChannels() Option {
 // WithChannel teaches a Gateway another chat platform. It is switched on like
 // all others, by a section channels.NAME in the configuration or by
 // WithSetting("channels.NAME.enabled", "true").
-func WithChannel(name string, f ChannelFactory) Option {
+func WithChannel(name string, d ChannelDriver) Option {
 	return func(o *gateway.Options) {
 		o.Channels = maps.Clone(o.Channels)
 		if o.Channels == nil {
-			o.Channels = map[string]ChannelFactory{}
+			o.Channels = map[string]ChannelDriver{}
 		}
-		o.Channels[name] = f
+		o.Channels[name] = d
 	}
 }
 

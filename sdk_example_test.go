@@ -142,9 +142,12 @@ func ExampleWithChannel() {
 	opts = append(opts, nanobot.WithoutListener(),
 		nanobot.WithSetting("channels.desk.enabled", "true"),
 		nanobot.WithSetting("channels.desk.allowFrom", `["guest"]`),
-		nanobot.WithChannel("desk", func(d nanobot.ChannelDeps, section json.RawMessage) (nanobot.Channel, error) {
-			var s nanobot.ChannelSection
-			return &desk{d, typed, sent}, nanobot.DecodeSection(section, &s)
+		nanobot.WithChannel("desk", nanobot.ChannelDriver{
+			Title: "Desk",
+			New: func(d nanobot.ChannelDeps, section json.RawMessage) (nanobot.Channel, error) {
+				var s nanobot.ChannelSection
+				return &desk{d, typed, sent}, nanobot.DecodeSection(section, &s)
+			},
 		}))
 	gateway, err := nanobot.NewGateway(ctx, opts...)
 	must(err)

@@ -66,7 +66,7 @@ type Options struct {
 	Tools      []tool.Tool
 	NoBuiltins bool
 	Observers  Observers
-	Channels   map[string]channel.Factory // chat platforms beside ours; only a Gateway connects to them
+	Channels   map[string]channel.Driver //  chat platforms beside ours; only a Gateway connects to them
 
 	// Link is the gateway the App runs in.
 	Link Link

@@ -41,7 +41,7 @@ func BenchmarkWhole(b *testing.B) {
 	p := &sink{platform{caps: channel.Caps{Whole: true}}}
 	m, err := channel.NewManager(channel.Options{
 		Queue: q, Store: disk.Open(b.TempDir(), nil), DataDir: b.TempDir(), Sections: map[string]json.RawMessage{"a": json.RawMessage(`{"enabled":true}`)},
-		Factories: map[string]channel.Factory{"a": func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }},
+		Drivers: map[string]channel.Driver{"a": {New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -10,7 +10,6 @@ package channel
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -79,6 +78,15 @@ type Planner interface {
 	Plan(out bus.Outbound) []bus.Outbound
 }
 
+// Addresser is a Channel whose chats have names that people know, besides ids.
+type Addresser interface {
+	Channel
+	// Address finds the chat that a target names: an id, or a name such as
+	// #general, @ann or a phone number. One that does not exist, or is not
+	// unique, is an error that says so.
+	Address(ctx context.Context, target string) (bus.Route, error)
+}
+
 // Phase is how far a message has come.
 type Phase string
 
@@ -90,22 +98,6 @@ const (
 	TurnFailed  Phase = "failed"   // the end, by an error
 	TurnStopped Phase = "stopped"  // the end, by a person
 )
-
-// Loginer is a Channel that must be connected to an account by hand first.
-type Loginer interface {
-	Channel
-	// Login talks to the person in front of the terminal. Force throws away
-	// what an earlier login left.
-	Login(ctx context.Context, t Terminal, force bool) error
-}
-
-// Terminal is the person during a login.
-type Terminal interface {
-	// Show prints a line or a picture made of characters.
-	Show(text string)
-	// Ask waits for a line; a hidden one is not echoed.
-	Ask(ctx context.Context, question string, hidden bool) (string, error)
-}
 
 // Handler is a Channel that receives by HTTP on the gateway's own listener.
 type Handler interface {
@@ -178,16 +170,19 @@ type Limit struct {
 	Per   time.Duration
 }
 
-// Factory makes a channel of its section of the configuration. Keys are
-// camelCase and references resolved; see Decode. An error names the key.
-type Factory func(d Deps, section json.RawMessage) (Channel, error)
-
 // Deps is what a channel gets from the house.
 type Deps struct {
 	Name  string // runtime name of this channel: the key of its section
 	Gate  *Gate
 	Media *MediaStore // where files that came in are kept
 	State *State      // small facts that survive a restart, such as offsets
+	// Dir is a private folder of this account, made when it is asked for, for
+	// what is more than small facts: keys of encrypted chats, a session.
+	Dir func() (string, error)
+	// Claim says which account this is, as soon as that is known and before
+	// anything is received or sent. An error means that another section uses
+	// the same one: Run returns it.
+	Claim func(identity string) error
 	// Ready reports the state of the connection: nil after the platform let
 	// us in, with identity the name we have there; else why not.
 	Ready func(identity string, err error)

@@ -37,7 +37,7 @@ func TestWholeChatHangs(t *testing.T) {
 		p := &platform{caps: channel.Caps{Whole: true}}
 		d := &deafChat{p, make(chan struct{})}
 		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
-			o.Factories["a"] = func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return d, nil }
+			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return d, nil }}
 		})
 		r.publish(final("1", "deaf", "one"), delta("deaf", "s", "two is co"), final("2", "deaf", "two"), final("3", "c", "three"))
 		time.Sleep(time.Second)
@@ -68,10 +68,10 @@ func TestAddressTaken(t *testing.T) {
 		var sections map[string]json.RawMessage
 		r := newRig(t, all, func(o *channel.Options) {
 			for name, p := range all {
-				o.Factories[name] = func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+				o.Drivers[name] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 					p.deps = deps
 					return listening{p}, nil
-				}
+				}}
 			}
 			sections = maps.Clone(o.Sections)
 			delete(o.Sections, "a")
@@ -132,7 +132,7 @@ func TestEndDespiteStuckSend(t *testing.T) {
 		m := &mute{p, make(chan struct{})}
 		defer close(m.free)
 		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
-			o.Factories["a"] = func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return m, nil }
+			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return m, nil }}
 		})
 		r.publish(final("1", "c", "one"))
 		start := time.Now()

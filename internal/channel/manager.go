@@ -19,6 +19,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
@@ -39,10 +40,10 @@ type Filters struct{ SendProgress, SendToolHints, ShowReasoning bool }
 
 // Options is what a Manager needs.
 type Options struct {
-	Queue     bus.Queue
-	Factories map[string]Factory         // by platform; a section "telegram.work" uses that of telegram
-	Sections  map[string]json.RawMessage // by runtime name
-	Defaults  Filters
+	Queue    bus.Queue
+	Drivers  map[string]Driver          // by platform; a section "telegram.work" uses that of telegram
+	Sections map[string]json.RawMessage // by runtime name
+	Defaults Filters
 	// MaxRetries is how often a message is tried in quick succession. After
 	// that it is tried ever more slowly; see docs/channels.md.
 	MaxRetries int
@@ -64,19 +65,22 @@ type Options struct {
 type Manager struct {
 	o        Options
 	pairing  *Pairing
-	requests chan applyRequest // capacity 0: Run takes them one by one
+	requests chan order // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
 	deaf     atomic.Bool // see StopIntake
 
 	mu          sync.Mutex
 	supervisors map[string]*supervisor
+	away        map[string]bool   // not started while a login uses their account
+	claims      map[string]string // platform and account, by the name of the section that uses it
 	running     bool
 	ended       chan struct{} // closed when Run returns; made by Run
 }
 
-type applyRequest struct {
-	sections map[string]json.RawMessage
-	done     chan []error // capacity 1
+// order is something that Run does between two others.
+type order struct {
+	do   func(ctx context.Context) []error
+	done chan []error // capacity 1
 }
 
 // NewManager makes the channels of the sections. One that cannot be made is
@@ -91,6 +95,12 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
+	if o.Client == nil {
+		o.Client = func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) }
+	}
+	if o.Fetch == nil {
+		o.Fetch = func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }
+	}
 	o.Now = orNow(o.Now)
 	if o.MaxRetries <= 0 {
 		o.MaxRetries = 1
@@ -98,9 +108,9 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	m := &Manager{o: o, supervisors: map[string]*supervisor{}, requests: make(chan applyRequest)}
+	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order)}
 	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
-	for name, section := range o.Sections {
+	for name, section := range m.expand(o.Sections) {
 		m.supervisors[name] = m.build(name, section)
 	}
 	m.route()
@@ -130,7 +140,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case r := <-m.requests:
-			r.done <- m.replace(ctx, r.sections)
+			r.done <- r.do(ctx)
 		}
 	}
 	m.mu.Lock()
@@ -175,16 +185,24 @@ func (m *Manager) AwaitLocal(ctx context.Context, most time.Duration) {
 func (m *Manager) StopIntake() { m.deaf.Store(true) }
 
 // Apply takes new sections. Only channels whose section changed are stopped
-// and made anew; the errors say which cannot be used, and why.
+// and made again; the errors say which cannot be used, and why.
 func (m *Manager) Apply(ctx context.Context, sections map[string]json.RawMessage) []error {
+	sections = m.expand(sections)
 	m.mu.Lock()
 	if !m.running {
 		defer m.mu.Unlock()
 		return m.swap(sections, func(*supervisor) {})
 	}
+	m.mu.Unlock()
+	return m.during(ctx, func(life context.Context) []error { return m.replace(life, sections) })
+}
+
+// during lets Run do something. Its context is the one of Run.
+func (m *Manager) during(ctx context.Context, do func(life context.Context) []error) []error {
+	m.mu.Lock()
 	ended := m.ended
 	m.mu.Unlock()
-	r := applyRequest{sections: sections, done: make(chan []error, 1)}
+	r := order{do: do, done: make(chan []error, 1)}
 	select {
 	case m.requests <- r:
 	case <-ended:
@@ -210,15 +228,20 @@ func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessa
 		}
 	}
 	m.mu.Unlock()
-	for _, s := range old {
-		s.cancel()
-	}
-	for _, s := range old {
-		s.join()
-	}
+	end(old...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.swap(sections, func(s *supervisor) { s.start(ctx) })
+}
+
+// end stops channels, all at the same time.
+func end(list ...*supervisor) {
+	for _, s := range list {
+		s.cancel()
+	}
+	for _, s := range list {
+		s.join()
+	}
 }
 
 // swap puts new channels in the place of those whose section changed. The
@@ -243,7 +266,9 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 		if s.broken != nil {
 			errs = append(errs, fmt.Errorf("channel %s: %w", s.name, s.broken))
 		}
-		begin(s)
+		if !m.away[s.name] {
+			begin(s)
+		}
 	}
 	return errs
 }
@@ -268,15 +293,12 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	if !s.enabled {
 		return s
 	}
-	kind, _, _ := strings.Cut(name, ".")
-	factory := m.o.Factories[kind]
-	if factory == nil {
-		known := slices.Sorted(maps.Keys(m.o.Factories))
-		s.fail(Fatal(fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(known, ", "))))
+	driver, err := m.driver(name)
+	if err != nil {
+		s.fail(Fatal(err))
 		return s
 	}
-	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Say: m.o.Queue.Publish, Log: s.log, Now: m.o.Now})
-	ch, err := s.make(factory)
+	ch, err := s.make(driver.New)
 	if err != nil {
 		s.fail(err)
 		return s
@@ -295,6 +317,11 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 			ch, err = nil, Fatal(fmt.Errorf("panic: %v", r))
 		}
 	}()
+	return factory(s.deps(), s.section)
+}
+
+// deps are what the channel gets from the house.
+func (s *supervisor) deps() Deps {
 	limit := s.common.MaxMediaBytes
 	if limit <= 0 {
 		limit = mediaMax
@@ -304,11 +331,16 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 	if k, ok := o.Queue.(bus.Knower); ok {
 		known, settled = k.Known, k.Settled
 	}
-	return factory(Deps{
+	if s.gate == nil {
+		s.gate = NewGate(GateOptions{Name: s.name, Common: s.common, Pairing: s.m.pairing, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+	}
+	return Deps{
 		Name:       s.name,
 		Gate:       s.gate,
 		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
+		Dir:        s.dir,
+		Claim:      func(identity string) error { return s.m.claim(s.name, identity) },
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,
@@ -320,7 +352,7 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 		Back:       func(chat bus.Route) { s.out.back(chat) }, // a channel runs only after attach
 		Log:        s.log,
 		Now:        o.Now,
-	}, s.section)
+	}
 }
 
 // Send gives the queue something to send, such as the notice that a restart is over.
@@ -426,41 +458,4 @@ func (m *Manager) sweep(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// ErrNoLogin says that a channel needs none: its keys stand in the
-// configuration, and they are complete.
-var ErrNoLogin = errors.New("no login is needed")
-
-// Login connects one channel to its account with a person in front of a
-// terminal, without running it. The channel's section need not be enabled.
-func Login(ctx context.Context, o Options, name string, t Terminal, force bool) error {
-	section, ok := o.Sections[name]
-	if !ok {
-		return fmt.Errorf("there is no section %q below channels; there are %s", name, strings.Join(slices.Sorted(maps.Keys(o.Sections)), ", "))
-	}
-	o.Sections = nil
-	m, err := NewManager(o)
-	if err != nil {
-		return err
-	}
-	s := newSupervisor(m, name, section)
-	if err := decodeCommon(section, &s.common); err != nil {
-		return err
-	}
-	kind, _, _ := strings.Cut(name, ".")
-	factory := m.o.Factories[kind]
-	if factory == nil {
-		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
-	}
-	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Log: s.log, Now: m.o.Now})
-	ch, err := s.make(factory)
-	if err != nil {
-		return err
-	}
-	l, ok := ch.(Loginer)
-	if !ok {
-		return fmt.Errorf("%s: %w", name, ErrNoLogin)
-	}
-	return l.Login(ctx, t, force)
 }

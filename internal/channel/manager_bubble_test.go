@@ -326,9 +326,9 @@ func TestBadSectionsStopNothing(t *testing.T) {
 		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
 			o.Sections["ghost"] = json.RawMessage(`{"enabled":true}`)
 			o.Sections["off"] = json.RawMessage(`{"enabled":false}`)
-			o.Factories["bad"] = func(channel.Deps, json.RawMessage) (channel.Channel, error) {
+			o.Drivers["bad"] = channel.Driver{New: func(channel.Deps, json.RawMessage) (channel.Channel, error) {
 				return nil, channel.Fatal(errors.New(`unknown key "tokn", did you mean "token"?`))
-			}
+			}}
 			o.Sections["bad"] = json.RawMessage(`{"enabled":true}`)
 		})
 		r.publish(final("1", "c", "hi"))

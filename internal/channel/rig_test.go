@@ -182,12 +182,12 @@ func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channe
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), all: platforms}
 	r.opts = channel.Options{
-		Factories: map[string]channel.Factory{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
+		Drivers: map[string]channel.Driver{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
 		Defaults: channel.Filters{SendProgress: true},
 	}
 	for name, p := range platforms {
 		p.start = time.Now()
-		r.opts.Factories[name] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }
+		r.opts.Drivers[name] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }}
 		r.opts.Sections[name] = json.RawMessage(plainSection)
 	}
 	for _, f := range change {

@@ -328,10 +328,10 @@ func TestPlans(t *testing.T) {
 			return nil
 		}
 		r := newRig(t, map[string]*platform{"a": p, "b": {}}, func(o *channel.Options) {
-			o.Factories["b"] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+			o.Drivers["b"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 				p.deps.Name = "a"
 				return cards{&platform{deps: d, start: time.Now(), fail: p.fail}}, nil
-			}
+			}}
 		})
 		out := final("1", "c", "look")
 		for i := range 5 {

@@ -22,7 +22,7 @@ func TestShown(t *testing.T) {
 		return nil, errors.New("only asked")
 	}
 	_, err := NewManager(Options{
-		Queue: silent{}, Store: disk.Open(t.TempDir(), nil), DataDir: t.TempDir(), Factories: map[string]Factory{"x": factory},
+		Queue: silent{}, Store: disk.Open(t.TempDir(), nil), DataDir: t.TempDir(), Drivers: map[string]Driver{"x": {New: factory}},
 		Defaults: Filters{SendProgress: true},
 		Sections: map[string]json.RawMessage{
 			"x": json.RawMessage(`{"enabled":true}`), "x.b": json.RawMessage(`{"enabled":true,"sendProgress":false,"sendToolHints":true}`),

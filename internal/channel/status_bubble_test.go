@@ -114,7 +114,7 @@ func TestHalfAStreamer(t *testing.T) {
 		p, log := streaming(), &logLines{}
 		newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
 			o.Log = slog.New(log)
-			o.Factories["a"] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return noErase{p}, nil }
+			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return noErase{p}, nil }}
 		})
 		log.mu.Lock()
 		defer log.mu.Unlock()

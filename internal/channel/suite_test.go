@@ -119,7 +119,7 @@ func TestSuite(t *testing.T) {
 			b.fail = append(b.fail, err)
 		}
 		return channeltest.Fixture{
-			Factory: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { return &member{b, d}, nil },
+			Driver: channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { return &member{b, d}, nil }},
 			Section: func(c channel.Common) json.RawMessage {
 				data, _ := json.Marshal(c) // plain data
 				return data

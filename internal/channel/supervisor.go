@@ -62,6 +62,9 @@ func (s *supervisor) attach(ch Channel) {
 // holds for all channels.
 func (s *supervisor) filters() Filters {
 	f := s.m.o.Defaults
+	if s.m.o.Drivers[platform(s.name)].Quiet {
+		f.SendProgress, f.SendToolHints = false, false
+	}
 	for p, v := range map[*bool]*bool{
 		&f.SendProgress:  s.common.SendProgress,
 		&f.SendToolHints: s.common.SendToolHints,
@@ -166,6 +169,9 @@ func (s *supervisor) run(ctx context.Context) {
 		s.log.ErrorContext(ctx, "a channel does not stop; it is left alone")
 	}
 	s.health.setState(Stopped, "")
+	s.m.mu.Lock()
+	s.m.unclaim(s.name)
+	s.m.mu.Unlock()
 }
 
 // supervise runs the channel again and again, with growing pauses.

@@ -147,7 +147,7 @@ func TestTakeOver(t *testing.T) {
 				p := streaming()
 				r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
 					if test.lasting {
-						o.Factories["a"] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return lasting{p}, nil }
+						o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return lasting{p}, nil }}
 					}
 				})
 				feed := func(outs []bus.Outbound) {

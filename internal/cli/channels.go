@@ -45,7 +45,11 @@ configuration. For other channels it lists the missing settings.`,
 			if _, ok := loaded.Config.Channels.Each[name]; !ok {
 				return fmt.Errorf("channels.%s is not configured yet; docs/channels.md says how", name)
 			}
-			err = gateway.LoginChannel(cmd.Context(), loaded, name, loginTerminal{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
+			m, err := gateway.UnconnectedChannels(loaded)
+			if err != nil {
+				return err
+			}
+			_, err = m.Login(cmd.Context(), name, loginDialog{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
 			if errors.Is(err, channel.ErrNoLogin) {
 				cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot gateway\n", name)
 				return nil
@@ -57,21 +61,27 @@ configuration. For other channels it lists the missing settings.`,
 	return cmd
 }
 
-// loginTerminal is the person during a login.
-type loginTerminal struct {
+// loginDialog is the person during a login.
+type loginDialog struct {
 	cmd *cobra.Command
 	ask *prompter
 }
 
-// Show implements channel.Terminal.
-func (l loginTerminal) Show(text string) { l.cmd.Println(text) }
-
-// Ask implements channel.Terminal.
-func (l loginTerminal) Ask(_ context.Context, question string, hidden bool) (string, error) {
-	if hidden {
-		return l.ask.secret(question, "")
+// Tell implements channel.Dialog.
+func (l loginDialog) Tell(s channel.Step) {
+	for _, line := range []string{s.Note, s.URL, s.Code} {
+		if line != "" {
+			l.cmd.Println(line)
+		}
 	}
-	return l.ask.line(question, "")
+}
+
+// Ask implements channel.Dialog.
+func (l loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
+	if q.Hidden {
+		return l.ask.secret(q.Text, "")
+	}
+	return l.ask.line(q.Text, "")
 }
 
 func channelsStatus(c *command) *cobra.Command {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +23,11 @@ import (
 )
 
 // Channels are the chat platforms this program knows.
-func Channels() map[string]channel.Factory {
-	return map[string]channel.Factory{
-		"email":     email.New,
-		"telegram":  telegram.New,
-		"websocket": websocket.New(websocket.Options{}),
+func Channels() map[string]channel.Driver {
+	return map[string]channel.Driver{
+		"email":     email.Driver(),
+		"telegram":  telegram.Driver(),
+		"websocket": websocket.Driver(websocket.Options{}),
 	}
 }
 
@@ -52,7 +51,7 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 func (g *Gateway) channelOptions(a *app.App) channel.Options {
 	cfg := a.Config.Config.Channels
 	return channel.Options{
-		Queue: g.messenger.door(), Factories: g.web.factories(), Sections: g.sections(a.Config),
+		Queue: g.messenger.door(), Drivers: g.web.drivers(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch(a.Config),
@@ -72,15 +71,16 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 	}
 }
 
-// LoginChannel connects a channel to an account by hand.
-func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
-	return channel.Login(ctx, unconnected(l), name, t, force)
+// UnconnectedChannels are the channels of a configuration without a gateway: to
+// try them, and to log in.
+func UnconnectedChannels(l *config.Loaded) (*channel.Manager, error) {
+	return channel.NewManager(unconnected(l))
 }
 
 // unconnected are the options of channels that are made and never run.
 func unconnected(l *config.Loaded) channel.Options {
 	return channel.Options{
-		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
+		Queue: nowhere{}, Drivers: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l),
 	}
 }
@@ -112,7 +112,7 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 	o := unconnected(l)
 	o.Sections = map[string]json.RawMessage{}
-	names := slices.Sorted(maps.Keys(o.Factories))
+	names := slices.Sorted(maps.Keys(o.Drivers))
 
 	var wrong []config.Problem
 	for name, c := range l.Config.Channels.Each {
@@ -120,22 +120,24 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 		section := map[string]json.RawMessage{}
 		switch near := text.Nearest(kind, names); {
 		case c.Enabled:
-		case o.Factories[kind] == nil && near != "":
+		case o.Drivers[kind].New == nil && near != "":
 			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: "unknown channel", Hint: "did you mean " + near + "?"})
-		case o.Factories[kind] != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
+		case o.Drivers[kind].New != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
 			section["enabled"] = json.RawMessage("true")
 			o.Sections[name], _ = json.Marshal(section) // it was JSON before
 		}
 	}
 
-	for kind, make := range o.Factories {
-		o.Factories[kind] = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	for kind, driver := range o.Drivers {
+		make := driver.New
+		driver.New = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 			ch, err := make(d, section)
 			if errors.Is(err, channel.ErrUnknownKey) {
 				wrong = append(wrong, config.Problem{Path: "channels." + d.Name, Message: err.Error()})
 			}
 			return ch, err
 		}
+		o.Drivers[kind] = driver
 	}
 	_, err := channel.NewManager(o)
 	return wrong, err
@@ -146,7 +148,7 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := Channels()
-	if all[kind] == nil {
+	if all[kind].New == nil {
 		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	return nil

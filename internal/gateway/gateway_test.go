@@ -215,7 +215,7 @@ func (h *host) options() gateway.Options {
 		Options: app.Options{
 			Doctor:   func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() },
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
-			Channels: map[string]channel.Factory{"party": h.party.factory}, Tools: h.tools, Now: h.now,
+			Channels: map[string]channel.Driver{"party": {New: h.party.factory}}, Tools: h.tools, Now: h.now,
 		},
 		Listen: "-",
 	}

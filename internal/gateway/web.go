@@ -37,10 +37,10 @@ type webClients struct {
 	scoping  sync.Mutex // held by setScope
 }
 
-// factories are the chat platforms of this program and of the one around it.
-func (w *webClients) factories() map[string]channel.Factory {
+// drivers are the chat platforms of this program and of the one around it.
+func (w *webClients) drivers() map[string]channel.Driver {
 	out := Channels()
-	out["websocket"] = websocket.New(websocket.Options{
+	out["websocket"] = websocket.Driver(websocket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
 		ChatState: w.chatState, Scope: w.setScope, API: lateAPI(sync.OnceValue(w.api)),
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
@@ -144,7 +144,7 @@ func (g *Gateway) settings() settings.Options {
 			return s.Problems, s.Later
 		},
 		Life: g.life, Go: g.background.Go,
-		Channels: g.channels, Factories: g.web.factories(), TryChannels: g.tryChannels,
+		Channels: g.channels, Drivers: g.web.drivers(), TryChannels: g.tryChannels,
 		API: func(cfg config.Config) (net.Addr, bool) { return g.Addr(), g.front.serves(cfg) },
 	}
 }
@@ -175,7 +175,7 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 // tryChannels makes channels without running them.
 func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error) {
 	m, err := channel.NewManager(channel.Options{
-		Queue: nowhere{}, Factories: g.web.factories(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
+		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
 	if err != nil {

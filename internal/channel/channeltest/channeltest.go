@@ -40,7 +40,7 @@ type Seen struct {
 // Fixture is a channel and a fake of its platform. Funcs that are nil are
 // things the platform does not have; tests that need them are left out.
 type Fixture struct {
-	Factory channel.Factory
+	Driver channel.Driver
 	// Section is the configuration for the fake with these common settings.
 	Section func(c channel.Common) json.RawMessage
 	// Options changes what the manager gets, such as the HTTP client.
@@ -112,7 +112,7 @@ func (h *house) begin() {
 		h.t.Fatal(err)
 	}
 	o := channel.Options{
-		Queue: q, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Factories: map[string]channel.Factory{"test": h.Factory},
+		Queue: q, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.Driver},
 		Sections: map[string]json.RawMessage{"test": h.Section(channel.Common{Enabled: true, AllowFrom: []string{h.Owner}})},
 	}
 	if h.Options != nil {

@@ -68,8 +68,10 @@ func (r *Rig) Deps(name string) channel.Deps {
 			}
 			r.note(func() { r.ready = append(r.ready, identity) })
 		},
-		Log: slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now: time.Now,
+		Dir:   func() (string, error) { return dir, nil },
+		Claim: func(string) error { return nil },
+		Log:   slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now:   time.Now,
 	}
 }
 

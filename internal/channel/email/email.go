@@ -57,8 +57,13 @@ type post struct {
 	welcome atomic.Bool // the server has let us in before
 }
 
-// New is the channel.Factory of mail.
-func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+// Driver is the platform. It is quiet: nobody wants a letter per tool call.
+func Driver() channel.Driver {
+	return channel.Driver{Title: "E-mail", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+}
+
+// newChannel makes the channel of a section.
+func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -90,6 +95,9 @@ func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer p.run.Unlock()
+	if err := p.deps.Claim(p.own[0]); err != nil {
+		return err
+	}
 	if err := p.facts.open(); err != nil {
 		return err
 	}

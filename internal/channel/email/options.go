@@ -67,12 +67,16 @@ const (
 	postMove   = "move"
 )
 
-func decode(section json.RawMessage) (options, error) {
-	o := options{
+func defaults() *options {
+	return &options{
 		IMAPPort: 993, IMAPMailbox: "INBOX", IMAPUseSSL: true, SMTPPort: 587, SMTPUseTLS: true,
 		AutoReplyEnabled: true, PollIntervalSeconds: 30, Idle: true, MarkSeen: true, MaxBodyChars: 12000, SubjectPrefix: "Re: ",
 		VerifyDKIM: true, VerifySPF: true, MaxAttachmentSize: 2_000_000, MaxAttachments: 5, PostActionIgnoreSkipped: true,
 	}
+}
+
+func decode(section json.RawMessage) (options, error) {
+	o := *defaults()
 	if err := channel.Decode(section, &o); err != nil {
 		return o, err
 	}

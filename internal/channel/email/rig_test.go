@@ -309,7 +309,7 @@ func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
 	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(disk.Open(r.t.TempDir(), nil), time.Now, slog.New(slog.DiscardHandler)))
-	ch, err := New(r.deps, raw)
+	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 		t.Helper()
 		p := newProvider(t, serverOptions{})
 		return channeltest.Fixture{
-			Factory: New,
+			Driver: Driver(),
 			Section: func(c channel.Common) json.RawMessage {
 				return p.section(map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"text/*"}})
 			},

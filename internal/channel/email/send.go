@@ -154,6 +154,11 @@ func (p *post) read(ctx context.Context, m bus.Media) (file, error) {
 // mail hands a mail to the server. The connection lives as long as this one
 // mail: answers are rare, and servers hang up on those who linger.
 func (p *post) mail(ctx context.Context, to string, data []byte) error {
+	return p.submission(ctx, func(c *smtp.Client) error { return p.hand(c, to, data) })
+}
+
+// submission does something on a connection that is logged in.
+func (p *post) submission(ctx context.Context, do func(c *smtp.Client) error) error {
 	conn, err := p.dial(ctx, p.o.smtpAddress(), p.o.SMTPHost, p.o.SMTPUseSSL)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", p.o.smtpAddress(), err)
@@ -176,7 +181,7 @@ func (p *post) mail(ctx context.Context, to string, data []byte) error {
 		return err
 	}
 	limit.Stop()
-	return p.hand(c, to, data)
+	return do(c)
 }
 
 // hello introduces us and logs in.

@@ -33,7 +33,7 @@ func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bu
 		t.Fatal(err)
 	}
 	m, err := channel.NewManager(channel.Options{
-		Queue: q, Factories: map[string]channel.Factory{"telegram": New}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
+		Queue: q, Drivers: map[string]channel.Driver{"telegram": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Sections: map[string]json.RawMessage{"telegram": section(map[string]any{"apiBase": fake.URL()})},
 		Client:   func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil },
 	})

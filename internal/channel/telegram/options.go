@@ -51,11 +51,15 @@ var (
 	secretForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) })
 )
 
-func decode(section json.RawMessage) (options, error) {
-	o := options{
+func defaults() *options {
+	return &options{
 		APIBase: "https://api.telegram.org", ReactEmoji: "👀", Mode: modePolling,
 		WebhookListenHost: "127.0.0.1", WebhookListenPort: 8081, WebhookPath: "/telegram", WebhookMaxConnections: 4,
 	}
+}
+
+func decode(section json.RawMessage) (options, error) {
+	o := *defaults()
 	if err := channel.Decode(section, &o); err != nil {
 		return o, err
 	}

@@ -51,7 +51,7 @@ func newPoller(b *bot, in *intake) *poller {
 // anew could not do better.
 func (p *poller) run(ctx context.Context) error {
 	if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil && ctx.Err() == nil {
-		return refusedToken(err)
+		return p.bot.refusedToken(err)
 	}
 	up, trouble, conflict := false, troubleWait, conflictWait
 	lost := func(err error) {
@@ -72,8 +72,8 @@ func (p *poller) run(ctx context.Context) error {
 		}
 		e := refusal(err)
 		switch {
-		case channel.IsFatal(refusedToken(err)):
-			return refusedToken(err)
+		case channel.IsFatal(p.bot.refusedToken(err)):
+			return p.bot.refusedToken(err)
 		case e != nil && e.Code == http.StatusConflict && e.says("webhook"):
 			lost(errors.New("a webhook was set for this token and is being removed: is another program using it?"))
 			if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil {

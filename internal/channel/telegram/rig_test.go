@@ -53,7 +53,7 @@ func (r *rig) reopen(changes map[string]any) {
 	maps.Copy(all, changes)
 	raw := section(all)
 	r.deps.Gate = r.Gate("telegram", raw, nil)
-	ch, err := New(r.deps, raw)
+	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestSuite(t *testing.T) {
 			return func() { fake.Fail(f) }
 		}
 		return channeltest.Fixture{
-			Factory: New,
+			Driver:  Driver(),
 			Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
 			Options: func(o *channel.Options) {
 				o.Client = func(string) (*http.Client, error) {

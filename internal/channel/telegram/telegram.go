@@ -48,8 +48,13 @@ type bot struct {
 	hook   hook
 }
 
-// New is the channel.Factory of Telegram.
-func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+// Driver is the platform.
+func Driver() channel.Driver {
+	return channel.Driver{Title: "Telegram", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+}
+
+// newChannel makes the channel of a section.
+func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -101,9 +106,12 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 func (b *bot) start(ctx context.Context) error {
 	var me user
 	if err := b.calls.call(ctx, "getMe", nil, &me); err != nil {
-		return refusedToken(err)
+		return b.refusedToken(err)
 	}
 	b.me.Store(&me)
+	if err := b.deps.Claim(b.identity()); err != nil {
+		return err
+	}
 	if err := b.facts.open(b.deps.Now()); err != nil {
 		return err
 	}
@@ -124,9 +132,9 @@ func (b *bot) identity() string {
 }
 
 // refusedToken makes an error fatal if it means that the token is wrong.
-func refusedToken(err error) error {
+func (b *bot) refusedToken(err error) error {
 	if e := refusal(err); e != nil && (e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound) {
-		return channel.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.telegram.token", err)) //nolint:staticcheck // a name begins the sentence
+		return channel.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	}
 	return err
 }

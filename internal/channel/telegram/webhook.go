@@ -83,7 +83,7 @@ func (h *hook) announce(ctx context.Context) error {
 		if e := refusal(err); e != nil && e.Code == http.StatusBadRequest {
 			return channel.Fatal(err)
 		}
-		return refusedToken(err)
+		return b.refusedToken(err)
 	}
 	b.deps.Ready(b.identity(), nil)
 	return nil

@@ -377,7 +377,7 @@ func TestExposedHouse(t *testing.T) {
 		{`{"token":"short","port":8765}`, true, ""},
 		{`{"websocketRequiresToken":false}`, true, ""},
 	} {
-		_, err := New(Options{Exposed: func() bool { return tt.exposed }})(deps(t, time.Now), json.RawMessage(tt.section))
+		_, err := Driver(Options{Exposed: func() bool { return tt.exposed }}).New(deps(t, time.Now), json.RawMessage(tt.section))
 		if tt.want == "" && err != nil || tt.want != "" && (!channel.IsFatal(err) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s, exposed %t: error %v, want %q", tt.section, tt.exposed, err, tt.want)
 		}

@@ -51,10 +51,14 @@ type trustedProxy struct {
 	peers []netip.Prefix
 }
 
-func decode(section json.RawMessage) (*settings, error) {
-	s := &settings{
+func defaults() *settings {
+	return &settings{
 		Path: "/", TokenTTLS: 300, RequiresToken: true, MaxMessageBytes: 37748736, PingIntervalS: 20, PingTimeoutS: 20,
 	}
+}
+
+func decode(section json.RawMessage) (*settings, error) {
+	s := defaults()
 	if err := channel.Decode(section, s); err != nil {
 		return nil, err
 	}

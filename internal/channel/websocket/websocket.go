@@ -83,26 +83,29 @@ type API interface {
 	Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error)
 }
 
-// New returns the factory of the channel.
-func New(o Options) channel.Factory {
-	return func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
-		set, err := decode(section)
-		if err != nil {
-			return nil, err
-		}
-		if !set.own && o.Exposed != nil && o.Exposed() {
-			if err := set.checkGuessing("the gateway"); err != nil {
-				return nil, channel.Fatal(err)
-			}
-		}
-		c := &Channel{
-			d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
-		}
-		if d.Back != nil {
-			c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
-		}
-		return c, nil
+// Driver is the platform.
+func Driver(o Options) channel.Driver {
+	return channel.Driver{Title: "WebSocket", Options: func() any { return defaults() }, New: o.open}
+}
+
+// open makes the channel of a section.
+func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	set, err := decode(section)
+	if err != nil {
+		return nil, err
 	}
+	if !set.own && o.Exposed != nil && o.Exposed() {
+		if err := set.checkGuessing("the gateway"); err != nil {
+			return nil, channel.Fatal(err)
+		}
+	}
+	c := &Channel{
+		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
+	}
+	if d.Back != nil {
+		c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
+	}
+	return c, nil
 }
 
 // Channel is the server side of all connections.

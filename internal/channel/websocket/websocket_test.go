@@ -50,7 +50,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 
 func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
 	tb.Helper()
-	ch, err := New(o)(d, json.RawMessage(section))
+	ch, err := Driver(o).New(d, json.RawMessage(section))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -41,8 +41,8 @@ func (ch *channels) actions() map[string]webui.Action {
 // name such as telegram.work.
 func (ch *channels) known(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
-	all := ch.Factories
-	if all[kind] != nil && plainName(name) && !strings.HasSuffix(name, ".") {
+	all := ch.Drivers
+	if all[kind].New != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
 	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
@@ -182,7 +182,7 @@ func (ch *channels) noLogin(_ context.Context, payload json.RawMessage) (any, er
 	if err := ch.known(in.Name); err != nil {
 		return nil, err
 	}
-	if _, ok := ch.Channels.Channel(in.Name).(channel.Loginer); ok {
+	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Login != nil {
 		return nil, webui.Refuse(http.StatusNotImplemented, "%s is connected in a terminal: nanobot channels login %s", in.Name, in.Name)
 	}
 	return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
@@ -200,7 +200,7 @@ type featureState struct {
 
 func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	list := map[string]featureState{}
-	for name := range ch.Factories {
+	for name := range ch.Drivers {
 		list[name] = featureState{Name: name, State: channel.Stopped}
 	}
 	for name, c := range ch.Config().Config.Channels.Each {

@@ -44,8 +44,8 @@ type Options struct {
 	Life func() context.Context
 	Go   func(work func())
 
-	Channels  *channel.Manager
-	Factories map[string]channel.Factory
+	Channels *channel.Manager
+	Drivers  map[string]channel.Driver
 	// TryChannels makes channels without running them.
 	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error)
 	// API tells where the API listens, nil if the program around the gateway

@@ -1,0 +1,199 @@
+package channel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+func statusOf(r *rig, name string) channel.Status {
+	for _, s := range r.m.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return channel.Status{}
+}
+
+// Two sections with one account would answer everything twice.
+func TestSameAccountTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		claiming := func(p *platform) func(ctx context.Context) error {
+			return func(ctx context.Context) error {
+				if err := p.deps.Claim("@bot"); err != nil {
+					return err
+				}
+				p.deps.Ready("@bot", nil)
+				<-ctx.Done()
+				return nil
+			}
+		}
+		first, second := &platform{}, &platform{}
+		first.run, second.run = claiming(first), claiming(second)
+		r := newRig(t, map[string]*platform{"a": first}, func(o *channel.Options) {
+			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+				if d.Name == "a.work" {
+					second.deps = d
+					return second, nil
+				}
+				first.deps = d
+				return first, nil
+			}}
+		})
+		both := map[string]json.RawMessage{"a": json.RawMessage(plainSection), "a.work": json.RawMessage(plainSection)}
+		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		synctest.Wait()
+		got := statusOf(r, "a.work")
+		if got.State != channel.Failed || !strings.Contains(got.Error, "channels.a.work is the same account as channels.a (@bot)") {
+			t.Errorf("the second section is %s: %s", got.State, got.Error)
+		}
+		if s := statusOf(r, "a"); s.State != channel.Running {
+			t.Errorf("the first section is %s: %s", s.State, s.Error)
+		}
+
+		// Without the first one it can be used.
+		both["a"] = json.RawMessage(`{"enabled":false}`)
+		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if err := r.m.Restart(t.Context(), "a.work"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := statusOf(r, "a.work"); s.State != channel.Running {
+			t.Errorf("alone the second section is %s: %s", s.State, s.Error)
+		}
+	})
+}
+
+type noDialog struct{ channel.Dialog }
+
+// A login keeps the channel from using the account meanwhile and starts it
+// again, also one that had given up.
+func TestLoginWhileRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{}
+		loggedIn, runs := false, 0
+		p.run = func(ctx context.Context) error {
+			runs++
+			if !loggedIn {
+				return channel.Fatal(errors.New("logged out: run nanobot channels login a"))
+			}
+			p.deps.Ready("+49", nil)
+			<-ctx.Done()
+			return nil
+		}
+		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+			d := o.Drivers["a"]
+			d.Login = func(_ context.Context, deps channel.Deps, _ json.RawMessage, _ channel.Dialog, force bool) (channel.Result, error) {
+				if !force {
+					return channel.Result{}, errors.New("the code expired")
+				}
+				dir, err := deps.Dir()
+				if err != nil {
+					return channel.Result{}, err
+				}
+				loggedIn = true
+				return channel.Result{Identity: "+49"}, os.WriteFile(filepath.Join(dir, "session"), []byte("x"), 0o600)
+			}
+			o.Drivers["a"] = d
+		})
+		if s := statusOf(r, "a"); s.State != channel.Failed {
+			t.Fatalf("the channel is %s", s.State)
+		}
+		if _, err := r.m.Login(t.Context(), "a", noDialog{}, false); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("the failed login says %v", err)
+		}
+		got, err := r.m.Login(t.Context(), "a", noDialog{}, true)
+		if err != nil || got.Identity != "+49" {
+			t.Fatalf("login: %+v, %v", got, err)
+		}
+		synctest.Wait()
+		if s := statusOf(r, "a"); s.State != channel.Running || s.Identity != "+49" {
+			t.Errorf("after the login the channel is %s as %q", s.State, s.Identity)
+		}
+		if _, err := os.Stat(filepath.Join(r.dir, "channels", "a", "session")); err != nil {
+			t.Error(err)
+		}
+		info, err := os.Stat(filepath.Join(r.dir, "channels", "a"))
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the folder of the account: %v, %v", info, err)
+		}
+		if runs != 3 {
+			t.Errorf("the channel ran %d times, want 3: before, after the failed and after the good login", runs)
+		}
+	})
+}
+
+// What needs no login says what is missing, or that nothing is.
+func TestLoginWithoutNeed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, map[string]*platform{"a": {}})
+		if _, err := r.m.Login(t.Context(), "a", noDialog{}, false); !errors.Is(err, channel.ErrNoLogin) {
+			t.Errorf("login: %v", err)
+		}
+		if _, err := r.m.Login(t.Context(), "a.work", noDialog{}, false); !errors.Is(err, channel.ErrNoSection) {
+			t.Errorf("login of a section that is not there: %v", err)
+		}
+		if err := r.m.Restart(t.Context(), "ghost"); err == nil || !strings.Contains(err.Error(), "known channels: a") {
+			t.Errorf("restart of an unknown platform: %v", err)
+		}
+	})
+}
+
+// One section may hold several accounts, and each has a channel.
+func TestInstances(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var made []string
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+			o.Drivers["a"] = channel.Driver{
+				New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+					made = append(made, d.Name+" "+string(section))
+					return &platform{deps: d}, nil
+				},
+				Expand: func(section json.RawMessage) (map[string]json.RawMessage, error) {
+					var s struct{ Instances map[string]json.RawMessage }
+					return s.Instances, json.Unmarshal(section, &s)
+				},
+			}
+			o.Sections = map[string]json.RawMessage{"a": json.RawMessage(`{"instances":{"home":{"enabled":true},"work":{"enabled":true}}}`)}
+		})
+		if len(made) != 2 || len(r.m.Status()) != 2 || statusOf(r, "a.work").State != channel.Running || statusOf(r, "a.home").State != channel.Running {
+			t.Errorf("made %q, status %+v", made, r.m.Status())
+		}
+	})
+}
+
+// A probe needs neither an enabled section nor a running channel, and a panic
+// in it is an error.
+func TestProbe(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+			d := o.Drivers["a"]
+			d.Probe = func(_ context.Context, deps channel.Deps, section json.RawMessage) (channel.Report, error) {
+				if strings.Contains(string(section), "bad") {
+					panic("oh")
+				}
+				return channel.Report{Identity: "@" + deps.Name}, nil
+			}
+			o.Drivers["a"] = d
+			o.Sections["a.off"] = json.RawMessage(`{"enabled":false}`)
+			o.Sections["a.bad"] = json.RawMessage(`{"enabled":false,"x":"bad"}`)
+		})
+		if got, err := r.m.Probe(t.Context(), "a.off"); err != nil || got.Identity != "@a.off" {
+			t.Errorf("probe: %+v, %v", got, err)
+		}
+		if _, err := r.m.Probe(t.Context(), "a.bad"); err == nil || !strings.Contains(err.Error(), "panic") {
+			t.Errorf("probe: %v", err)
+		}
+	})
+}

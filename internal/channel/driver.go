@@ -1,0 +1,91 @@
+package channel
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Driver is a chat platform: what its section of the configuration may say, and
+// how a channel is made of it. Only New must be there.
+type Driver struct {
+	// Title is the platform's name as people write it.
+	Title string
+	// Options makes the struct of a section, filled with its defaults: a
+	// pointer, for Decode. Schema, reference, completion and forms come from
+	// its tags (json, doc, enum, min, max) and its types; what is a secret has
+	// the type httpsafe.Secret. Nil: only Common is known.
+	Options func() any
+	// New makes a channel of a section.
+	New Factory
+	// Probe asks the platform whether a section works, without receiving or
+	// sending anything that people see. Nil: New is all that can be tried.
+	Probe func(ctx context.Context, d Deps, section json.RawMessage) (Report, error)
+	// Login connects a section to an account with the help of a person. The
+	// section may lack what the login finds out. Nil: the keys stand in the
+	// section.
+	Login func(ctx context.Context, d Deps, section json.RawMessage, p Dialog, force bool) (Result, error)
+	// Logout forgets what a login left, at the platform as well if it can.
+	Logout func(ctx context.Context, d Deps, section json.RawMessage) error
+	// Expand makes sections of one that holds several accounts, by their
+	// runtime names without the platform's; "" is the section itself. Nil: a
+	// section is one account.
+	Expand func(section json.RawMessage) (map[string]json.RawMessage, error)
+	// Quiet platforms send no progress and no tool hints unless their section
+	// wants them.
+	Quiet bool
+	// Folder is the name of the account's folder below the data folder where
+	// older versions kept it. "": channels/NAME.
+	Folder string
+}
+
+// Factory makes a channel of its section of the configuration. Keys are
+// camelCase and references resolved; see Decode. An error names the key.
+type Factory func(d Deps, section json.RawMessage) (Channel, error)
+
+// Report is what a Probe found.
+type Report struct {
+	Identity string // who we are on the platform
+	Checks   []Check
+}
+
+// Check is one thing that a Probe looked at.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Detail says what was found; of a failed check also what to do about it.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Dialog is the person during a login.
+type Dialog interface {
+	// Tell shows the next step; it replaces the one before.
+	Tell(s Step)
+	// Ask waits for a line.
+	Ask(ctx context.Context, q Question) (string, error)
+}
+
+// Step is what a person has to do during a login. Empty fields are not shown.
+type Step struct {
+	QR      string // the content of a QR code to scan
+	URL     string // an address to open
+	Code    string // to type in elsewhere
+	Note    string
+	Expires time.Time // of QR, URL and Code; zero is never
+}
+
+// Question is what a person is asked during a login.
+type Question struct {
+	Text   string
+	Hidden bool // the answer is not echoed
+}
+
+// Result is what a login found out.
+type Result struct {
+	Identity string
+	// Patch is written into the section.
+	Patch map[string]any
+	// Owner is the id of the person who logged in, if the platform proves it:
+	// they become an owner of the channel.
+	Owner string
+}

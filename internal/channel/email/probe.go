@@ -1,0 +1,34 @@
+package email
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// probe opens the mailbox and logs in where mail is sent, and does nothing there.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	ch, err := newChannel(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	p := ch.(*post)
+	r := channel.Report{Identity: p.own[0]}
+	note := func(name string, err error) {
+		c := channel.Check{Name: name, OK: err == nil}
+		if err != nil {
+			c.Detail = err.Error()
+		}
+		r.Checks = append(r.Checks, c)
+	}
+	m, err := p.connect(ctx)
+	if err == nil {
+		m.close()
+	}
+	note("imap", err)
+	note("smtp", p.submission(ctx, func(*smtp.Client) error { return nil }))
+	return r, nil
+}
