@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 )
 
@@ -69,9 +70,12 @@ type schema struct {
 	Secret      bool            `json:"writeOnly"`
 }
 
-// rows lists the settings below path, one table row each.
+// rows lists the settings below path, one table row each. What every entry of a
+// map has is listed once, as NAME.
 func (s schema) rows(t *testing.T, path string) []string {
 	t.Helper()
+	var each schema
+	open := len(s.Additional) > 0 && s.Additional[0] == '{' && json.Unmarshal(s.Additional, &each) == nil && len(each.Properties.names) > 0
 	var out []string
 	for _, name := range s.Properties.names {
 		if name == "$schema" {
@@ -81,10 +85,14 @@ func (s schema) rows(t *testing.T, path string) []string {
 		if err := json.Unmarshal(s.Properties.values[name], &sub); err != nil {
 			t.Fatalf("%s.%s: %v", path, name, err)
 		}
+		if open {
+			sub.Properties.names = slices.DeleteFunc(sub.Properties.names, func(key string) bool {
+				return each.Properties.values[key] != nil && compact(sub.Properties.values[key]) == compact(each.Properties.values[key])
+			})
+		}
 		out = append(out, sub.rows(t, strings.TrimPrefix(path+"."+name, "."))...)
 	}
-	var each schema
-	if len(s.Additional) > 0 && s.Additional[0] == '{' && json.Unmarshal(s.Additional, &each) == nil && len(each.Properties.names) > 0 {
+	if open {
 		out = append(out, each.rows(t, path+".<name>")...)
 	}
 	if len(out) > 0 {
@@ -92,6 +100,8 @@ func (s schema) rows(t *testing.T, path string) []string {
 	}
 	return []string{fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, s.kind(), s.value(), strings.ReplaceAll(s.Description, "|", `\|`))}
 }
+
+func compact(v json.RawMessage) string { return string(bytes.Join(bytes.Fields(v), nil)) }
 
 func (s schema) kind() string {
 	if s.Secret {
@@ -120,17 +130,17 @@ func (s schema) value() string {
 	if len(s.Default) == 0 {
 		return ""
 	}
-	return "`" + strings.ReplaceAll(string(bytes.Join(bytes.Fields(s.Default), nil)), "|", `\|`) + "`"
+	return "`" + strings.ReplaceAll(compact(s.Default), "|", `\|`) + "`"
 }
 
 // The reference must tell of every setting, as the program knows it today.
 func TestConfigReference(t *testing.T) {
 	var root schema
-	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+	if err := json.Unmarshal(config.Schema(gateway.Sections(nil)), &root); err != nil {
 		t.Fatal(err)
 	}
 	compareTable(t, "make docs", configPage, "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"+strings.Join(root.rows(t, ""), ""))
-	compareDocument(t, "make docs", configSchema, string(config.Schema()))
+	compareDocument(t, "make docs", configSchema, string(config.Schema(gateway.Sections(nil))))
 }
 
 // compareTable compares the generated part of a page, which the command rewrites.

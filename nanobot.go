@@ -199,6 +199,7 @@ func options(opts []Option) gateway.Options {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.Config.Sections = gateway.Sections(o.Channels)
 	if about := o.Options; o.Doctor == nil {
 		o.Doctor = func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() }
 	}

@@ -412,7 +412,7 @@ func swap(moves []move, stamp string) (aside []string, err error) {
 // Relocate makes a restored configuration name the workspace it was restored
 // with.
 func Relocate(file, workspace string) error {
-	f, err := config.Open(file)
+	f, err := config.Open(file, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -22,7 +23,9 @@ const (
 // turns a panic into an error.
 type adapter struct {
 	ch        Channel
-	caps      Caps
+	caps      Caps                 // as the factory made them; see limits
+	refined   atomic.Pointer[Caps] // nil: as in caps
+	known     chan struct{}        // closed when the limits are
 	streamer  Streamer  // nil: no streaming by edits
 	signaller Signaller // nil: cannot show what happens to a message
 	planner   Planner   // nil: messages are divided as texts are
@@ -33,13 +36,34 @@ type adapter struct {
 // newAdapter makes the adapter of a channel. Without streaming its messages are
 // never edited, even if the platform could.
 func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapter {
-	a := &adapter{ch: ch, caps: ch.Caps(), gate: gate, log: log}
+	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
+	if !a.caps.Refines {
+		close(a.known)
+	}
 	a.signaller, _ = ch.(Signaller)
 	a.planner, _ = ch.(Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
 		a.streamer, _ = ch.(Streamer)
 	}
 	return a
+}
+
+// limits are the caps with the limits that hold now.
+func (a *adapter) limits() *Caps {
+	if c := a.refined.Load(); c != nil {
+		return c
+	}
+	return &a.caps
+}
+
+// refine changes the limits.
+func (a *adapter) refine(change func(*Caps)) {
+	told, fresh := *a.limits(), a.caps
+	change(&told)
+	fresh.MaxChars, fresh.MaxMedia, fresh.Together = told.MaxChars, told.MaxMedia, told.Together
+	if a.refined.Swap(&fresh) == nil && a.caps.Refines {
+		close(a.known)
+	}
 }
 
 // send sends one part. If ctx ends during the call, the call gets time to
@@ -62,7 +86,7 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 // plan divides a message into parts.
 func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
 	if a.planner == nil {
-		return plan(a.caps, out), nil
+		return plan(*a.limits(), out), nil
 	}
 	defer recoverPanic(a.log, &err)
 	return keyed(out, a.planner.Plan(out)), nil

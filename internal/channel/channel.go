@@ -29,7 +29,7 @@ type Channel interface {
 	// Name is the word before the colon of session keys.
 	Name() string
 	// Caps says what the platform can do. It does not change after the factory
-	// returned.
+	// returned, except by Deps.Refine.
 	Caps() Caps
 	// Run connects and receives until ctx ends, which is no error. It calls
 	// Deps.Ready once the platform has let us in, and again with the reason
@@ -146,6 +146,9 @@ type Caps struct {
 	// the last one of the chat. What is too much is deferred. Progress and
 	// previews leave half of it to the answer.
 	Replies Limit
+	// Refines says that Run calls Deps.Refine before the first Ready, since
+	// the server knows the limits. No message is divided before that.
+	Refines bool
 	// Rate bounds what is sent.
 	Rate Rate
 	// Group reports whether several people read a chat, on platforms that see
@@ -186,6 +189,10 @@ type Deps struct {
 	// Ready reports the state of the connection: nil after the platform let
 	// us in, with identity the name we have there; else why not.
 	Ready func(identity string, err error)
+	// Refine changes limits that are known only after the connection, or
+	// change with it: MaxChars, MaxMedia and Together. What change does to
+	// other fields is ignored. Only Run calls it.
+	Refine func(change func(*Caps))
 	// Client makes an HTTP client for the platform's configured addresses.
 	// An empty proxy means the one of the environment.
 	Client func(proxy string) (*http.Client, error)
@@ -214,4 +221,8 @@ type Deps struct {
 }
 
 // Command is one line of a menu of slash commands.
-type Command struct{ Name, About string }
+type Command struct {
+	Name  string
+	Args  string // a hint about what follows the name, such as "[on|off]"; "": nothing does
+	About string
+}

@@ -141,7 +141,7 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 		return
 	}
 
-	caps := &c.w.a.caps
+	caps := c.w.a.limits()
 	for _, part := range markdown.Split(out.Text, caps.MaxChars, caps.Unit) {
 		if out.Text = part; !c.w.replies.take(&out, c.w.now(), caps.Replies.Count/2) {
 			return

@@ -28,6 +28,11 @@ var errGivenUp = errors.New("not delivered within a day")
 // in the queue only when ctx ended.
 func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
 	w, final := c.w, d.Kind == bus.Final
+	select {
+	case <-w.a.known:
+	case <-ctx.Done():
+		return
+	}
 	if final || d.Kind == bus.Ask {
 		w.signals.rest(c.key)
 	}

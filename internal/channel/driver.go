@@ -1,8 +1,10 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 )
 
@@ -37,6 +39,20 @@ type Driver struct {
 	// Folder is the name of the account's folder below the data folder where
 	// older versions kept it. "": channels/NAME.
 	Folder string
+}
+
+// Section makes the struct of a section with all defaults, also those of Common.
+func (d Driver) Section() any {
+	if d.Options == nil {
+		d.Options = func() any { return new(struct{ Common }) }
+	}
+	section := d.Options()
+	if c, ok := reflect.ValueOf(section).Elem().FieldByName("Common").Addr().Interface().(*Common); ok {
+		c.GroupPolicy = cmp.Or(c.GroupPolicy, Mention)
+		c.RestartBackoffMaxS = cmp.Or(c.RestartBackoffMaxS, int(backoffMax/time.Second))
+		c.MaxMediaBytes = cmp.Or(c.MaxMediaBytes, mediaMax)
+	}
+	return section
 }
 
 // Factory makes a channel of its section of the configuration. Keys are

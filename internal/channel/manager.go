@@ -341,6 +341,7 @@ func (s *supervisor) deps() Deps {
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      func(identity string) error { return s.m.claim(s.name, identity) },
+		Refine:     func(change func(*Caps)) { s.out.a.refine(change) }, // like Back
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,

@@ -18,21 +18,21 @@ import (
 // Common are the settings every platform has. A platform's own settings embed
 // it, and Decode fills both.
 type Common struct {
-	Enabled            bool     `json:"enabled"`
-	AllowFrom          []string `json:"allowFrom"`
-	Owners             []string `json:"owners"`
-	GroupPolicy        Policy   `json:"groupPolicy"`
-	GroupAllowFrom     []string `json:"groupAllowFrom"`
-	GroupHistory       int      `json:"groupHistory"` // messages; 0 is none
-	Streaming          *bool    `json:"streaming"`
-	SendProgress       *bool    `json:"sendProgress"`
-	SendToolHints      *bool    `json:"sendToolHints"`
-	ShowReasoning      *bool    `json:"showReasoning"`
-	NotifyDenied       bool     `json:"notifyDenied"`
-	RestartBackoffMaxS int      `json:"restartBackoffMaxS"`
-	Proxy              string   `json:"proxy"`
-	MaxMediaBytes      int64    `json:"maxMediaBytes"`
-	CatchUp            *bool    `json:"catchUp"` // nil is true
+	Enabled            bool     `json:"enabled" doc:"Connect to this platform."`
+	AllowFrom          []string `json:"allowFrom" doc:"Who may talk to the agent, by the platform's ids; * allows everyone."`
+	Owners             []string `json:"owners" doc:"Who may approve pairing and run admin commands."`
+	GroupPolicy        Policy   `json:"groupPolicy" enum:"mention|open|allowlist" doc:"Which messages of groups are answered: those that mention the bot, all, or those of groupAllowFrom."`
+	GroupAllowFrom     []string `json:"groupAllowFrom" doc:"Groups in which the agent answers."`
+	GroupHistory       int      `json:"groupHistory" min:"0" doc:"Messages of a group that are shown to the model when it is mentioned; 0 is none."`
+	Streaming          *bool    `json:"streaming" doc:"Show answers while they grow, where the platform can; on if unset."`
+	SendProgress       *bool    `json:"sendProgress" doc:"Replaces channels.sendProgress."`
+	SendToolHints      *bool    `json:"sendToolHints" doc:"Replaces channels.sendToolHints."`
+	ShowReasoning      *bool    `json:"showReasoning" doc:"Replaces channels.showReasoning."`
+	NotifyDenied       bool     `json:"notifyDenied" doc:"Tell owners about refused senders."`
+	RestartBackoffMaxS int      `json:"restartBackoffMaxS" min:"1" doc:"Longest pause between reconnects, in seconds."`
+	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
+	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
+	CatchUp            *bool    `json:"catchUp" doc:"Answer what was written while the gateway was down; on if unset."`
 }
 
 // Policy says which messages of groups are for us.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -62,4 +63,9 @@ func (s *State) Save(v any) error {
 	}
 	_, err = s.store.Put(context.Background(), s.name, append(data, '\n'), store.Any, true)
 	return err
+}
+
+// beside opens a log of the channel, next to the document.
+func (s *State) beside(ctx context.Context, what string) (store.Log, error) {
+	return s.store.Log(ctx, strings.TrimSuffix(s.name, ".json")+"."+what+".jsonl")
 }

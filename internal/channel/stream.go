@@ -44,7 +44,7 @@ func (st *stream) due() bool { return st.dirty && !st.ended && !st.blind }
 
 // parts are the texts of its messages.
 func (st *stream) parts() []string {
-	caps := &st.c.w.a.caps
+	caps := st.c.w.a.limits()
 	return markdown.Split(strings.TrimSpace(st.text.String()), caps.MaxChars, caps.Unit)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // Stdio is what a command talks to.
@@ -193,7 +194,7 @@ func exactArgs(n int) cobra.PositionalArgs {
 
 // configOptions says where settings come from for this call.
 func (c *command) configOptions() config.Options {
-	return config.Options{Path: c.configPath, Env: c.Env}
+	return config.Options{Path: c.configPath, Env: c.Env, Sections: gateway.Sections(nil)}
 }
 
 // appOptions are what the parts of the program are built from for this call.

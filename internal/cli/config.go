@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func configCommand(c *command) *cobra.Command {
@@ -42,7 +43,7 @@ func settingNames(_ *cobra.Command, args []string, typed string) ([]string, cobr
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	other := func(path string) bool { return !strings.HasPrefix(path, typed) }
-	return slices.DeleteFunc(config.Paths(), other), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(config.Paths(gateway.Sections(nil)), other), cobra.ShellCompDirectiveNoFileComp
 }
 
 func configShow(c *command) *cobra.Command {
@@ -152,7 +153,7 @@ func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*c
 	if err != nil {
 		return err
 	}
-	f, err := config.Open(file)
+	f, err := config.Open(file, gateway.Sections(nil))
 	if err != nil {
 		return err
 	}
@@ -262,7 +263,7 @@ func configSchema() *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noArgs,
 		Example: "  nanobot config schema > nanobot.schema.json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(config.Schema())
+			_, err := cmd.OutOrStdout().Write(config.Schema(gateway.Sections(nil)))
 			return err
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func configEdit(c *command) *cobra.Command {
@@ -167,7 +168,7 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 
 // setConfig changes one setting in a file and nothing else.
 func setConfig(file, path, value string) error {
-	f, err := config.Open(file)
+	f, err := config.Open(file, gateway.Sections(nil))
 	if err != nil {
 		return err
 	}

@@ -312,7 +312,7 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 	case !strings.Contains(model, "/"):
 		model = a.Command() + "/" + model
 	}
-	f, err := config.Open(file)
+	f, err := config.Open(file, nil)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
@@ -415,7 +416,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 
 // candidate is the configuration with the answers so far.
 func (s *setup) candidate() (*config.Loaded, *config.File, error) {
-	f, err := config.Open(s.loaded.File)
+	f, err := config.Open(s.loaded.File, gateway.Sections(nil))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -76,7 +76,7 @@ func TestDescribeKnowsEverySetting(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range config.Paths() {
+	for _, path := range config.Paths(nil) {
 		if _, ok := seen[path]; !ok && path != "providers" && path != "modelPresets" {
 			t.Errorf("%s is not described", path)
 		}

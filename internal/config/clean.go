@@ -22,7 +22,15 @@ func (r *reader) clean(n *node, p place) {
 			r.camelKeys(n, p, 1)
 		}
 	case t == reflect.TypeFor[Channel]():
-		r.cleanChannel(n, p)
+		own, _ := p.platform()
+		for _, section := range accounts(n) {
+			if own.IsValid() {
+				r.cleanSection(section, p, own.Type())
+				continue
+			}
+			r.camelKeys(section, p, 2)
+			stringify(section, "")
+		}
 	case t.Kind() == reflect.Slice:
 		n.items = slices.DeleteFunc(n.items, func(it *node) bool { return it.kind == 'n' })
 		for i, it := range n.items {
@@ -109,20 +117,7 @@ func (r *reader) unknownKey(m member, p place) {
 	r.warn(w)
 }
 
-// cleanChannel prepares one platform's section for its own decoder.
-func (r *reader) cleanChannel(n *node, p place) {
-	if n.kind == '[' { // several instances of one platform
-		for _, it := range n.items {
-			r.cleanChannel(it, p)
-		}
-		return
-	}
-	r.camelKeys(n, p, 2)
-	stringify(n, "")
-}
-
 // camelKeys renames snake_case keys and drops null members, depth levels deep.
-// Maps whose keys are the user's own names are left alone.
 func (r *reader) camelKeys(n *node, p place, depth int) {
 	if n.kind != '{' || depth == 0 {
 		return
@@ -144,11 +139,7 @@ func (r *reader) camelKeys(n *node, p place, depth int) {
 		}
 		snaked[name] = isSnake
 		n.put(name, m.off, m.val)
-		switch name {
-		case "env", "headers", "lidMappings", "groupPolicyOverrides", "groups":
-		default:
-			r.camelKeys(m.val, p.at(name, nil, ""), depth-1)
-		}
+		r.camelKeys(m.val, p.at(name, nil, ""), depth-1)
 	}
 }
 
@@ -204,10 +195,7 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 	case p.free() || t == reflect.TypeFor[Channel]():
 		n, err := parseValue(text, from)
 		isJSON := err == nil // if not, it is taken as text
-		switch {
-		case idList(p) && (!isJSON || n.kind != '['):
-			return commaList(text, from), nil
-		case !isJSON || n.kind == '"' && !quoted:
+		if !isJSON || n.kind == '"' && !quoted {
 			return str, nil
 		}
 		return n, nil
@@ -248,17 +236,4 @@ func commaList(text string, from origin) *node {
 		}
 	}
 	return n
-}
-
-// idList reports whether a free-form setting is one of the lists of people or
-// places every platform has.
-func idList(p place) bool {
-	if len(p.path) == 0 || p.path[0] != "channels" {
-		return false
-	}
-	switch p.path[len(p.path)-1] {
-	case "allowFrom", "groupAllowFrom", "allowChannels", "owners", "allowedOrigins":
-		return true
-	}
-	return false
 }

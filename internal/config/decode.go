@@ -107,9 +107,9 @@ func (r *reader) section(v reflect.Value, n *node, p place) {
 		f, ok := sh.named(m.name)
 		switch {
 		case ok:
-			r.value(v.Field(f.index), m.val, p.at(f.name, f.typ, f.tag))
+			r.value(v.FieldByIndex(f.index), m.val, p.at(f.name, f.typ, f.tag))
 		case sh.rest != nil && !m.val.unknown:
-			r.entry(v.Field(sh.rest.index), m, p.at(m.name, sh.rest.typ.Elem(), ""))
+			r.entry(v.FieldByIndex(sh.rest.index), m, p.at(m.name, sh.rest.typ.Elem(), ""))
 		}
 	}
 }
@@ -161,8 +161,8 @@ func (r *reader) channel(v reflect.Value, n *node, p place) {
 		cv := reflect.ValueOf(&c).Elem()
 		for _, f := range p.shapes.of(cv.Type()).fields {
 			if m := n.get(f.name); m != nil {
-				r.value(cv.Field(f.index), m, p.at(f.name, f.typ, f.tag))
-				section = section.understood(f.name, cv.Field(f.index))
+				r.value(cv.FieldByIndex(f.index), m, p.at(f.name, f.typ, f.tag))
+				section = section.understood(f.name, cv.FieldByIndex(f.index))
 			}
 		}
 	case '[':

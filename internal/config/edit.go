@@ -24,12 +24,14 @@ type File struct {
 	doc     *document
 	before  []Problem // what was wrong before the edits
 	changed bool
+
+	sections Sections
 }
 
 // Open reads a file for editing. A file that does not exist starts as NewFile;
 // a file that is not JSON is an *Error, since there is no path to edit in it.
-func Open(path string) (*File, error) {
-	f := &File{path: path, exists: true}
+func Open(path string, known Sections) (*File, error) {
+	f := &File{path: path, exists: true, sections: known}
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.exists = false
@@ -46,7 +48,7 @@ func Open(path string) (*File, error) {
 	if f.doc, err = parse(path, text); err != nil {
 		return nil, err
 	}
-	f.before = judge(path, text)
+	f.before = f.judge(text)
 	for _, m := range migrations() {
 		m.apply(f.doc.root(), func(int, Problem) {})
 	}
@@ -65,15 +67,15 @@ func (f *File) Text() []byte {
 
 // judge checks a text on its own, leaving ${...} references alone: whether
 // they resolve depends on the environment of the process that will run.
-func judge(path string, text []byte) (issues []Problem) {
-	doc, err := parse(path, text)
+func (f *File) judge(text []byte) (issues []Problem) {
+	doc, err := parse(f.path, text)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			return e.Issues
 		}
 		return []Problem{{Message: err.Error()}}
 	}
-	r := &reader{doc: doc, root: rootPlace(), keep: true}
+	r := &reader{doc: doc, root: rootPlace(f.sections), keep: true}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}
@@ -91,7 +93,7 @@ func (f *File) find(path string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	r := &reader{doc: f.doc, root: rootPlace(), keep: true}
+	r := &reader{doc: f.doc, root: rootPlace(f.sections), keep: true}
 	tree := f.doc.tree(&f.doc.value, make([]string, 0, 8), func(Problem) {})
 	r.clean(tree, r.root)
 	p, hint := walk(r.root, parts, tree, false)
@@ -160,7 +162,7 @@ func (f *File) put(p place, n *node) error {
 
 // verify refuses problems that were not there before.
 func (f *File) verify() error {
-	issues := judge(f.path, f.Text())
+	issues := f.judge(f.Text())
 	var fresh []Problem
 	for _, i := range issues {
 		same := func(o Problem) bool { return o.Path == i.Path && o.Message == i.Message }
@@ -222,7 +224,7 @@ func spelled(o *hujson.Object, at place, part string) int {
 // insert puts n at p, making the objects on the way.
 func (f *File) insert(p place, n *node) error {
 	lay := f.style()
-	cur, at, indent := &f.doc.value, rootPlace(), ""
+	cur, at, indent := &f.doc.value, rootPlace(f.sections), ""
 	multi := true // the object cur is spread over lines, or may be
 	for i, part := range p.path {
 		switch t := cur.Value.(type) {

@@ -19,7 +19,7 @@ func openText(t *testing.T, text string) *File {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(path)
+	f, err := Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestSave(t *testing.T) {
 	path := filepath.Join(dir, "config.json")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))
 	for i := range 8 {
-		f, err := Open(path)
+		f, err := Open(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestSaveRefusesForeignChange(t *testing.T) {
 			t.Errorf("%s: the file was overwritten", name)
 		}
 	}
-	fresh, err := Open(filepath.Join(t.TempDir(), "config.json"))
+	fresh, err := Open(filepath.Join(t.TempDir(), "config.json"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestSaveKeepsForm(t *testing.T) {
 	if _, err := Load(Options{Path: link, Env: []string{"KEY=SECRET", "NANOBOT_API__API_KEY=SECRET"}}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(link)
+	f, err := Open(link, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (l *Loaded) locatePath(path string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	p, hint := walk(rootPlace(), parts, l.state.tree, false)
+	p, hint := walk(rootPlace(l.state.sections), parts, l.state.tree, false)
 	if p.path == nil {
 		return place{}, unknownSetting(parts, hint)
 	}
@@ -113,9 +113,9 @@ func (l *Loaded) Get(path string) (string, error) {
 // With set it holds only what some source has set.
 func (l *Loaded) Show(set bool) []byte {
 	if set {
-		return indent(l.state.tree.masked(rootPlace()).appendJSON(nil))
+		return indent(l.state.tree.masked(rootPlace(l.state.sections)).appendJSON(nil))
 	}
-	return indent(hideCredentials(plainJSON(l.Config), rootPlace()))
+	return indent(hideCredentials(plainJSON(l.Config), rootPlace(l.state.sections)))
 }
 
 func indent(b []byte) []byte {
@@ -142,6 +142,9 @@ func plainJSON(v any) []byte {
 func (l *Loaded) display(c *Config, p place) string {
 	v := valueAt(reflect.ValueOf(c).Elem(), p.path, false)
 	if !v.IsValid() {
+		if usual := p.usual(); usual.IsValid() && l.state.tree.find(p.path) == nil {
+			return string(hideCredentials(plainJSON(usual.Interface()), p))
+		}
 		if n := l.state.tree.find(p.path); n != nil && c == &l.Config {
 			return string(n.masked(p).appendJSON(nil))
 		}
@@ -175,9 +178,9 @@ func valueAt(v reflect.Value, path []string, usual bool) reflect.Value {
 			f, ok := sh.named(part)
 			switch {
 			case ok:
-				v = v.Field(f.index)
+				v = v.FieldByIndex(f.index)
 			case sh.rest != nil && sh.rest.typ.Kind() == reflect.Map:
-				v = valueAt(v.Field(sh.rest.index), []string{part}, usual)
+				v = valueAt(v.FieldByIndex(sh.rest.index), []string{part}, usual)
 			default:
 				return reflect.Value{}
 			}
@@ -269,7 +272,10 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 func (l *Loaded) defaultAt(p place) string {
 	d := Default()
 	d.Agents.Defaults.Workspace = filepath.Join(l.state.base, "workspace")
-	v := valueAt(reflect.ValueOf(d), p.path, true)
+	v := p.usual()
+	if !v.IsValid() {
+		v = valueAt(reflect.ValueOf(d), p.path, true)
+	}
 	if !v.IsValid() {
 		return "null"
 	}

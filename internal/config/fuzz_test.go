@@ -26,7 +26,7 @@ func FuzzLoad(f *testing.F) {
 			if !json.Valid(l.Show(false)) || !json.Valid(l.Show(true)) {
 				t.Error("what is shown is not JSON")
 			}
-			for _, section := range rootPlace().names() {
+			for _, section := range rootPlace(nil).names() {
 				if _, err := l.Explain(section); err != nil {
 					t.Errorf("Explain(%s): %v", section, err)
 				}
@@ -40,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		file := &File{path: "config.json", doc: doc}
 		before := string(file.Text())
-		file.before = judge(file.path, []byte(before))
+		file.before = file.judge([]byte(before))
 		if err := file.SetValue("gateway.port", 7); err != nil {
 			return
 		}

@@ -24,6 +24,7 @@ type Options struct {
 	Optional  bool       // a named file that does not exist counts as empty
 	Strict    bool       // unknown and doubled keys are errors
 	Text      []byte     // judged instead of what the file holds; nil reads the file
+	Sections  Sections   // what the sections of chat platforms hold; nil: nothing is known
 	Lenient   bool       // sections that can be done without are left out when they cannot be used; see Loaded.Disabled
 }
 
@@ -49,6 +50,8 @@ type state struct {
 	tree *node
 	home string
 	base string // what replaces ~/.nanobot
+
+	sections Sections
 }
 
 // Load merges all sources, strongest first: overrides, NANOBOT_ environment
@@ -95,8 +98,8 @@ func (l *Loaded) build(o Options, data []byte) error {
 	if err != nil {
 		return err
 	}
-	l.state.doc = doc
-	r := &reader{doc: doc, env: o.Env, home: l.state.home, root: rootPlace()}
+	l.state.doc, l.state.sections = doc, o.Sections
+	r := &reader{doc: doc, env: o.Env, home: l.state.home, root: rootPlace(o.Sections)}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}

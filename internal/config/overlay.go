@@ -58,7 +58,7 @@ func (r *reader) legacyEnv(root *node) {
 	}) {
 		return
 	}
-	at := place{path: []string{"agents", "defaults", "limits"}, shapes: r.root.shapes}
+	at := place{path: []string{"agents", "defaults", "limits"}, shapes: r.root.shapes, sections: r.root.sections}
 	for _, f := range at.shapes.of(reflect.TypeFor[Limits]()).fields {
 		name := f.tag.Get("env")
 		value, _ := r.lookup(name)

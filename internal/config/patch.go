@@ -24,7 +24,7 @@ func (f *File) Patch(patch json.RawMessage) (changed []string, err error) {
 	if err != nil || n.kind != '{' {
 		return nil, errors.New("a change of settings must be an object in { }")
 	}
-	r := &reader{doc: f.doc, root: rootPlace(), keep: true}
+	r := &reader{doc: f.doc, root: rootPlace(f.sections), keep: true}
 	tree := f.doc.tree(&f.doc.value, make([]string, 0, 8), func(Problem) {})
 	r.clean(tree, r.root)
 	saved := f.doc.value.Clone()
@@ -111,7 +111,7 @@ func (n *node) masks() bool {
 
 // at is the value at a place as it stands in the file, nil without one.
 func (f *File) at(p place) json.RawMessage {
-	cur, at := &f.doc.value, rootPlace()
+	cur, at := &f.doc.value, rootPlace(f.sections)
 	for _, part := range p.path {
 		if cur = below(cur, at, part); cur == nil {
 			return nil
@@ -126,7 +126,7 @@ func (f *File) at(p place) json.RawMessage {
 // remove takes a setting out of the text in all its spellings and reports
 // whether it was there.
 func (f *File) remove(p place) (found bool) {
-	cur, at := &f.doc.value, rootPlace()
+	cur, at := &f.doc.value, rootPlace(f.sections)
 	last := len(p.path) - 1
 	for _, part := range p.path[:last] {
 		if cur = below(cur, at, part); cur == nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -13,21 +14,24 @@ import (
 // place is a spot in the tree of settings, whether or not a value stands
 // there: its canonical path and what the Go type says about it.
 type place struct {
-	path   []string
-	typ    reflect.Type // nil: free-form JSON
-	tag    reflect.StructTag
-	shapes shapes
+	path     []string
+	typ      reflect.Type // nil: free-form JSON
+	tag      reflect.StructTag
+	shapes   shapes
+	sections Sections
 }
 
-func rootPlace() place { return place{typ: reflect.TypeFor[Config](), shapes: shapes{}} }
+func rootPlace(s Sections) place {
+	return place{typ: reflect.TypeFor[Config](), shapes: shapes{}, sections: s}
+}
 
 func (p place) at(name string, typ reflect.Type, tag reflect.StructTag) place {
-	return place{append(slices.Clip(p.path), name), typ, tag, p.shapes}
+	return place{append(slices.Clip(p.path), name), typ, tag, p.shapes, p.sections}
 }
 
 // as is the same spot seen as another type.
 func (p place) as(typ reflect.Type, tag reflect.StructTag) place {
-	return place{p.path, typ, tag, p.shapes}
+	return place{p.path, typ, tag, p.shapes, p.sections}
 }
 
 // free reports whether anything goes below this place.
@@ -41,7 +45,7 @@ type shape struct {
 
 // field is one setting of a section.
 type field struct {
-	index int
+	index []int
 	name  string // camelCase
 	alias string // older name
 	typ   reflect.Type
@@ -57,9 +61,30 @@ func (s shapes) of(t reflect.Type) *shape {
 		return sh
 	}
 	sh := &shape{fields: make([]field, 0, t.NumField())}
+	s.collect(sh, t, nil)
+	if s != nil {
+		s[t] = sh
+	}
+	return sh
+}
+
+// collect adds the fields of a struct, and of those embedded in it, to a shape.
+func (s shapes) collect(sh *shape, t reflect.Type, at []int) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		f := field{index: i, name: sf.Tag.Get("json"), typ: sf.Type, tag: sf.Tag}
+		index := append(slices.Clip(at), i)
+		if sf.Anonymous && sf.Type.Kind() == reflect.Struct {
+			s.collect(sh, sf.Type, index)
+			continue
+		}
+		if !sf.IsExported() {
+			continue
+		}
+		f := field{index: index, name: sf.Tag.Get("json"), typ: sf.Type, tag: sf.Tag}
+		f.name, _, _ = strings.Cut(f.name, ",")
+		if f.typ == reflect.TypeFor[json.RawMessage]() {
+			f.typ = nil
+		}
 		if strings.Contains(string(sf.Tag), "alias:") { // cheaper than parsing the tag
 			f.alias = sf.Tag.Get("alias")
 		}
@@ -70,10 +95,6 @@ func (s shapes) of(t reflect.Type) *shape {
 			sh.rest = &f
 		}
 	}
-	if s != nil {
-		s[t] = sh
-	}
-	return sh
 }
 
 // named is the field with a canonical name.
@@ -156,7 +177,7 @@ func (p place) child(key string, loose bool) (place, bool) {
 }
 
 func (p place) section(t reflect.Type, key string, loose bool) (place, bool) {
-	sh := p.shapes.of(t)
+	sh := p.shape(t)
 	f, _, ok := sh.match(key)
 	if !ok && loose {
 		want := fold(key)
@@ -169,12 +190,28 @@ func (p place) section(t reflect.Type, key string, loose bool) (place, bool) {
 	switch {
 	case ok:
 		return p.at(f.name, f.typ, f.tag), true
+	case t == reflect.TypeFor[Channel]() && strings.Trim(key, "0123456789") == "": // one of a list of accounts
+		return p.at(key, nil, ""), true
 	case sh.rest == nil:
 		return place{}, false
 	case sh.rest.typ.Kind() == reflect.Map:
 		return p.at(key, sh.rest.typ.Elem(), ""), true
 	}
 	return p.at(key, nil, ""), true
+}
+
+// shape lists the settings of the section at p, which has this type.
+func (p place) shape(t reflect.Type) *shape {
+	sh := p.shapes.of(t)
+	own, open := p.platform()
+	if !own.IsValid() {
+		return sh
+	}
+	known := *p.shapes.of(own.Type())
+	if open {
+		known.rest = sh.rest
+	}
+	return &known
 }
 
 // elemTag keeps the limits that apply to the elements of a list or map.
@@ -194,27 +231,33 @@ func (p place) names() []string {
 		return nil
 	}
 	var out []string
-	for _, f := range p.shapes.of(p.typ).fields {
+	for _, f := range p.shape(p.typ).fields {
 		out = append(out, f.name)
 	}
 	return out
 }
 
 // Paths lists the settings that are known by name, in the order of the
-// sections; entries of open maps such as providers are not among them.
-func Paths() []string {
+// sections; of open maps such as providers only the chat platforms are among
+// them.
+func Paths(s Sections) []string {
 	var out []string
 	var visit func(p place)
 	visit = func(p place) {
-		for _, f := range p.shapes.of(p.typ).fields {
-			if c := p.at(f.name, f.typ, f.tag); isSection(f.typ) {
+		for _, f := range p.shape(p.typ).fields {
+			if c := p.at(f.name, f.typ, f.tag); f.typ != nil && isSection(f.typ) {
 				visit(c)
 			} else {
 				out = append(out, strings.Join(c.path, "."))
 			}
 		}
+		if p.typ == reflect.TypeFor[Channels]() {
+			for _, name := range s.platforms() {
+				visit(p.at(name, reflect.TypeFor[Channel](), ""))
+			}
+		}
 	}
-	visit(rootPlace())
+	visit(rootPlace(s))
 	return out
 }
 

@@ -127,7 +127,7 @@ func (n *node) natural(p place) {
 				n.kind, n.text = 't', "true"
 			}
 		}
-	case reflect.Int, reflect.Float64:
+	case reflect.Int, reflect.Int64, reflect.Float64:
 		if f, ok := numberOf(n); ok {
 			n.kind, n.text = '0', strconv.FormatFloat(f, 'f', -1, 64)
 		}

@@ -12,8 +12,8 @@ import (
 
 // Schema is the JSON Schema (2020-12) of config.json, for editors. It is made
 // from the Go types: descriptions, defaults, choices and ranges.
-func Schema() []byte {
-	s := schemaOf(rootPlace(), reflect.ValueOf(Default()))
+func Schema(known Sections) []byte {
+	s := schemaOf(rootPlace(known), reflect.ValueOf(Default()))
 	s.Schema, s.Title = "https://json-schema.org/draft/2020-12/schema", "nanobot configuration"
 	return indent(plainJSON(s))
 }
@@ -25,8 +25,15 @@ func schemaOf(p place, def reflect.Value) *jsonschema.Schema {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t, def = t.Elem(), reflect.Value{}
 	}
+	own, open := p.platform()
 	switch {
 	case t == nil || t == reflect.TypeFor[Raw]():
+		return s
+	case own.IsValid():
+		sectionSchema(s, p.as(own.Type(), p.tag), own)
+		if open {
+			s.AdditionalProperties, s.PatternProperties = &jsonschema.Schema{}, nil
+		}
 		return s
 	case t == reflect.TypeFor[httpsafe.Secret]():
 		s.Types, s.WriteOnly = []string{"string", "null"}, true
@@ -58,7 +65,7 @@ func schemaOf(p place, def reflect.Value) *jsonschema.Schema {
 
 func scalarSchema(s *jsonschema.Schema, t reflect.Type, tag reflect.StructTag) {
 	kind := map[reflect.Kind]string{
-		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number",
+		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number",
 	}[t.Kind()]
 	s.Types = []string{kind, "null"}
 	if enum := tag.Get("enum"); enum != "" {
@@ -93,7 +100,7 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 	for _, f := range sh.fields {
 		var d reflect.Value
 		if def.IsValid() {
-			d = def.Field(f.index)
+			d = def.FieldByIndex(f.index)
 		}
 		put(f.name, schemaOf(p.at(f.name, f.typ, f.tag), d))
 		if f.alias != "" {
@@ -103,12 +110,21 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 			s.Required = append(s.Required, f.name)
 		}
 	}
+	if p.typ == reflect.TypeFor[Channels]() {
+		for _, name := range p.sections.platforms() {
+			put(name, schemaOf(p.at(name, reflect.TypeFor[Channel](), ""), reflect.Value{}))
+			if s.PatternProperties == nil {
+				s.PatternProperties = map[string]*jsonschema.Schema{}
+			}
+			s.PatternProperties["^"+name+`\.`] = &jsonschema.Schema{Ref: "#/properties/channels/properties/" + name}
+		}
+	}
 	switch rest := sh.rest; {
 	case rest == nil:
 		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
 		s.PatternProperties = map[string]*jsonschema.Schema{"^x-": {}}
 	case rest.typ.Kind() == reflect.Map:
-		s.AdditionalProperties = schemaOf(p.as(rest.typ.Elem(), rest.tag), elementDefault(rest.typ.Elem()))
+		s.AdditionalProperties = schemaOf(p.at("", rest.typ.Elem(), rest.tag), elementDefault(rest.typ.Elem()))
 	default:
 		s.AdditionalProperties = &jsonschema.Schema{} // true
 	}

@@ -17,7 +17,7 @@ import (
 func (l *Loaded) Secrets() iter.Seq2[string, httpsafe.Secret] {
 	return func(yield func(string, httpsafe.Secret) bool) {
 		if l.state != nil && l.state.tree != nil {
-			l.state.tree.secrets(rootPlace(), yield)
+			l.state.tree.secrets(rootPlace(l.state.sections), yield)
 		}
 	}
 }

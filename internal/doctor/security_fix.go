@@ -17,7 +17,7 @@ func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := config.Open(path)
+	f, err := config.Open(path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,20 @@ func Channels() map[string]channel.Driver {
 	}
 }
 
+// Sections say what the sections of the chat platforms hold, of ours and of
+// more.
+func Sections(more map[string]channel.Driver) config.Sections {
+	all := Channels()
+	maps.Copy(all, more)
+	out := config.Sections{"": channel.Driver{}.Section}
+	for name, d := range all {
+		if d.Options != nil {
+			out[name] = d.Section
+		}
+	}
+	return out
+}
+
 // sections are those of channels that are to run.
 func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.o.NoChannels {
@@ -89,7 +103,7 @@ func unconnected(l *config.Loaded) channel.Options {
 func menu(table []agent.Command) []channel.Command {
 	var out []channel.Command
 	for _, c := range table {
-		out = append(out, channel.Command{Name: c.Name, About: c.Help})
+		out = append(out, channel.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return out
 }

@@ -20,4 +20,7 @@ func TestMenuOfChannels(t *testing.T) {
 			t.Errorf("/%s is not in the menu", name)
 		}
 	}
+	if i := slices.IndexFunc(all, func(c channel.Command) bool { return c.Name == "goal" }); all[i].Args != "[text|stop]" {
+		t.Errorf("/goal takes %q, want the hint of the command table", all[i].Args)
+	}
 }

@@ -105,7 +105,7 @@ func keepHost(file, entry string) error {
 	var err error
 	for range 3 { // another program may have written it since it was read
 		var f *config.File
-		if f, err = config.Open(file); err != nil {
+		if f, err = config.Open(file, nil); err != nil {
 			return err
 		}
 		raw, err2 := f.Get(key)

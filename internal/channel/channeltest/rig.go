@@ -27,6 +27,7 @@ type Rig struct {
 	got     []bus.Inbound
 	ready   []string
 	said    []bus.Outbound // by the gate
+	refined channel.Caps
 	changed chan struct{}
 }
 
@@ -68,10 +69,11 @@ func (r *Rig) Deps(name string) channel.Deps {
 			}
 			r.note(func() { r.ready = append(r.ready, identity) })
 		},
-		Dir:   func() (string, error) { return dir, nil },
-		Claim: func(string) error { return nil },
-		Log:   slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now:   time.Now,
+		Refine: func(change func(*channel.Caps)) { r.note(func() { change(&r.refined) }) },
+		Dir:    func() (string, error) { return dir, nil },
+		Claim:  func(string) error { return nil },
+		Log:    slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now:    time.Now,
 	}
 }
 
@@ -131,6 +133,13 @@ func (r *Rig) States() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ready)
+}
+
+// Refined is what the channel made of the limits by Deps.Refine.
+func (r *Rig) Refined() channel.Caps {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refined
 }
 
 // Said is what the gate said to people.

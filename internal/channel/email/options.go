@@ -20,43 +20,43 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	ConsentGranted bool `json:"consentGranted"`
+	ConsentGranted bool `json:"consentGranted" doc:"You agree that the agent reads and answers this mailbox."`
 
-	IMAPHost     string          `json:"imapHost"`
-	IMAPPort     int             `json:"imapPort"`
-	IMAPUsername string          `json:"imapUsername"`
-	IMAPPassword httpsafe.Secret `json:"imapPassword"`
-	IMAPMailbox  string          `json:"imapMailbox"`
-	IMAPUseSSL   bool            `json:"imapUseSsl"`
+	IMAPHost     string          `json:"imapHost" doc:"Server that mail is read from."`
+	IMAPPort     int             `json:"imapPort" min:"1" max:"65535" doc:"Port of the IMAP server."`
+	IMAPUsername string          `json:"imapUsername" doc:"User name at the IMAP server."`
+	IMAPPassword httpsafe.Secret `json:"imapPassword" doc:"Password at the IMAP server."`
+	IMAPMailbox  string          `json:"imapMailbox" doc:"Folder that is read."`
+	IMAPUseSSL   bool            `json:"imapUseSsl" doc:"Connect with TLS; without it STARTTLS is used, except on this machine."`
 
-	SMTPHost     string          `json:"smtpHost"`
-	SMTPPort     int             `json:"smtpPort"`
-	SMTPUsername string          `json:"smtpUsername"`
-	SMTPPassword httpsafe.Secret `json:"smtpPassword"`
-	SMTPUseTLS   bool            `json:"smtpUseTls"`
-	SMTPUseSSL   bool            `json:"smtpUseSsl"`
-	FromAddress  string          `json:"fromAddress"`
+	SMTPHost     string          `json:"smtpHost" doc:"Server that mail is sent by."`
+	SMTPPort     int             `json:"smtpPort" min:"1" max:"65535" doc:"Port of the SMTP server."`
+	SMTPUsername string          `json:"smtpUsername" doc:"User name at the SMTP server."`
+	SMTPPassword httpsafe.Secret `json:"smtpPassword" doc:"Password at the SMTP server."`
+	SMTPUseTLS   bool            `json:"smtpUseTls" doc:"Use STARTTLS."`
+	SMTPUseSSL   bool            `json:"smtpUseSsl" doc:"Connect with TLS from the first byte."`
+	FromAddress  string          `json:"fromAddress" doc:"Address of the agent; empty uses the user name."`
 
-	AutoReplyEnabled    bool     `json:"autoReplyEnabled"`
-	PollIntervalSeconds int      `json:"pollIntervalSeconds"`
-	Idle                bool     `json:"idle"`
-	MarkSeen            bool     `json:"markSeen"`
-	MaxBodyChars        int      `json:"maxBodyChars"`
-	SubjectPrefix       string   `json:"subjectPrefix"`
-	VerifyDKIM          bool     `json:"verifyDkim"`
-	VerifySPF           bool     `json:"verifySpf"`
-	TrustedAuthservIDs  []string `json:"trustedAuthservIds"`
-	SessionPerThread    bool     `json:"sessionPerThread"`
+	AutoReplyEnabled    bool     `json:"autoReplyEnabled" doc:"Answer people who write."`
+	PollIntervalSeconds int      `json:"pollIntervalSeconds" min:"5" doc:"Time between two looks at the mailbox, in seconds, where the server cannot announce mail."`
+	Idle                bool     `json:"idle" doc:"Let the server announce mail."`
+	MarkSeen            bool     `json:"markSeen" doc:"Mark mail as read once it was received."`
+	MaxBodyChars        int      `json:"maxBodyChars" doc:"Characters of a mail that the model sees."`
+	SubjectPrefix       string   `json:"subjectPrefix" doc:"Put before the subject of answers."`
+	VerifyDKIM          bool     `json:"verifyDkim" doc:"Let DKIM prove who sent a mail."`
+	VerifySPF           bool     `json:"verifySpf" doc:"Let SPF prove who sent a mail; with both off, every From counts."`
+	TrustedAuthservIDs  []string `json:"trustedAuthservIds" doc:"Servers whose Authentication-Results are trusted; empty uses those of your provider."`
+	SessionPerThread    bool     `json:"sessionPerThread" doc:"Give each mail thread a session of its own."`
 
-	AllowedAttachmentTypes []string `json:"allowedAttachmentTypes"`
-	MaxAttachmentSize      int64    `json:"maxAttachmentSize"`
-	MaxAttachments         int      `json:"maxAttachmentsPerEmail"`
+	AllowedAttachmentTypes []string `json:"allowedAttachmentTypes" doc:"MIME types of attachments that are kept, such as image/*; empty keeps none."`
+	MaxAttachmentSize      int64    `json:"maxAttachmentSize" doc:"Largest attachment that is kept, in bytes."`
+	MaxAttachments         int      `json:"maxAttachmentsPerEmail" doc:"Attachments that are kept of one mail."`
 
-	PostAction              string          `json:"postAction"`
-	PostActionMoveMailbox   string          `json:"postActionMoveMailbox"`
-	PostActionExpunge       bool            `json:"postActionExpunge"`
-	PostActionIgnoreSkipped bool            `json:"postActionIgnoreSkipped"`
-	OAuthSection            json.RawMessage `json:"oauth"`
+	PostAction              string          `json:"postAction" enum:"delete|move" doc:"What happens to mail that was received: delete or move; empty leaves it."`
+	PostActionMoveMailbox   string          `json:"postActionMoveMailbox" doc:"Folder that mail is moved to."`
+	PostActionExpunge       bool            `json:"postActionExpunge" doc:"Delete at once on servers that cannot delete single mails."`
+	PostActionIgnoreSkipped bool            `json:"postActionIgnoreSkipped" doc:"Leave mail alone that was not for the agent."`
+	OAuthSection            json.RawMessage `json:"oauth" doc:"Sign in with OAuth instead of passwords; see docs/email.md."`
 
 	oauth *oauthOptions
 	via   *url.URL // nil: no proxy

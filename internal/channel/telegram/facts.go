@@ -1,9 +1,8 @@
 package telegram
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,10 +16,6 @@ import (
 // what was acknowledged.
 const staleOffset = 5 * 24 * time.Hour
 
-// heldMost bounds what is acknowledged and not handed over. Telegram keeps the
-// rest.
-const heldMost = 500
-
 // facts are what survives a restart.
 type facts struct {
 	state  *channel.State
@@ -32,7 +27,7 @@ type facts struct {
 		Offset int64            `json:"offset,omitempty"` // of the first update that was not handled
 		At     time.Time        `json:"at"`               // when Offset was last known to be right
 		Moved  map[string]int64 `json:"moved,omitempty"`  // first number of a chat -> the number it has now
-		Held   []update         `json:"held,omitempty"`   // acknowledged to the webhook's caller, not handed over yet
+		Held   []update         `json:"held,omitempty"`   // acknowledged by an older version, not handed over yet
 	}
 }
 
@@ -89,55 +84,21 @@ func (f *facts) setOffset(n int64, now time.Time) error {
 	return f.save()
 }
 
-// hold keeps an update that is acknowledged before it is handed over. A held
-// one is not held twice.
-func (f *facts) hold(u update) (fresh bool, err error) {
+// adopt moves what an older version held to where events are held now.
+func (f *facts) adopt(ctx context.Context, in *channel.Intake[job]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if slices.ContainsFunc(f.v.Held, func(h update) bool { return h.ID == u.ID }) {
-		return false, nil
+	if len(f.v.Held) == 0 {
+		return nil
 	}
-	if len(f.v.Held) >= heldMost {
-		return false, errors.New("too many files wait to be fetched")
+	for _, u := range f.v.Held {
+		j := job{Bot: f.bot, Updates: []update{u}}
+		if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
+			return err
+		}
 	}
-	before := f.v.Held
-	f.v.Held = append(slices.Clone(before), u)
-	if err := f.save(); err != nil {
-		f.v.Held = before
-		return false, err
-	}
-	return true, nil
-}
-
-// release forgets held updates that were handed over.
-func (f *facts) release(us []update) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.v.Held = slices.DeleteFunc(f.v.Held, func(h update) bool {
-		return slices.ContainsFunc(us, func(u update) bool { return u.ID == h.ID })
-	})
+	f.v.Held = nil
 	return f.save()
-}
-
-// recover hands over what a former run held, albums in one piece.
-func (f *facts) recover(in *intake) {
-	f.mu.Lock()
-	held := slices.Clone(f.v.Held)
-	f.mu.Unlock()
-	for len(held) > 0 {
-		first := held[0]
-		part := func(u update) bool {
-			return u.ID == first.ID || first.album() != "" && u.album() == first.album() && u.chatID() == first.chatID()
-		}
-		var job []update
-		for _, u := range held {
-			if part(u) {
-				job = append(job, u)
-			}
-		}
-		held = slices.DeleteFunc(held, part)
-		in.add(job, func() { in.report("forget a held update", f.release(job)) })
-	}
 }
 
 // move remembers that a group has another number now.

@@ -19,21 +19,21 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	Token                 httpsafe.Secret `json:"token"`
-	APIBase               string          `json:"apiBase"`
-	ReplyToMessage        bool            `json:"replyToMessage"`
-	ReactEmoji            string          `json:"reactEmoji"`
-	StreamEditInterval    *float64        `json:"streamEditInterval"` // seconds
-	EditedMessages        bool            `json:"editedMessages"`
-	InlineKeyboards       bool            `json:"inlineKeyboards"`
-	RichMessages          bool            `json:"richMessages"`
-	Mode                  string          `json:"mode"`
-	WebhookURL            string          `json:"webhookUrl"`
-	WebhookListenHost     string          `json:"webhookListenHost"`
-	WebhookListenPort     int             `json:"webhookListenPort"`
-	WebhookPath           string          `json:"webhookPath"`
-	WebhookSecretToken    httpsafe.Secret `json:"webhookSecretToken"`
-	WebhookMaxConnections int             `json:"webhookMaxConnections"`
+	Token                 httpsafe.Secret `json:"token" doc:"Token of the bot, from @BotFather."`
+	APIBase               string          `json:"apiBase" doc:"Address of the Bot API; change it for a server of your own."`
+	ReplyToMessage        bool            `json:"replyToMessage" doc:"Quote the message that is answered."`
+	ReactEmoji            string          `json:"reactEmoji" doc:"Reaction on messages that were received; empty is none."`
+	StreamEditInterval    *float64        `json:"streamEditInterval" min:"0.1" doc:"Shortest time between two edits of a growing answer, in seconds."` // seconds
+	EditedMessages        bool            `json:"editedMessages" doc:"Treat an edited message as a new one."`
+	InlineKeyboards       bool            `json:"inlineKeyboards" doc:"Show the answers of a question as buttons."`
+	RichMessages          bool            `json:"richMessages" doc:"Send rich messages to servers that know them."`
+	Mode                  string          `json:"mode" enum:"polling|webhook" doc:"How updates arrive: the gateway asks for them, or Telegram calls it."`
+	WebhookURL            string          `json:"webhookUrl" doc:"The https address that Telegram calls in webhook mode."`
+	WebhookListenHost     string          `json:"webhookListenHost" doc:"Address of the listener in webhook mode."`
+	WebhookListenPort     int             `json:"webhookListenPort" min:"0" max:"65535" doc:"Port of the listener in webhook mode; 0 uses the gateway's port."`
+	WebhookPath           string          `json:"webhookPath" doc:"Path of the listener in webhook mode."`
+	WebhookSecretToken    httpsafe.Secret `json:"webhookSecretToken" doc:"Secret that Telegram sends along in webhook mode."`
+	WebhookMaxConnections int             `json:"webhookMaxConnections" min:"1" max:"100" doc:"Connections that Telegram may open in webhook mode."`
 
 	// Read for the sake of old files; connections are made as needed.
 	ConnectionPoolSize json.RawMessage `json:"connectionPoolSize" doc:"Ignored; older versions wrote it."`

@@ -29,7 +29,7 @@ const (
 // there for the next round.
 type poller struct {
 	bot    *bot
-	in     *intake
+	in     *channel.Intake[job]
 	offset int64
 	at     time.Time            // of the last update
 	albums map[string]time.Time // when an album counts as complete
@@ -40,7 +40,7 @@ type poller struct {
 	changed chan struct{}
 }
 
-func newPoller(b *bot, in *intake) *poller {
+func newPoller(b *bot, in *channel.Intake[job]) *poller {
 	return &poller{
 		bot: b, in: in, offset: b.facts.offset(), at: b.deps.Now(),
 		albums: map[string]time.Time{}, done: map[int64]bool{}, changed: make(chan struct{}, 1),
@@ -77,7 +77,7 @@ func (p *poller) run(ctx context.Context) error {
 		case e != nil && e.Code == http.StatusConflict && e.says("webhook"):
 			lost(errors.New("a webhook was set for this token and is being removed: is another program using it?"))
 			if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil {
-				p.in.report("remove the webhook", err)
+				p.bot.report("remove the webhook", err)
 			}
 			_ = wait.For(ctx, trouble)
 		case e != nil && e.Code == http.StatusConflict:
@@ -120,7 +120,7 @@ func (p *poller) round(ctx context.Context, up bool) error {
 	for _, r := range raw {
 		u, err := readUpdate(r)
 		if err != nil && !p.known(u.ID) {
-			p.in.log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
+			p.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 		}
 		if u.ID != 0 {
 			updates = append(updates, u)
@@ -152,7 +152,7 @@ func (p *poller) take(updates []update, began time.Time) {
 		if p.known(u.ID) || held[u.chatID()] {
 			continue
 		}
-		job := []update{u}
+		parts := []update{u}
 		if u.album() != "" {
 			key := strconv.FormatInt(u.chatID(), 10) + "/" + u.album()
 			due, ok := p.albums[key]
@@ -166,11 +166,11 @@ func (p *poller) take(updates []update, began time.Time) {
 			}
 			for _, o := range updates[i+1:] {
 				if o.album() == u.album() && o.chatID() == u.chatID() && !p.known(o.ID) {
-					job = append(job, o)
+					parts = append(parts, o)
 				}
 			}
 		}
-		p.fly(job)
+		p.fly(parts)
 	}
 }
 
@@ -181,16 +181,17 @@ func (p *poller) known(id int64) bool {
 	return ok
 }
 
-func (p *poller) fly(job []update) {
+func (p *poller) fly(parts []update) {
 	p.mu.Lock()
-	for _, u := range job {
+	for _, u := range parts {
 		p.done[u.ID] = false
 	}
 	p.flying++
 	p.mu.Unlock()
-	p.in.add(job, func() {
+	j := job{Bot: p.bot.o.bot(), Updates: parts, whole: true}
+	p.in.Add(j.chat(), j, func() {
 		p.mu.Lock()
-		for _, u := range job {
+		for _, u := range parts {
 			p.done[u.ID] = true
 		}
 		p.flying--
@@ -258,6 +259,6 @@ func (p *poller) advance(updates []update) {
 	p.offset = next
 	if err := p.bot.facts.setOffset(next, p.bot.deps.Now()); err != nil {
 		// Telegram remembers it as well, and what comes again has the same id.
-		p.in.report("remember how far was read", err)
+		p.bot.report("remember how far was read", err)
 	}
 }

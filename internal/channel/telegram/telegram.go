@@ -91,14 +91,17 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		}
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	in := newIntake(ctx, (&receiver{bot: b, submit: submit}).handle, b.deps.Log)
-	defer in.wait()
-	defer cancel()
+	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
+	if err != nil {
+		return err
+	}
+	defer in.Wait()
+	if err := b.facts.adopt(ctx, in); err != nil {
+		return err
+	}
 	if b.o.Mode == modeWebhook {
 		return b.hook.serve(ctx, in)
 	}
-	b.facts.recover(in)
 	return newPoller(b, in).run(ctx)
 }
 
@@ -122,6 +125,13 @@ func (b *bot) start(ctx context.Context) error {
 		b.deps.Log.WarnContext(ctx, "set the menu of commands", "err", err)
 	}
 	return nil
+}
+
+// report logs a step that failed and is not tried again.
+func (b *bot) report(what string, err error) {
+	if err != nil {
+		b.deps.Log.Error("a step failed", "step", what, "err", err)
+	}
 }
 
 func (b *bot) identity() string {

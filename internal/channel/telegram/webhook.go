@@ -2,8 +2,8 @@ package telegram
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,16 +20,15 @@ const (
 // hook receives updates by HTTP. Telegram sends the updates of a chat one
 // after the other and waits for each answer. Plain messages are answered when
 // they are durable as messages; files and parts of albums, which take time or
-// belong together, are kept in the channel's state until they are.
+// belong together, are held until they are.
 type hook struct {
 	bot  *bot
 	web  channel.Webhook
 	seen *recent.Map[string, bool] // updates that were handed over
 
 	mu     sync.Mutex
-	in     *intake // of the Run that goes on
+	in     *channel.Intake[job] // of the Run that goes on
 	flying map[int64]chan struct{}
-	albums map[int64]*album // by chat
 }
 
 func (h *hook) prepare(b *bot) {
@@ -48,13 +47,6 @@ func (h *hook) prepare(b *bot) {
 	}
 }
 
-// album waits for its parts.
-type album struct {
-	id    string
-	parts []update
-	timer *time.Timer
-}
-
 // Routes implements channel.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
@@ -65,10 +57,10 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // serve receives until ctx ends.
-func (h *hook) serve(ctx context.Context, in *intake) error {
-	h.bot.facts.recover(in)
-	h.open(in)
-	defer h.close()
+func (h *hook) serve(ctx context.Context, in *channel.Intake[job]) error {
+	h.mu.Lock()
+	h.in, h.flying = in, map[int64]chan struct{}{}
+	h.mu.Unlock()
 	return h.web.Serve(ctx, h.announce)
 }
 
@@ -89,23 +81,6 @@ func (h *hook) announce(ctx context.Context) error {
 	return nil
 }
 
-func (h *hook) open(in *intake) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.in = in
-	h.flying, h.albums = map[int64]chan struct{}{}, map[int64]*album{}
-}
-
-// close leaves unfinished albums where they are: in the state.
-func (h *hook) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, a := range h.albums {
-		a.timer.Stop()
-	}
-	h.albums = nil
-}
-
 // receive handles an update and says with which status to answer.
 func (h *hook) receive(ctx context.Context, body []byte) int {
 	u, err := readUpdate(body)
@@ -115,7 +90,7 @@ func (h *hook) receive(ctx context.Context, body []byte) int {
 	if err != nil {
 		h.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 	}
-	done, code := h.take(u)
+	done, code := h.take(ctx, u)
 	if done == nil {
 		return code
 	}
@@ -132,38 +107,44 @@ func (h *hook) receive(ctx context.Context, body []byte) int {
 
 // take hands an update over. With a channel the answer waits until it is
 // closed; else the code is the answer.
-func (h *hook) take(u update) (done <-chan struct{}, code int) {
-	key := strconv.FormatInt(u.ID, 10)
+func (h *hook) take(ctx context.Context, u update) (done <-chan struct{}, code int) {
+	j := job{Bot: h.bot.o.bot(), Updates: []update{u}}
+	if !slow(u) {
+		return h.fly(j)
+	}
+	h.mu.Lock()
+	in := h.in
+	h.mu.Unlock()
+	if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
+		if !errors.Is(err, channel.ErrStopping) {
+			h.bot.report("keep an update", err)
+		}
+		return nil, http.StatusServiceUnavailable
+	}
+	return nil, http.StatusOK
+}
+
+// fly hands over an update that Telegram can wait for.
+func (h *hook) fly(j job) (done <-chan struct{}, code int) {
+	key, id := j.key(), j.Updates[0].ID
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.seen.Has(key):
 		return nil, http.StatusOK
-	case h.flying[u.ID] != nil:
-		return h.flying[u.ID], 0
+	case h.flying[id] != nil:
+		return h.flying[id], 0
 	}
-	if !slow(u) {
-		h.flush(u.chatID())
-		ready := make(chan struct{})
-		h.flying[u.ID] = ready
-		h.in.add([]update{u}, func() {
-			h.seen.Put(key, true)
-			h.mu.Lock()
-			delete(h.flying, u.ID)
-			h.mu.Unlock()
-			close(ready)
-		})
-		return ready, 0
-	}
-	fresh, err := h.bot.facts.hold(u)
-	if err != nil {
-		h.in.report("keep an update", err)
-		return nil, http.StatusServiceUnavailable
-	}
-	if fresh {
-		h.collect(u)
-	}
-	return nil, http.StatusOK
+	ready := make(chan struct{})
+	h.flying[id] = ready
+	h.in.Add(j.chat(), j, func() {
+		h.seen.Put(key, true)
+		h.mu.Lock()
+		delete(h.flying, id)
+		h.mu.Unlock()
+		close(ready)
+	})
+	return ready, 0
 }
 
 // slow reports whether an update needs more than a write to disk.
@@ -173,50 +154,4 @@ func slow(u update) bool {
 		m = u.Edited
 	}
 	return m != nil && (len(m.attachments()) > 0 || m.ReplyTo != nil && len(m.ReplyTo.attachments()) > 0)
-}
-
-// collect puts a held update to its album, or hands it over. The lock is held.
-func (h *hook) collect(u update) {
-	id := u.chatID()
-	if a := h.albums[id]; a != nil && a.id == u.album() {
-		a.parts = append(a.parts, u)
-		a.timer.Reset(albumWait)
-		return
-	}
-	h.flush(id)
-	if u.album() == "" {
-		h.hand([]update{u})
-		return
-	}
-	a := &album{id: u.album(), parts: []update{u}}
-	a.timer = time.AfterFunc(albumWait, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.albums[id] == a {
-			h.flush(id)
-		}
-	})
-	h.albums[id] = a
-}
-
-// flush hands over the album that a chat is waiting with: something else
-// follows, so it is complete. The lock is held.
-func (h *hook) flush(id int64) {
-	a := h.albums[id]
-	if a == nil {
-		return
-	}
-	a.timer.Stop()
-	delete(h.albums, id)
-	h.hand(a.parts)
-}
-
-func (h *hook) hand(us []update) {
-	in := h.in
-	in.add(us, func() {
-		for _, u := range us {
-			h.seen.Put(strconv.FormatInt(u.ID, 10), true)
-		}
-		in.report("forget a held update", h.bot.facts.release(us))
-	})
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 func hooked(more map[string]any) map[string]any {
@@ -171,8 +173,61 @@ func TestWebhookAlbum(t *testing.T) {
 		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n> files: [image: ") || strings.Count(got[1], "[image: ") != 3 || got[2] != "well?" {
 			t.Errorf("messages %q", got)
 		}
-		if held := len(r.facts.v.Held); held != 0 {
-			t.Errorf("%d updates are still held", held)
+		end()
+		r.Forget()
+		r.reopen(hooked(nil))
+		end = r.begin()
+		time.Sleep(time.Second)
+		if got := r.texts(); len(got) != 0 {
+			t.Errorf("%q were still held", got)
+		}
+		end()
+	})
+}
+
+// What an older version held in its state is handed over once; what was held
+// for another bot is not.
+func TestWebhookHeldBefore(t *testing.T) {
+	t.Parallel()
+	offline(t, hooked(nil), func(t *testing.T, r *rig) {
+		m := photo(r, "", "a.jpg", "look")
+		m["message_id"], m["from"] = 7, object{"id": 42, "first_name": "Ann"}
+		if err := r.deps.State.Save(object{"bot": r.o.bot(), "at": time.Now(), "held": []object{{"update_id": 7, "message": m}}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{1, 0} {
+			r.Forget()
+			r.reopen(hooked(nil))
+			end := r.begin()
+			time.Sleep(time.Second)
+			end()
+			if got := r.texts(); len(got) != want {
+				t.Errorf("messages %q, want %d", got, want)
+			}
+		}
+	})
+}
+
+// A message with a member that we do not know may have words of somebody else,
+// also after it was held.
+func TestWebhookHeldWords(t *testing.T) {
+	t.Parallel()
+	offline(t, hooked(nil), func(t *testing.T, r *rig) {
+		r.Refuse(channel.ErrStopping)
+		end := r.begin()
+		time.Sleep(time.Second)
+		m := photo(r, "", "a.jpg", "words of another")
+		m["message_id"], m["from"], m["dictated_by"] = 7, object{"id": 42, "first_name": "Ann"}, object{"id": 66}
+		if got := r.push(7, object{"message": m}); got != 200 {
+			t.Fatalf("status %d", got)
+		}
+		end()
+		r.Refuse(nil)
+		r.reopen(hooked(nil))
+		end = r.begin()
+		time.Sleep(time.Second)
+		if got := r.texts(); len(got) != 1 || !strings.HasPrefix(got[0], "\n> not typed by the sender: words of another") {
+			t.Errorf("messages %q", got)
 		}
 		end()
 	})

@@ -146,6 +146,16 @@ func (m *message) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// MarshalJSON writes a message so that UnmarshalJSON finds the same. A message
+// with a member that it does not know is not typed.
+func (m message) MarshalJSON() ([]byte, error) {
+	type plain message
+	return json.Marshal(struct {
+		plain
+		NotTyped bool `json:"nanobot_not_typed,omitempty"`
+	}{plain(m), !m.typed})
+}
+
 // ownMember lists the members of messages that leave it to the sender to have
 // written the words. With any other one, such as via_bot, forward_origin,
 // sender_chat or one that we do not know, somebody else may have.

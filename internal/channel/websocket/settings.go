@@ -21,23 +21,23 @@ import (
 // settings is the section of the configuration.
 type settings struct {
 	channel.Common
-	Host             string          `json:"host"`
-	Port             int             `json:"port"`
-	Path             string          `json:"path"`
-	Token            httpsafe.Secret `json:"token"`
-	TokenIssuePath   string          `json:"tokenIssuePath"`
-	TokenIssueSecret httpsafe.Secret `json:"tokenIssueSecret"`
-	TokenTTLS        int             `json:"tokenTtlS"`
-	RequiresToken    bool            `json:"websocketRequiresToken"`
-	MaxMessageBytes  int64           `json:"maxMessageBytes"`
-	PingIntervalS    float64         `json:"pingIntervalS"`
-	PingTimeoutS     float64         `json:"pingTimeoutS"`
-	CertFile         string          `json:"sslCertfile"`
-	KeyFile          string          `json:"sslKeyfile"`
-	UnixSocketPath   string          `json:"unixSocketPath"`
-	PublicURL        string          `json:"publicWsUrl"`
-	TrustedProxy     *trustedProxy   `json:"trustedProxyAuth"`
-	AllowedOrigins   []string        `json:"allowedOrigins"`
+	Host             string          `json:"host" doc:"Address of a listener of its own; empty uses the gateway's."`
+	Port             int             `json:"port" doc:"Port of a listener of its own; 0 uses the gateway's."`
+	Path             string          `json:"path" doc:"Path of the socket."`
+	Token            httpsafe.Secret `json:"token" doc:"Token that clients connect with."`
+	TokenIssuePath   string          `json:"tokenIssuePath" doc:"Path at which clients get a token for one connection."`
+	TokenIssueSecret httpsafe.Secret `json:"tokenIssueSecret" doc:"Secret for tokenIssuePath."`
+	TokenTTLS        int             `json:"tokenTtlS" min:"30" max:"86400" doc:"How long such a token is good for, in seconds."`
+	RequiresToken    bool            `json:"websocketRequiresToken" doc:"Refuse clients without a token."`
+	MaxMessageBytes  int64           `json:"maxMessageBytes" min:"1024" max:"41943040" doc:"Largest frame of a client, in bytes."`
+	PingIntervalS    float64         `json:"pingIntervalS" min:"5" max:"300" doc:"Time between two pings, in seconds."`
+	PingTimeoutS     float64         `json:"pingTimeoutS" min:"5" max:"300" doc:"Longest time without an answer to a ping, in seconds."`
+	CertFile         string          `json:"sslCertfile" doc:"Certificate file, for TLS."`
+	KeyFile          string          `json:"sslKeyfile" doc:"Key file, for TLS."`
+	UnixSocketPath   string          `json:"unixSocketPath" doc:"Listen on this Unix socket instead of a port."`
+	PublicURL        string          `json:"publicWsUrl" doc:"Address that clients are told to connect to."`
+	TrustedProxy     *trustedProxy   `json:"trustedProxyAuth" doc:"A proxy in front that says who is signed in."`
+	AllowedOrigins   []string        `json:"allowedOrigins" doc:"Web pages that may connect, by their origin."`
 
 	own        bool // a listener of our own instead of the gateway's
 	publicHost string
@@ -45,8 +45,8 @@ type settings struct {
 
 // trustedProxy lets a proxy in front of us say who is signed in.
 type trustedProxy struct {
-	PeerCIDRs       []string `json:"trustedPeerCidrs"`
-	AssertionHeader string   `json:"assertionHeader"`
+	PeerCIDRs       []string `json:"trustedPeerCidrs" doc:"Addresses of the proxy."`
+	AssertionHeader string   `json:"assertionHeader" doc:"Header in which the proxy names the person."`
 
 	peers []netip.Prefix
 }

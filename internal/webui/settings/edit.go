@@ -191,7 +191,7 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	if err != nil {
 		return fail(err)
 	}
-	file, err := config.Open(path)
+	file, err := config.Open(path, o.Sections)
 	if err != nil {
 		return fail(webui.Refuse(http.StatusConflict, "the configuration file cannot be edited: %v", err))
 	}
