@@ -121,7 +121,7 @@ func (b *bot) catchUp(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			b.report(ctx, "messages that came meanwhile cannot be read", refusal(err), err)
+			b.web.report(ctx, "messages that came meanwhile cannot be read", refusal(err), err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 const (
@@ -36,6 +37,31 @@ func (b bounded) Do(req *http.Request) (*http.Response, error) {
 		io.Closer
 	}{io.LimitReader(res.Body, maxAnswer), res.Body}
 	return res, nil
+}
+
+// client is the Web API with what we know from it.
+type client struct {
+	deps  channel.Deps
+	api   *api.Client
+	http  *http.Client
+	base  string
+	token httpsafe.Secret
+	names *names
+	once  *recent.Map[string, bool] // causes that were logged
+	fail  func(err error)           // ends the Run that goes on
+}
+
+func newClient(d channel.Deps, o *options, a *api.Client, h *http.Client, fail func(err error)) *client {
+	return &client{deps: d, api: a, http: h, base: o.APIBase, token: o.BotToken, names: newNames(), once: recent.New[string, bool](100), fail: fail}
+}
+
+// report logs something the first time that it happens.
+func (c *client) report(ctx context.Context, what, cause string, err error) {
+	if c.once.Has(what + cause) {
+		return
+	}
+	c.once.Put(what+cause, true)
+	c.deps.Log.WarnContext(ctx, what+"; this is logged once", "cause", cause, "err", httpsafe.WithoutURL(err))
 }
 
 // call runs something within the time for one call.
@@ -61,24 +87,24 @@ func badToken(err error) bool {
 }
 
 // refusedToken makes an error fatal if it means that a token is wrong.
-func (b *bot) refusedToken(key string, err error) error {
+func (c *client) refusedToken(key string, err error) error {
 	switch {
 	case badToken(err):
-		return channel.Fatal(fmt.Errorf("Slack refuses the token (%w); check channels.%s.%s, and that the app is installed", err, b.deps.Name, key)) //nolint:staticcheck // a name begins the sentence
+		return channel.Fatal(fmt.Errorf("Slack refuses the token (%w); check channels.%s.%s, and that the app is installed", err, c.deps.Name, key)) //nolint:staticcheck // a name begins the sentence
 	case says(err, "missing_scope"):
-		return channel.Fatal(b.lacksScope(err))
+		return channel.Fatal(c.lacksScope(err))
 	}
 	return err
 }
 
 // lacksScope says how a missing scope is added.
-func (b *bot) lacksScope(err error) error {
+func (c *client) lacksScope(err error) error {
 	e, _ := errors.AsType[api.SlackErrorResponse](err)
 	return fmt.Errorf("the Slack app lacks the scope %s; add it in the app's settings under OAuth & Permissions and install the app again: %w", e.Needed, err)
 }
 
 // classify puts an error of a call into the words of the manager.
-func (b *bot) classify(err error) error {
+func (c *client) classify(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -98,11 +124,11 @@ func (b *bot) classify(err error) error {
 	case word == "":
 		return err
 	case badToken(err):
-		err = b.refusedToken("botToken", err)
-		b.fail(err)
+		err = c.refusedToken("botToken", err)
+		c.fail(err)
 		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
 	case word == "missing_scope":
-		return channel.Permanent(b.lacksScope(err))
+		return channel.Permanent(c.lacksScope(err))
 	case word == "not_in_channel":
 		return channel.Permanent(fmt.Errorf("the bot is not a member of the channel; invite it with /invite: %w", err))
 	case slices.Contains([]string{"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}, word):

@@ -98,12 +98,12 @@ func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
 		return bus.Media{}, channel.ErrTooLarge
 	case one.Mode == "tombstone" || one.Mode == "hidden_by_limit" || address == "":
 		return bus.Media{}, errGone
-	case one.Mode == "external" || !f.bot.trusted(address):
+	case one.Mode == "external" || !f.bot.web.trusted(address):
 		return bus.Media{}, errElsewhere
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	res, err := f.bot.download(ctx, address)
+	res, err := f.bot.web.download(ctx, address)
 	if err != nil {
 		return bus.Media{}, err
 	}
@@ -115,12 +115,12 @@ func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
 }
 
 // trusted reports whether an address may be given the token: it is Slack's own.
-func (b *bot) trusted(address string) bool {
+func (c *client) trusted(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	home, err := url.Parse(b.o.APIBase)
+	home, err := url.Parse(c.base)
 	if err != nil {
 		return false
 	}
@@ -129,15 +129,15 @@ func (b *bot) trusted(address string) bool {
 	return slack || u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host)
 }
 
-func (b *bot) download(ctx context.Context, address string) (*http.Response, error) {
+func (c *client) download(ctx context.Context, address string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+b.o.BotToken.Reveal())
-	h := *b.http
+	req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	h := *c.http
 	h.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if len(via) > 5 || !b.trusted(req.URL.String()) {
+		if len(via) > 5 || !c.trusted(req.URL.String()) {
 			return errors.New("a redirect away from Slack is not followed")
 		}
 		return nil
@@ -180,5 +180,5 @@ func (b *bot) upload(ctx context.Context, chat string, out bus.Outbound) error {
 	if out.Route.ThreadID != "" && says(err, "thread_not_found", "invalid_thread_ts") {
 		err = try("")
 	}
-	return b.classify(err)
+	return b.web.classify(err)
 }

@@ -17,6 +17,7 @@ const (
 	quoteMost   = 4000 // characters of a message that was shared
 	contextMost = 500  // characters of an earlier message of a thread
 	nameShown   = 64   // characters of a person's name
+	namesAsked  = 20   // people that a message mentions whose names are looked up
 )
 
 // receiver makes messages for the agent of what comes during one Run.
@@ -32,7 +33,7 @@ func (b *bot) interesting(raw json.RawMessage) (*message, error) {
 		return nil, err
 	}
 	if m.Type != "message" && m.Type != "app_mention" || !b.concerns(&m) {
-		return nil, nil //nolint:nilnil // nothing comes of it, and that is not an error
+		return nil, nil
 	}
 	return &m, nil
 }
@@ -105,7 +106,7 @@ func (rc *receiver) written(ctx context.Context, m *message) error {
 	v.Route.MessageID, v.At = m.TS, when(m.TS)
 	v.Mentioned = b.mentioned(m.Text) || m.ThreadOf == b.me.Load().UserID
 	if !v.Direct {
-		v.Text = plain(m.Text, b.cached)
+		v.Text = plain(m.Text, "", b.web.cached)
 	}
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
@@ -136,7 +137,7 @@ func (rc *receiver) written(ctx context.Context, m *message) error {
 func (rc *receiver) visitor(chat, user, thread string) channel.Visitor {
 	return channel.Visitor{
 		IDs:    []string{user},
-		Name:   rc.bot.cached(user),
+		Name:   rc.bot.web.cached(user),
 		Direct: isDirect(chat),
 		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: chat, ThreadID: thread},
 	}
@@ -158,9 +159,15 @@ func (rc *receiver) place(in *bus.Inbound) {
 // apart from it what they passed on and sent along.
 func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	b := rc.bot
-	name := func(id string) string { return b.person(ctx, id) }
+	asked := 0
+	name := func(id string) string {
+		if asked++; asked > namesAsked {
+			return b.web.cached(id)
+		}
+		return b.web.person(ctx, id)
+	}
 	var lines []string
-	if s := plain(b.withoutUs(m.Text), name); s != "" {
+	if s := plain(m.Text, b.me.Load().UserID, name); s != "" {
 		lines = append(lines, s)
 	}
 	for _, a := range m.Attachments {
@@ -168,7 +175,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 		if s == "" {
 			s = a.Fallback
 		}
-		if s = strings.TrimSpace(plain(s, name)); s != "" && (a.Shared || a.Unfurled) {
+		if s = strings.TrimSpace(plain(s, "", name)); s != "" && (a.Shared || a.Unfurled) {
 			who := text.Label(strings.ReplaceAll(a.Author, ":", " "), nameShown)
 			in.Quoted = append(in.Quoted, bus.Quote{About: "a message that was shared", Text: "[written by " + who + "]\n" + text.Ellipsis(s, quoteMost)})
 		}
@@ -189,7 +196,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	}
 	in.Text = strings.Join(lines, "\n")
 	if !isDirect(m.Channel) && !strings.HasPrefix(in.Text, "/") {
-		in.Text = strings.TrimSpace(b.person(ctx, m.User) + ": " + in.Text)
+		in.Text = strings.TrimSpace(b.web.person(ctx, m.User) + ": " + in.Text)
 	}
 }
 
@@ -203,13 +210,13 @@ func (rc *receiver) thread(ctx context.Context, m *message, in *bus.Inbound) boo
 	}
 	list, err := b.earlier(ctx, m)
 	if err != nil {
-		b.report(ctx, "the earlier messages of a thread cannot be read", refusal(err), err)
+		b.web.report(ctx, "the earlier messages of a thread cannot be read", refusal(err), err)
 		return false
 	}
 	var lines []string
 	for _, one := range list {
-		if s := text.Label(plain(one.Text, b.cached), contextMost); s != "" {
-			lines = append(lines, b.person(ctx, one.User)+": "+s)
+		if s := text.Label(plain(one.Text, "", b.web.cached), contextMost); s != "" {
+			lines = append(lines, b.web.person(ctx, one.User)+": "+s)
 		}
 	}
 	if lines = lines[max(0, len(lines)-b.o.ThreadContextLimit):]; len(lines) > 0 {
@@ -259,7 +266,7 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	if !ok {
 		return nil
 	}
-	line := strings.TrimSpace(plain(c.Text, b.cached))
+	line := strings.TrimSpace(plain(c.Text, "", b.web.cached))
 	if name := strings.TrimPrefix(c.Name, "/"); b.knows(name) {
 		line = strings.TrimSpace("/" + name + " " + line)
 	} else if first, _, _ := strings.Cut(line, " "); b.knows(first) {
@@ -269,9 +276,9 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	in.Untrusted = false
 	in.WantsStream = b.caps.EditEvery > 0
 	if v.Direct {
-		chat, err := b.open(ctx, c.User)
+		chat, err := b.web.open(ctx, c.User)
 		if err != nil {
-			b.report(ctx, "the conversation with a person cannot be opened", refusal(err), err)
+			b.web.report(ctx, "the conversation with a person cannot be opened", refusal(err), err)
 			return nil
 		}
 		in.Route.ChatID = chat

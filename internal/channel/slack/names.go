@@ -44,8 +44,8 @@ func newNames() *names {
 }
 
 // cached is the name of a person as far as it is known: nothing is asked.
-func (b *bot) cached(id string) string {
-	name, ok := b.names.people.Get(id)
+func (c *client) cached(id string) string {
+	name, ok := c.names.people.Get(id)
 	if !ok {
 		return id
 	}
@@ -53,52 +53,52 @@ func (b *bot) cached(id string) string {
 }
 
 // person is the name of a person, their id if it cannot be had.
-func (b *bot) person(ctx context.Context, id string) string {
-	if name, ok := b.names.people.Get(id); ok {
+func (c *client) person(ctx context.Context, id string) string {
+	if name, ok := c.names.people.Get(id); ok {
 		return name
 	}
 	if id == "" {
 		return "an app"
 	}
-	u, err := call(ctx, func(ctx context.Context) (*api.User, error) { return b.api.GetUserInfoContext(ctx, id) })
+	u, err := call(ctx, func(ctx context.Context) (*api.User, error) { return c.api.GetUserInfoContext(ctx, id) })
 	if err != nil {
-		b.report(ctx, "the name of a person cannot be read", refusal(err), err)
+		c.report(ctx, "the name of a person cannot be read", refusal(err), err)
 		if refusal(err) != "" { // asking again would not help
-			b.names.people.Put(id, id)
+			c.names.people.Put(id, id)
 		}
 		return id
 	}
 	name := cmp.Or(u.Profile.DisplayName, u.Profile.RealName, u.RealName, u.Name, id)
 	name = cmp.Or(text.Label(strings.ReplaceAll(name, ":", " "), nameShown), id)
-	b.names.people.Put(id, name)
+	c.names.people.Put(id, name)
 	return name
 }
 
 // open is the conversation with a person.
-func (b *bot) open(ctx context.Context, user string) (string, error) {
-	if chat, ok := b.names.direct.Get(user); ok {
+func (c *client) open(ctx context.Context, user string) (string, error) {
+	if chat, ok := c.names.direct.Get(user); ok {
 		return chat, nil
 	}
-	c, err := call(ctx, func(ctx context.Context) (*api.Channel, error) {
-		c, _, _, err := b.api.OpenConversationContext(ctx, &api.OpenConversationParameters{Users: []string{user}})
-		return c, err
+	chat, err := call(ctx, func(ctx context.Context) (*api.Channel, error) {
+		chat, _, _, err := c.api.OpenConversationContext(ctx, &api.OpenConversationParameters{Users: []string{user}})
+		return chat, err
 	})
 	if err != nil {
-		return "", b.classify(err)
+		return "", c.classify(err)
 	}
-	b.names.direct.Put(user, c.ID)
-	return c.ID, nil
+	c.names.direct.Put(user, chat.ID)
+	return chat.ID, nil
 }
 
 // Address implements channel.Addresser: a target is an id, a mention, #name,
 // @handle, or a name.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
-	chat, err := b.chat(ctx, strings.TrimSpace(target))
+	chat, err := b.web.chat(ctx, strings.TrimSpace(target))
 	return bus.Route{Channel: b.deps.Name, ChatID: chat}, err
 }
 
 // chat is the id of the conversation that a target names.
-func (b *bot) chat(ctx context.Context, target string) (string, error) {
+func (c *client) chat(ctx context.Context, target string) (string, error) {
 	if inner, ok := strings.CutPrefix(target, "<"); ok {
 		inner, _, _ = strings.Cut(strings.TrimSuffix(inner, ">"), "|")
 		target = strings.TrimLeft(inner, "#@")
@@ -106,7 +106,7 @@ func (b *bot) chat(ctx context.Context, target string) (string, error) {
 	switch {
 	case !isID(target):
 	case strings.ContainsRune("UW", rune(target[0])):
-		return b.open(ctx, target)
+		return c.open(ctx, target)
 	default:
 		return target, nil
 	}
@@ -115,18 +115,18 @@ func (b *bot) chat(ctx context.Context, target string) (string, error) {
 		return "", channel.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
 	}
 	if !strings.HasPrefix(target, "@") {
-		id, err := b.look(ctx, &b.names.channels, name, b.listChannels)
+		id, err := c.look(ctx, &c.names.channels, name, c.listChannels)
 		if err != nil || id != "" {
 			return id, err
 		}
 	}
 	if !strings.HasPrefix(target, "#") {
-		id, err := b.look(ctx, &b.names.handles, name, b.listPeople)
+		id, err := c.look(ctx, &c.names.handles, name, c.listPeople)
 		if err != nil {
 			return "", err
 		}
 		if id != "" {
-			return b.open(ctx, id)
+			return c.open(ctx, id)
 		}
 	}
 	return "", channel.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
@@ -141,24 +141,24 @@ func isID(s string) bool {
 }
 
 // look finds an id by a name in a directory that is read when it is too old.
-func (b *bot) look(ctx context.Context, d *directory, name string, list func(ctx context.Context, into map[string]string) error) (string, error) {
-	b.names.mu.Lock()
-	defer b.names.mu.Unlock()
-	if now := b.deps.Now(); d.ids == nil || now.Sub(d.read) > directoryAge {
+func (c *client) look(ctx context.Context, d *directory, name string, list func(ctx context.Context, into map[string]string) error) (string, error) {
+	c.names.mu.Lock()
+	defer c.names.mu.Unlock()
+	if now := c.deps.Now(); d.ids == nil || now.Sub(d.read) > directoryAge {
 		ids := map[string]string{}
 		if err := list(ctx, ids); err != nil {
-			return "", b.classify(err)
+			return "", c.classify(err)
 		}
 		d.ids, d.read = ids, now
 	}
 	return d.ids[name], nil
 }
 
-func (b *bot) listChannels(ctx context.Context, into map[string]string) error {
+func (c *client) listChannels(ctx context.Context, into map[string]string) error {
 	p := api.GetConversationsParameters{Types: []string{"public_channel", "private_channel"}, ExcludeArchived: true, Limit: pageSize}
 	for range directoryMax {
 		list, err := call(ctx, func(ctx context.Context) (list []api.Channel, err error) {
-			list, p.Cursor, err = b.api.GetConversationsContext(ctx, &p)
+			list, p.Cursor, err = c.api.GetConversationsContext(ctx, &p)
 			return list, err
 		})
 		if err != nil {
@@ -174,8 +174,8 @@ func (b *bot) listChannels(ctx context.Context, into map[string]string) error {
 	return nil
 }
 
-func (b *bot) listPeople(ctx context.Context, into map[string]string) error {
-	page := b.api.GetUsersPaginated(api.GetUsersOptionLimit(pageSize))
+func (c *client) listPeople(ctx context.Context, into map[string]string) error {
+	page := c.api.GetUsersPaginated(api.GetUsersOptionLimit(pageSize))
 	for range directoryMax {
 		next, err := call(ctx, page.Next)
 		if page.Done(err) {

@@ -18,7 +18,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	defer b.http.CloseIdleConnections()
 	me, err := b.api.AuthTestContext(ctx)
 	if err != nil {
-		return channel.Report{}, b.refusedToken("botToken", err)
+		return channel.Report{}, b.web.refusedToken("botToken", err)
 	}
 	b.me.Store(me)
 
@@ -30,7 +30,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if b.o.Mode == modeSocket {
 		events.Detail = "by Socket Mode"
 		if _, _, err := b.api.StartSocketModeContext(ctx); err != nil {
-			events.OK, events.Detail = false, b.refusedToken("appToken", err).Error()
+			events.OK, events.Detail = false, b.web.refusedToken("appToken", err).Error()
 		}
 	}
 	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "token", OK: true}, scopes, events}}, nil

@@ -59,7 +59,7 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 		Receive: b.frame,
 		Lost: func(err error) error {
 			b.deps.Ready(b.identity(), err)
-			switch fatal := b.refusedToken("appToken", err); {
+			switch fatal := b.web.refusedToken("appToken", err); {
 			case channel.IsFatal(fatal):
 				return socket.Fatal(fatal)
 			case errors.Is(err, errDisabled):
@@ -87,7 +87,7 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 		Payload json.RawMessage `json:"payload"`
 	}
 	if err := json.Unmarshal(f.Data, &e); err != nil {
-		b.report(ctx, "Slack sent something that is not understood", "frame", err)
+		b.web.report(ctx, "Slack sent something that is not understood", "frame", err)
 		return nil
 	}
 	switch {
@@ -99,7 +99,7 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 		return nil
 	}
 	if err := b.accept(ctx, e.Type, e.Payload); err != nil {
-		b.report(ctx, "an event of Slack could not be kept and is left for another try", "hold", err)
+		b.web.report(ctx, "an event of Slack could not be kept and is left for another try", "hold", err)
 		return nil
 	}
 	ack, err := json.Marshal(map[string]string{"envelope_id": e.ID})
@@ -134,7 +134,7 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 		}
 	}
 	if err != nil {
-		b.report(ctx, "Slack sent something that is not understood", kind, err)
+		b.web.report(ctx, "Slack sent something that is not understood", kind, err)
 		return nil
 	}
 	in := b.in.Load()
@@ -160,14 +160,14 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	switch {
 	case err != nil:
-		b.report(r.Context(), "Slack sent something that is not understood", "request", err)
+		b.web.report(r.Context(), "Slack sent something that is not understood", "request", err)
 		channel.Reply(w, http.StatusBadRequest)
 	case outer.Type == "url_verification":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(outer.Challenge))
 	default:
 		if err := b.accept(r.Context(), kind, payload); err != nil {
-			b.report(r.Context(), "an event of Slack could not be kept and is left for another try", "hold", err)
+			b.web.report(r.Context(), "an event of Slack could not be kept and is left for another try", "hold", err)
 			channel.Reply(w, http.StatusServiceUnavailable)
 			return
 		}

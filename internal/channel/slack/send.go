@@ -23,7 +23,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
-	chat, err := b.chat(ctx, out.Route.ChatID)
+	chat, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return "", err
 	}
@@ -49,7 +49,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		err = b.formatted(out, post)
 	}
 	if err != nil {
-		return "", b.classify(err)
+		return "", b.web.classify(err)
 	}
 	if out.Question != nil && out.Question.Clean {
 		b.clean.Put(chat+"/"+ts, true)
@@ -114,7 +114,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
 	}
-	chat, err := b.chat(ctx, out.Route.ChatID)
+	chat, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 		})
 		return err
 	})
-	return b.classify(err)
+	return b.web.classify(err)
 }
 
 // Erase implements channel.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
-	chat, err := b.chat(ctx, route.ChatID)
+	chat, err := b.web.chat(ctx, route.ChatID)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	if says(err, "message_not_found") {
 		return nil
 	}
-	return b.classify(err)
+	return b.web.classify(err)
 }
 
 // Signal implements channel.Signaller.
@@ -175,7 +175,7 @@ func (b *bot) mark(ctx context.Context, route bus.Route, name string, change fun
 		b.noMarks.Store(true)
 		return fmt.Errorf("reactEmoji and doneEmoji need the scope reactions:write and the names of emoji without colons: %w", err)
 	}
-	return b.classify(err)
+	return b.web.classify(err)
 }
 
 // status shows in a thread that the bot works. Only apps with the scope
@@ -192,5 +192,5 @@ func (b *bot) status(ctx context.Context, route bus.Route, words string) error {
 	if refusal(err) != "" {
 		return nil // not a thread of an assistant
 	}
-	return b.classify(err)
+	return b.web.classify(err)
 }

@@ -25,7 +25,6 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
@@ -38,8 +37,7 @@ type bot struct {
 	api   *api.Client
 	hook  channel.Webhook
 	facts *facts
-	names *names
-	once  *recent.Map[string, bool] // causes that were logged
+	web   *client
 	clean *recent.Map[string, bool] // questions whose labels are as good as the person's own words
 	told  *recent.Map[string, bool] // threads whose earlier messages the agent was given
 
@@ -73,12 +71,11 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		caps:  o.caps(),
 		http:  h,
 		facts: &facts{state: d.State},
-		names: newNames(),
-		once:  recent.New[string, bool](100),
 		clean: recent.New[string, bool](1000),
 		told:  recent.New[string, bool](10_000),
 	}
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
+	b.web = newClient(d, &o, b.api, h, b.fail)
 	b.hook = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
 	d.Gate.SetRules(o.rules())
 	return b, nil
@@ -144,9 +141,10 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 func (b *bot) start(ctx context.Context) error {
 	me, err := b.api.AuthTestContext(ctx)
 	if err != nil {
-		return b.refusedToken("botToken", err)
+		return b.web.refusedToken("botToken", err)
 	}
 	b.me.Store(me)
+	b.web.names.people.Put(me.UserID, me.User)
 	if err := b.deps.Claim(me.TeamID + "/" + me.UserID); err != nil {
 		return err
 	}
@@ -181,13 +179,4 @@ func (b *bot) fail(err error) {
 	if stop := b.stop.Load(); stop != nil {
 		(*stop)(err)
 	}
-}
-
-// report logs something the first time that it happens.
-func (b *bot) report(ctx context.Context, what, cause string, err error) {
-	if b.once.Has(what + cause) {
-		return
-	}
-	b.once.Put(what+cause, true)
-	b.deps.Log.WarnContext(ctx, what+"; this is logged once", "cause", cause, "err", httpsafe.WithoutURL(err))
 }

@@ -7,8 +7,9 @@ import (
 )
 
 // plain makes of Slack's markup the words that people see: names instead of
-// ids, addresses instead of brackets.
-func plain(s string, name func(id string) string) string {
+// ids, addresses instead of brackets. The mention of one person is left out; ""
+// is none.
+func plain(s, without string, name func(id string) string) string {
 	var out strings.Builder
 	for s != "" {
 		before, rest, found := strings.Cut(s, "<")
@@ -16,13 +17,18 @@ func plain(s string, name func(id string) string) string {
 		if !found {
 			break
 		}
-		inner, after, closed := strings.Cut(rest, ">")
-		if !closed || strings.Contains(inner, "<") {
-			out.WriteString("<")
+		end := strings.IndexAny(rest, "<>")
+		if end < 0 || rest[end] == '<' {
+			out.WriteByte('<')
 			s = rest
 			continue
 		}
-		s = after
+		inner := rest[:end]
+		s = rest[end+1:]
+		if id, _, _ := strings.Cut(inner, "|"); without != "" && id == "@"+without {
+			s = strings.TrimPrefix(s, " ")
+			continue
+		}
 		out.WriteString(token(inner, name))
 	}
 	return strings.TrimSpace(text.Valid(unescaper().Replace(out.String())))
@@ -32,20 +38,6 @@ func plain(s string, name func(id string) string) string {
 func (b *bot) mentioned(s string) bool {
 	me := "<@" + b.me.Load().UserID
 	return strings.Contains(s, me+">") || strings.Contains(s, me+"|")
-}
-
-// withoutUs removes the mention that only says that the bot is meant.
-func (b *bot) withoutUs(s string) string {
-	me := "<@" + b.me.Load().UserID
-	s = strings.ReplaceAll(strings.ReplaceAll(s, me+"> ", ""), me+">", "")
-	for {
-		before, rest, found := strings.Cut(s, me+"|")
-		_, after, closed := strings.Cut(rest, ">")
-		if !found || !closed {
-			return s
-		}
-		s = before + strings.TrimPrefix(after, " ")
-	}
 }
 
 // token is what people see of a piece in angle brackets.

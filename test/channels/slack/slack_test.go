@@ -115,7 +115,7 @@ func line(v any) string {
 func TestBolt(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"socket", "http"} {
-		t.Run(mode, func(t *testing.T) { //nolint:paralleltest // both install the same libraries
+		t.Run(mode, func(t *testing.T) { // one after the other: both install the same libraries
 			fake, u := bolt(t, mode)
 			want := []string{
 				`{"action":"one","thread":true,"user":"U0ANN"}`,
