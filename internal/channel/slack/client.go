@@ -28,7 +28,7 @@ type bounded struct{ *http.Client }
 
 // Do implements what slack-go needs.
 func (b bounded) Do(req *http.Request) (*http.Response, error) {
-	res, err := b.Client.Do(req)
+	res, err := b.Client.Do(req) //nolint:gosec // the configured address
 	if err != nil {
 		return nil, httpsafe.WithoutURL(err)
 	}
@@ -61,7 +61,7 @@ func (c *client) report(ctx context.Context, what, cause string, err error) {
 		return
 	}
 	c.once.Put(what+cause, true)
-	c.deps.Log.WarnContext(ctx, what+"; this is logged once", "cause", cause, "err", httpsafe.WithoutURL(err))
+	c.deps.Log.WarnContext(ctx, "a step failed; this is logged once", "step", what, "cause", cause, "err", httpsafe.WithoutURL(err))
 }
 
 // call runs something within the time for one call.
@@ -112,10 +112,10 @@ func (c *client) classify(err error) error {
 		return channel.RateLimited(max(e.RetryAfter, time.Second), err)
 	}
 	if e, ok := errors.AsType[api.StatusCodeError](err); ok {
-		switch {
-		case e.Code == http.StatusTooManyRequests:
+		switch e.Code {
+		case http.StatusTooManyRequests:
 			return channel.RateLimited(30*time.Second, err)
-		case e.Code == http.StatusRequestEntityTooLarge:
+		case http.StatusRequestEntityTooLarge:
 			return channel.Permanent(err)
 		}
 		return err

@@ -85,7 +85,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	}
 	switch {
 	case e.Message != nil:
-		return rc.written(ctx, e.Message)
+		return rc.written(ctx, e.Message, e.Backlog)
 	case e.Tap != nil:
 		return rc.tapped(ctx, e.Tap)
 	case e.Command != nil:
@@ -96,14 +96,14 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 
 // written handles what somebody wrote. Nothing is fetched before the gate has
 // let the sender in.
-func (rc *receiver) written(ctx context.Context, m *message) error {
+func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error {
 	b := rc.bot
 	id := b.id(m)
 	if b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+id) {
 		return nil
 	}
 	v := rc.visitor(m.Channel, m.User, m.Thread)
-	v.Route.MessageID, v.At = m.TS, when(m.TS)
+	v.Route.MessageID, v.At, v.Backlog = m.TS, when(m.TS), backlog
 	v.Mentioned = b.mentioned(m.Text) || m.ThreadOf == b.me.Load().UserID
 	if !v.Direct {
 		v.Text = plain(m.Text, "", b.web.cached)
@@ -112,7 +112,6 @@ func (rc *receiver) written(ctx context.Context, m *message) error {
 	if !ok {
 		return nil
 	}
-	b.facts.seen(m.Channel, m.Thread, m.TS, b.deps.Now(), b.deps.Log)
 	in := pass.Inbound(id, "")
 	rc.place(&in)
 	in.Meta = map[string]string{"message_id": m.TS, "user_id": m.User}
@@ -128,6 +127,7 @@ func (rc *receiver) written(ctx context.Context, m *message) error {
 		return err
 	}
 	pass.Arrived()
+	b.seen(ctx, m)
 	if fresh {
 		b.told.Put(m.Channel+"/"+m.Thread, true)
 	}

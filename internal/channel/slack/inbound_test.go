@@ -276,12 +276,12 @@ func TestCommands(t *testing.T) {
 	r.fake.Slash("U0ANN", "C0GEN", "/new", " please ")
 	r.fake.Slash("U0ANN", "C0GEN", "/nanobot", "help me")
 	r.fake.Slash("U0ANN", "C0GEN", "/nanobot", "write a poem")
-	got := r.receive(3)
+	r.receive(3)
 	if d := cmp.Diff([]string{"/new please", "/help me", "write a poem"}, r.texts()); d != "" {
 		t.Errorf("the agent got (-want +got):\n%s", d)
 	}
 	r.fake.Slash("U0ANN", "D0OTHERS", "/new", "")
-	if got = r.receive(4); got[3].Route.ChatID != r.fake.DM("U0ANN") {
+	if got := r.receive(4); got[3].Route.ChatID != r.fake.DM("U0ANN") {
 		t.Errorf("the answer goes to %q, want the conversation with the person", got[3].Route.ChatID)
 	}
 }

@@ -10,11 +10,10 @@ import (
 // probe asks Slack who we are, what we may do, and whether Socket Mode works.
 // It does not connect: events would be lost to a gateway that runs.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
-	ch, err := newChannel(d, section)
+	b, err := newBot(d, section)
 	if err != nil {
 		return channel.Report{}, err
 	}
-	b := ch.(*bot)
 	defer b.http.CloseIdleConnections()
 	me, err := b.api.AuthTestContext(ctx)
 	if err != nil {

@@ -263,8 +263,8 @@ func (r *renderer) escape(s string) string {
 	if !r.rich {
 		return escaper().Replace(s)
 	}
-	if strings.HasSuffix(s, "<") { // what follows may be another piece
-		s = strings.TrimSuffix(s, "<") + "&lt;"
+	if before, ok := strings.CutSuffix(s, "<"); ok { // what follows may be another piece
+		s = before + "&lt;"
 	}
 	return strings.NewReplacer("<@", "&lt;@", "<#", "&lt;#", "<!", "&lt;!").Replace(s)
 }

@@ -62,11 +62,11 @@ func (r *rig) reopen(changes object) {
 	r.t.Helper()
 	raw := section(r.fake, changes)
 	r.deps.Gate = r.Gate("slack", raw, nil)
-	ch, err := newChannel(r.deps, raw)
+	b, err := newBot(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.bot = ch.(*bot)
+	r.bot = b
 }
 
 // begin starts the channel; end stops it, which must be no error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
 )
@@ -182,9 +182,7 @@ func TestHugeMessage(t *testing.T) {
 func hook(t *testing.T, changes object) (*rig, string) {
 	t.Helper()
 	all := object{"mode": "webhook", "appToken": ""}
-	for k, v := range changes {
-		all[k] = v
-	}
+	maps.Copy(all, changes)
 	r := newRig(t, all)
 	mux := http.NewServeMux()
 	for pattern, h := range r.Routes() {
@@ -309,7 +307,7 @@ func TestHalfOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // nothing was written
+	defer conn.Close()
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -347,5 +345,4 @@ func TestGroupHistory(t *testing.T) {
 	if len(got.Quoted) != 1 || !strings.Contains(got.Quoted[0].Text, "lunch at noon (https://x.test)") {
 		t.Errorf("the agent got %q", shown(got))
 	}
-	var _ bus.Inbound = got
 }

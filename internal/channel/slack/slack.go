@@ -36,7 +36,6 @@ type bot struct {
 	http  *http.Client
 	api   *api.Client
 	hook  channel.Webhook
-	facts *facts
 	web   *client
 	clean *recent.Map[string, bool] // questions whose labels are as good as the person's own words
 	told  *recent.Map[string, bool] // threads whose earlier messages the agent was given
@@ -45,9 +44,10 @@ type bot struct {
 	noMarks  atomic.Bool // Slack refuses our reactions
 	noStatus atomic.Bool // Slack refuses the assistant's status
 
-	run  sync.Mutex // one Run at a time
-	stop atomic.Pointer[context.CancelCauseFunc]
-	in   atomic.Pointer[channel.Intake[event]] // of the Run that goes on
+	run     sync.Mutex       // one Run at a time
+	cursors *channel.Cursors // of the Run that goes on
+	stop    atomic.Pointer[context.CancelCauseFunc]
+	in      atomic.Pointer[channel.Intake[event]] // of the Run that goes on
 }
 
 // Driver is the platform.
@@ -55,8 +55,17 @@ func Driver() channel.Driver {
 	return channel.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
-// newChannel makes the channel of a section.
+// newChannel is newBot for the contract.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// newBot makes the channel of a section.
+func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -70,7 +79,6 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		o:     o,
 		caps:  o.caps(),
 		http:  h,
-		facts: &facts{state: d.State},
 		clean: recent.New[string, bool](1000),
 		told:  recent.New[string, bool](10_000),
 	}
@@ -117,7 +125,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	var work sync.WaitGroup
-	defer b.facts.flush(ctx, b.deps.Log)
+	defer b.flush(ctx)
 	defer in.Wait()
 	defer work.Wait()
 	defer cancel(nil)
@@ -137,6 +145,12 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	return err
 }
 
+func (b *bot) flush(ctx context.Context) {
+	if err := b.cursors.Flush(); err != nil { //nolint:contextcheck // at the end
+		b.deps.Log.ErrorContext(ctx, "note how far conversations were read", "err", err)
+	}
+}
+
 // start says hello and learns who we are.
 func (b *bot) start(ctx context.Context) error {
 	me, err := b.api.AuthTestContext(ctx)
@@ -148,7 +162,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.deps.Claim(me.TeamID + "/" + me.UserID); err != nil {
 		return err
 	}
-	if err := b.facts.open(me.TeamID + "/" + me.UserID); err != nil {
+	if b.cursors, err = channel.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
 		return err
 	}
 	if lack := missing(me.Header, needed()); lack != "" {

@@ -12,7 +12,8 @@ type event struct {
 	Message *message     `json:"message,omitempty"`
 	Tap     *interaction `json:"tap,omitempty"`
 	Command *command     `json:"command,omitempty"`
-	Bot     string       `json:"bot"` // who we were
+	Bot     string       `json:"bot"`               // who we were
+	Backlog bool         `json:"backlog,omitempty"` // read from a history
 }
 
 // message is what we read of an event of the types message and app_mention, and

@@ -372,7 +372,7 @@ func Request(address string, header http.Header, body []byte) (code int, answer 
 	}
 	req.Header = header
 	req.Close = true
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{}).Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -45,7 +45,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.Data = data
-	_, _ = fmt.Fprintf(w, "OK - %d", len(data))
+	_, _ = io.WriteString(w, "OK - "+strconv.Itoa(len(data)))
 }
 
 func (s *Server) completeUpload(p map[string]string) (object, error) {

@@ -175,7 +175,7 @@ func (s *Server) run(name, token string, params map[string]string) (object, erro
 func (s *Server) authTest(map[string]string) (object, error) {
 	return object{
 		"url": "https://fake.slack.com/", "team": "Fake", "user": BotName,
-		"team_id": Team, "user_id": BotUser, "bot_id": BotID, "is_enterprise_install": false,
+		"team_id": s.team, "user_id": BotUser, "bot_id": BotID, "is_enterprise_install": false,
 	}, nil
 }
 

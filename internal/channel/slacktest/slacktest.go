@@ -9,6 +9,7 @@ package slacktest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -101,6 +102,7 @@ type Server struct {
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when there is news
 	scopes    []string
+	team      string
 	people    []Person
 	channels  []Channel
 	messages  []*Message
@@ -128,6 +130,7 @@ func New() *Server {
 	s := &Server{
 		changed:   make(chan struct{}),
 		scopes:    strings.Split(Scopes, ","),
+		team:      Team,
 		files:     map[string]*File{},
 		reactions: map[string][]string{},
 		statuses:  map[string]string{},
@@ -209,6 +212,13 @@ func (s *Server) SetScopes(list string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scopes = strings.Split(list, ",")
+}
+
+// SetTeam makes it another workspace.
+func (s *Server) SetTeam(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.team = id
 }
 
 // Join adds a person or a conversation.
@@ -333,9 +343,7 @@ func (s *Server) eventsOf(event map[string]any) []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	msg := map[string]any{"type": "message", "event_ts": event["ts"]}
-	for k, v := range event {
-		msg[k] = v
-	}
+	maps.Copy(msg, event)
 	kind := "channel"
 	if c := s.channel(str(event["channel"])); c != nil {
 		kind = c.Kind
@@ -343,10 +351,7 @@ func (s *Server) eventsOf(event map[string]any) []map[string]any {
 	msg["channel_type"] = kind
 	out := []map[string]any{msg}
 	if strings.Contains(str(event["text"]), "<@"+BotUser+">") && kind != "im" {
-		mention := map[string]any{}
-		for k, v := range msg {
-			mention[k] = v
-		}
+		mention := maps.Clone(msg)
 		mention["type"] = "app_mention"
 		delete(mention, "channel_type")
 		delete(mention, "subtype")

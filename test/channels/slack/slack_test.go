@@ -112,10 +112,9 @@ func line(v any) string {
 	return string(data)
 }
 
-func TestBolt(t *testing.T) {
-	t.Parallel()
+func TestBolt(t *testing.T) { // one mode after the other: both install the same libraries
 	for _, mode := range []string{"socket", "http"} {
-		t.Run(mode, func(t *testing.T) { // one after the other: both install the same libraries
+		t.Run(mode, func(t *testing.T) {
 			fake, u := bolt(t, mode)
 			want := []string{
 				`{"action":"one","thread":true,"user":"U0ANN"}`,
