@@ -1,7 +1,9 @@
 package discordtest
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -81,14 +83,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, do func(*http.Req
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.failure(c)
+	open := strings.HasPrefix(c.Path, "/interactions/") // the token in the address is enough
 	var result any
 	switch {
 	case f != nil && !f.After:
 		c.Status = f.Status
 	case wrong != nil:
-	case !strings.HasPrefix(r.UserAgent(), "DiscordBot ("):
+	case !strings.HasPrefix(r.UserAgent(), "DiscordBot (") && !open:
 		wrong = &refusal{status: 403, code: 40333, text: "internal network error"}
-	case r.Header.Get("Authorization") != "Bot "+Token && !strings.HasPrefix(c.Path, "/interactions/"):
+	case r.Header.Get("Authorization") != "Bot "+Token && !open:
 		wrong = &refusal{status: 401, text: "401: Unauthorized"}
 	default:
 		if wait := s.spend(w, c); wait > 0 {
@@ -215,7 +218,7 @@ func readBody(r *http.Request, c *Call) *refusal {
 			switch name := p.FormName(); {
 			case err != nil:
 				return &refusal{status: 400, text: "400: Bad Request"}
-			case name == "payload_json" && json.Unmarshal(data, &c.Body) != nil:
+			case name == "payload_json" && decode(data, &c.Body) != nil:
 				return broken
 			case strings.HasPrefix(name, "files["):
 				c.Files = append(c.Files, File{p.FileName(), data})
@@ -233,7 +236,7 @@ func readBody(r *http.Request, c *Call) *refusal {
 		return &refusal{status: 400, code: 50035, text: "Invalid Form Body"}
 	}
 	var v any
-	if json.Unmarshal(data, &v) != nil {
+	if decode(data, &v) != nil {
 		return broken
 	}
 	if list, ok := v.([]any); ok {
@@ -241,6 +244,14 @@ func readBody(r *http.Request, c *Call) *refusal {
 	}
 	c.Body, _ = v.(Object)
 	return nil
+}
+
+// decode reads JSON whose numbers keep all their digits: clients may send ids as
+// numbers.
+func decode(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(into)
 }
 
 func invalid(field, code, text string) *refusal {
@@ -291,8 +302,8 @@ func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 }
 
 func (s *Server) postDM(_ *http.Request, c *Call) (any, *refusal) {
-	user, _ := c.Body["recipient_id"].(string)
-	if user == "" || strings.HasPrefix(user, "0") {
+	user := fmt.Sprint(c.Body["recipient_id"])
+	if c.Body["recipient_id"] == nil || strings.HasPrefix(user, "0") {
 		return nil, &refusal{status: 400, code: 50033, text: "Invalid Recipient(s)"}
 	}
 	return s.channels[s.dm(user)], nil
@@ -396,11 +407,18 @@ func (s *Server) getMessage(r *http.Request, _ *Call) (any, *refusal) {
 	return m, nil
 }
 
+func nonceOf(c *Call) string {
+	if c.Body["nonce"] == nil {
+		return ""
+	}
+	return fmt.Sprint(c.Body["nonce"])
+}
+
 // checkBody refuses a message that Discord would refuse.
 func (s *Server) checkBody(c *Call, edit bool) *refusal {
 	text, _ := c.Body["content"].(string)
 	parts, _ := c.Body["components"].([]any)
-	nonce, _ := c.Body["nonce"].(string)
+	nonce := nonceOf(c)
 	most := map[int]int{2: 50 << 20, 3: 100 << 20}[s.tier]
 	for _, f := range c.Files {
 		if len(f.Data) > max(most, 10<<20) {
@@ -452,7 +470,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 	if wrong := s.checkBody(c, false); wrong != nil {
 		return nil, wrong
 	}
-	nonce, _ := c.Body["nonce"].(string)
+	nonce := nonceOf(c)
 	if old := s.nonces[nonce]; nonce != "" && c.Body["enforce_nonce"] == true && old != "" {
 		for _, m := range s.history[id] {
 			if m["id"] == old {
@@ -491,7 +509,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 // refer makes a message a reply.
 func (s *Server) refer(m Object, channel string, ref Object) *refusal {
 	for _, old := range s.history[channel] {
-		if old["id"] == ref["message_id"] {
+		if old["id"] == fmt.Sprint(ref["message_id"]) {
 			m["type"], m["message_reference"] = 19, Object{"message_id": old["id"], "channel_id": channel, "type": 0}
 			m["referenced_message"] = clone(old)
 			return nil
@@ -537,6 +555,7 @@ func (s *Server) deleteMessage(r *http.Request, _ *Call) (any, *refusal) {
 	same := func(o Object) bool { return o["id"] == m["id"] }
 	s.history[r.PathValue("c")] = slices.DeleteFunc(s.history[r.PathValue("c")], same)
 	s.own = slices.DeleteFunc(s.own, func(o *Message) bool { return o.ID == m["id"] })
+	s.dispatch("MESSAGE_DELETE", Object{"id": m["id"], "channel_id": m["channel_id"], "guild_id": m["guild_id"]})
 	return nil, nil
 }
 
@@ -561,7 +580,7 @@ func (s *Server) deleteReaction(r *http.Request, _ *Call) (any, *refusal) {
 
 func (s *Server) postCallback(r *http.Request, c *Call) (any, *refusal) {
 	p := s.interactions[r.PathValue("token")]
-	kind, _ := c.Body["type"].(float64)
+	kind, _ := strconv.Atoi(fmt.Sprint(c.Body["type"]))
 	switch {
 	case p == nil || p.id != r.PathValue("i") || time.Now().After(p.expires):
 		return nil, &refusal{status: 404, code: 10062, text: "Unknown interaction"}
@@ -571,7 +590,13 @@ func (s *Server) postCallback(r *http.Request, c *Call) (any, *refusal) {
 		return nil, invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 5, 6, 7, 8, 9}.")
 	}
 	p.reply = c.Body
-	return nil, nil
+	if with := r.URL.Query().Get("with_response"); with != "1" && with != "true" {
+		return nil, nil
+	}
+	return Object{
+		"interaction": Object{"id": p.id, "type": 2, "response_message_id": s.snowflake(), "response_message_loading": false, "response_message_ephemeral": true},
+		"resource":    Object{"type": kind},
+	}, nil
 }
 
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
