@@ -89,6 +89,7 @@ type Server struct {
 	changed      chan struct{} // closed and replaced when there is news
 	closed       bool
 	intents      int // the bot may have
+	beat         time.Duration
 	last         int64
 	sessions     map[string]*session
 	conns        map[*conn]bool
@@ -106,6 +107,8 @@ type Server struct {
 	commands     []Object
 	interactions map[string]*pending
 	tier         int // of the server's boosts
+	botID        string
+	slow         map[string]<-chan struct{} // files that wait
 }
 
 // pending is an interaction that waits for its answer.
@@ -128,9 +131,9 @@ type bucket struct {
 // New starts a server. Close ends it.
 func New() *Server {
 	s := &Server{
-		changed: make(chan struct{}), intents: 1 | 512 | 4096 | 32768, sessions: map[string]*session{}, conns: map[*conn]bool{},
+		changed: make(chan struct{}), intents: 1 | 512 | 4096 | 32768, beat: 41250 * time.Millisecond, sessions: map[string]*session{}, conns: map[*conn]bool{},
 		channels: map[string]Object{}, history: map[string][]Object{}, files: map[string]File{}, nonces: map[string]string{},
-		buckets: map[string]*bucket{}, reactions: map[string]bool{}, interactions: map[string]*pending{},
+		buckets: map[string]*bucket{}, reactions: map[string]bool{}, interactions: map[string]*pending{}, botID: BotID, slow: map[string]<-chan struct{}{},
 		limits: map[string]limit{
 			"POST messages": {5, 5 * time.Second}, "PATCH messages": {5, 5 * time.Second}, "PUT reactions": {2, 500 * time.Millisecond},
 		},
@@ -196,6 +199,14 @@ func (s *Server) Limit(route string, count int, per time.Duration) {
 	s.locked(func() { s.limits[route] = limit{count, per} })
 }
 
+// SetBot makes the bot another one, for two accounts in one test.
+func (s *Server) SetBot(id string) { s.locked(func() { s.botID = id }) }
+
+// Slow lets a stored file wait for a channel to be closed.
+func (s *Server) Slow(file Object, until <-chan struct{}) {
+	s.locked(func() { s.slow[fmt.Sprint(file["id"])] = until })
+}
+
 // Boost sets the level of the server, which raises the size of files.
 func (s *Server) Boost(tier int) { s.locked(func() { s.tier = tier }) }
 
@@ -235,8 +246,8 @@ func person(id string) Object {
 	return Object{"id": id, "username": "user" + id, "discriminator": "0", "global_name": "User " + id, "avatar": nil, "bot": false, "public_flags": 0}
 }
 
-func bot() Object {
-	return Object{"id": BotID, "username": BotName, "discriminator": "0", "global_name": nil, "avatar": nil, "bot": true, "public_flags": 0, "flags": 0, "verified": true, "mfa_enabled": false, "email": nil}
+func (s *Server) bot() Object {
+	return Object{"id": s.botID, "username": BotName, "discriminator": "0", "global_name": nil, "avatar": nil, "bot": true, "public_flags": 0, "flags": 0, "verified": true, "mfa_enabled": false, "email": nil}
 }
 
 // Write lets a person write to a channel. The changes are laid over the message.
@@ -334,7 +345,7 @@ func (s *Server) interact(user, channel string, kind int, data, message Object) 
 	id := s.snowflake()
 	token := "interaction-" + id
 	i := Object{
-		"id": id, "application_id": BotID, "type": kind, "token": token, "version": 1, "channel_id": channel, "data": data, "locale": "en-US",
+		"id": id, "application_id": s.botID, "type": kind, "token": token, "version": 1, "channel_id": channel, "data": data, "locale": "en-US",
 		"app_permissions": "0", "entitlements": []Object{}, "authorizing_integration_owners": Object{"0": GuildID}, "attachment_size_limit": 10 << 20,
 		"channel": s.channels[channel], "context": 1,
 	}

@@ -28,9 +28,6 @@ const (
 	opAck       = 11
 )
 
-// beat is the time between two heartbeats.
-const beat = 41250 * time.Millisecond
-
 // session is what a bot is told, over any number of connections.
 type session struct {
 	id      string
@@ -63,7 +60,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	defer c.CloseNow() //nolint:errcheck // it may be closed already
 	c.SetReadLimit(4096 * 4)
 
-	cn := &conn{ws: c, next: 1, extra: []Object{{"op": opHello, "d": Object{"heartbeat_interval": beat.Milliseconds()}, "s": nil, "t": nil}}}
+	cn := &conn{ws: c, next: 1, extra: []Object{{"op": opHello, "d": Object{"heartbeat_interval": s.interval().Milliseconds()}, "s": nil, "t": nil}}}
 	if r.URL.Query().Get("compress") == "zlib-stream" {
 		cn.zip = zlib.NewWriter(&cn.buffer)
 	}
@@ -162,8 +159,8 @@ func (s *Server) identify(cn *conn, d json.RawMessage) ws.StatusCode {
 	se := &session{id: "session-" + strconv.Itoa(s.identifies), intents: *f.Intents, conn: cn}
 	s.sessions[se.id], cn.session = se, se
 	se.add("READY", Object{
-		"v": 10, "user": bot(), "session_id": se.id, "resume_gateway_url": s.gatewayURL(), "shard": []int{0, 1}, "private_channels": []Object{},
-		"guilds": []Object{{"id": GuildID, "unavailable": true}}, "application": Object{"id": BotID, "flags": 1 << 19}, "relationships": []Object{},
+		"v": 10, "user": s.bot(), "session_id": se.id, "resume_gateway_url": s.gatewayURL(), "shard": []int{0, 1}, "private_channels": []Object{},
+		"guilds": []Object{{"id": GuildID, "unavailable": true}}, "application": Object{"id": s.botID, "flags": 1 << 19}, "relationships": []Object{},
 	})
 	se.add("GUILD_CREATE", s.guild())
 	return 0
@@ -210,7 +207,7 @@ func (s *Server) dispatch(kind string, d any) {
 		switch {
 		case strings.HasPrefix(kind, "MESSAGE_") && direct && se.intents&4096 == 0, strings.HasPrefix(kind, "MESSAGE_") && !direct && se.intents&512 == 0:
 			continue
-		case strings.HasPrefix(kind, "MESSAGE_") && !direct && se.intents&32768 == 0 && !mentions(o, BotID):
+		case strings.HasPrefix(kind, "MESSAGE_") && !direct && se.intents&32768 == 0 && !mentions(o, s.botID):
 			o = clone(o)
 			o["content"], o["attachments"], o["embeds"], o["components"] = "", []Object{}, []Object{}, []Object{}
 			se.add(kind, o)
@@ -296,6 +293,11 @@ func (s *Server) each(do func(cn *conn)) {
 	s.news()
 }
 
+// Beat sets the time between two heartbeats of connections to come.
+func (s *Server) Beat(d time.Duration) { s.locked(func() { s.beat = d }) }
+
+func (s *Server) interval() (d time.Duration) { s.locked(func() { d = s.beat }); return d }
+
 // Cut breaks all connections of the gateway; sessions can be resumed.
 func (s *Server) Cut() {
 	var list []*conn
@@ -349,7 +351,7 @@ func (s *Server) gatewayURL() string {
 func (s *Server) guild() Object {
 	role := Object{"id": GuildID, "name": "@everyone", "color": 0, "colors": Object{"primary_color": 0, "secondary_color": nil, "tertiary_color": nil}, "hoist": false, "position": 0, "permissions": "8", "managed": false, "mentionable": false, "flags": 0}
 	own := clone(role)
-	own["id"], own["name"], own["managed"], own["tags"], own["position"] = BotRole, BotName, true, Object{"bot_id": BotID}, 1
+	own["id"], own["name"], own["managed"], own["tags"], own["position"] = BotRole, BotName, true, Object{"bot_id": s.botID}, 1
 	channels, threads := []Object{}, []Object{}
 	for _, c := range s.channels {
 		switch {
@@ -366,7 +368,7 @@ func (s *Server) guild() Object {
 		"mfa_level": 0, "application_id": nil, "system_channel_id": nil, "system_channel_flags": 0, "rules_channel_id": nil, "vanity_url_code": nil, "description": nil,
 		"banner": nil, "premium_tier": s.tier, "premium_subscription_count": 0, "preferred_locale": "en-US", "public_updates_channel_id": nil, "nsfw_level": 0, "nsfw": false,
 		"premium_progress_bar_enabled": false, "joined_at": "2026-01-01T00:00:00.000000+00:00", "large": false, "unavailable": false, "member_count": 2, "voice_states": []Object{},
-		"members":  []Object{{"user": bot(), "roles": []string{BotRole}, "joined_at": "2026-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false, "flags": 0, "nick": nil}},
+		"members":  []Object{{"user": s.bot(), "roles": []string{BotRole}, "joined_at": "2026-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false, "flags": 0, "nick": nil}},
 		"channels": channels, "threads": threads, "presences": []Object{}, "stage_instances": []Object{}, "guild_scheduled_events": []Object{}, "stickers": []Object{},
 		"soundboard_sounds": []Object{}, "safety_alerts_channel_id": nil, "max_members": 500000, "hub_type": nil, "lazy": true,
 	})

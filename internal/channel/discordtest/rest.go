@@ -39,7 +39,7 @@ func (s *Server) routes() http.Handler {
 	for pattern, do := range map[string]func(*http.Request, *Call) (any, *refusal){
 		"GET /gateway":                                            s.getGateway,
 		"GET /gateway/bot":                                        s.getGateway,
-		"GET /users/@me":                                          func(*http.Request, *Call) (any, *refusal) { return bot(), nil },
+		"GET /users/@me":                                          func(*http.Request, *Call) (any, *refusal) { return s.bot(), nil },
 		"GET /oauth2/applications/@me":                            s.getApplication,
 		"GET /applications/@me":                                   s.getApplication,
 		"GET /applications/{app}/commands":                        func(*http.Request, *Call) (any, *refusal) { return s.commands, nil },
@@ -268,13 +268,13 @@ func (s *Server) getApplication(*http.Request, *Call) (any, *refusal) {
 		flags = 1 << 19
 	}
 	return Object{
-		"id": BotID, "name": "nanobot", "icon": nil, "description": "", "bot_public": true, "bot_require_code_grant": false, "verify_key": "0", "team": nil,
-		"flags": flags, "owner": person("42"), "summary": "", "bot": bot(), "approximate_guild_count": 1, "approximate_user_install_count": 0,
+		"id": s.botID, "name": "nanobot", "icon": nil, "description": "", "bot_public": true, "bot_require_code_grant": false, "verify_key": "0", "team": nil,
+		"flags": flags, "owner": person("42"), "summary": "", "bot": s.bot(), "approximate_guild_count": 1, "approximate_user_install_count": 0,
 	}, nil
 }
 
 func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
-	if r.PathValue("app") != BotID {
+	if r.PathValue("app") != s.botID {
 		return nil, &refusal{status: 403, code: 20012, text: "You are not authorized to perform this action on this application"}
 	}
 	list, _ := c.Body["list"].([]any)
@@ -292,7 +292,7 @@ func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 			return nil, invalid(strconv.Itoa(i), "APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique")
 		}
 		o = maps.Clone(o)
-		o["id"], o["application_id"], o["version"], o["default_member_permissions"] = s.snowflake(), BotID, s.snowflake(), nil
+		o["id"], o["application_id"], o["version"], o["default_member_permissions"] = s.snowflake(), s.botID, s.snowflake(), nil
 		if o["type"] == nil {
 			o["type"] = 1
 		}
@@ -479,7 +479,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 		}
 	}
 	text, _ := c.Body["content"].(string)
-	m := s.message(bot(), id, text)
+	m := s.message(s.bot(), id, text)
 	if ref, ok := c.Body["message_reference"].(Object); ok {
 		if wrong := s.refer(m, id, ref); wrong != nil {
 			return nil, wrong
@@ -526,7 +526,7 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	if a, _ := m["author"].(Object); a["id"] != BotID {
+	if a, _ := m["author"].(Object); a["id"] != s.botID {
 		return nil, &refusal{status: 403, code: 50005, text: "Cannot edit a message authored by another user"}
 	}
 	if wrong := s.checkBody(c, true); wrong != nil {
@@ -603,7 +603,14 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	f, ok := s.files[r.PathValue("id")]
 	s.calls = append(s.calls, Call{Method: r.Method, Path: r.URL.Path, At: time.Now()})
+	until := s.slow[r.PathValue("id")]
 	s.mu.Unlock()
+	if until != nil {
+		select {
+		case <-until:
+		case <-r.Context().Done():
+		}
+	}
 	if !ok {
 		http.NotFound(w, r)
 		return
