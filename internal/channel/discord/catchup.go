@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	dmsKept     = 100             // direct chats that are read after a pause
-	pageSize    = 100             // messages of one request
-	pagesMost   = 10              // of one channel
-	catchUpMost = 100             // channels that are read after a pause
-	clockSlack  = 5 * time.Second // between the numbers of messages in different channels
+	dmsKept     = 100 // direct chats that are read after a pause
+	pageSize    = 100 // messages of one request
+	pagesMost   = 10  // of one channel
+	catchUpMost = 100 // channels that are read after a pause
 )
 
 // facts are what survives a restart.
@@ -152,7 +151,7 @@ func (rc *receiver) from(cursor uint64) uint64 {
 	if cursor == 0 || o.CatchUp != nil && !*o.CatchUp {
 		return 0
 	}
-	slack := uint64(clockSlack.Milliseconds()) << 22
+	const slack = 5000 << 22 // five seconds: numbers of different channels may be out of order
 	return max(cursor-min(cursor, slack), snowflake(rc.bot.deps.Now().Add(-o.maxAge())))
 }
 

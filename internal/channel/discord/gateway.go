@@ -271,7 +271,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	g.session, g.again = v.Session, v.Again
 	g.bot.me.Store(&v.User)
 	if g.bot.o.Intents&intentContent == 0 {
-		g.rc.warn(ctx, "intents", "intents lacks Message Content (32768): in servers the bot reads only what names it", nil)
+		g.bot.deps.Log.WarnContext(ctx, "intents lacks Message Content (32768): in servers the bot reads only what names it")
 	}
 	ids := make([]string, len(v.Guilds))
 	for i, guild := range v.Guilds {
@@ -294,7 +294,7 @@ func (g *gateway) lost(err error) error {
 		case closeBadToken:
 			return socket.Fatal(g.bot.badToken(err))
 		case closeNoIntents:
-			return socket.Fatal(channel.Fatal(errors.New("Discord refuses the intents: on the Bot page of the developer portal, switch on Message Content Intent (and any other privileged intent in channels." + name + ".intents), then restart"))) //nolint:staticcheck // a name begins the sentence
+			return socket.Fatal(channel.Fatal(errors.New("Discord refuses the intents: on the Bot page of the developer portal, switch on Message Content Intent (and any other privileged intent in channels." + name + ".intents), then restart")))
 		case closeBadIntents:
 			return socket.Fatal(channel.Fatal(fmt.Errorf("channels.%s.intents: %d is not a sum of intents that Discord knows", name, g.bot.o.Intents)))
 		case closeSharding:

@@ -53,7 +53,7 @@ func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
 	rc.told[cause] = true
 	rc.mu.Unlock()
 	if !told {
-		rc.bot.deps.Log.WarnContext(ctx, what, "err", err)
+		rc.bot.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
 	}
 }
 

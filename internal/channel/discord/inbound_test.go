@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ var self = object{"id": discordtest.BotID, "username": discordtest.BotName, "bot
 // names is a message that mentions the bot.
 func names(more object) object {
 	m := object{"mentions": []object{self}}
-	for k, v := range more {
-		m[k] = v
-	}
+	maps.Copy(m, more)
 	return m
 }
 
@@ -64,7 +63,10 @@ func TestMessages(t *testing.T) {
 			fake.DM("42")
 			fake.Write("42", c.chat, c.text, c.more)
 			fake.Write("42", c.chat, "<@999> that was it", names(nil)) // behind it in the same chat
-			r.Await("the last one", func() bool { got := r.Inbound(); return len(got) > 0 && strings.HasSuffix(got[len(got)-1].Text, "that was it") })
+			r.Await("the last one", func() bool {
+				got := r.Inbound()
+				return len(got) > 0 && strings.HasSuffix(got[len(got)-1].Text, "that was it")
+			})
 			var texts []string
 			for _, in := range r.Inbound()[:len(r.Inbound())-1] {
 				texts = append(texts, shown(in))

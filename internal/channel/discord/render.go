@@ -54,7 +54,7 @@ func (w writer) blocks(list []markdown.Node, prefix string, apart bool) {
 	for i, n := range list {
 		if i > 0 {
 			w.b.WriteString("\n")
-			if apart && !(list[i-1].Kind == markdown.Heading && list[i-1].Level <= 3) { // Discord leaves room below a heading
+			if apart && (list[i-1].Kind != markdown.Heading || list[i-1].Level > 3) { // Discord leaves room below a heading
 				w.b.WriteString(strings.TrimRight(prefix, " ") + "\n")
 			}
 			w.b.WriteString(prefix)

@@ -142,7 +142,7 @@ func New() *Server {
 	s.channels[Thread] = thread(Thread, "a topic", false)
 	s.channels[Locked] = thread(Locked, "a locked topic", true)
 	s.channels[Archived] = thread(Archived, "an old topic", false)
-	s.channels[Archived]["thread_metadata"].(Object)["archived"] = true //nolint:forcetypeassert // made above
+	threadMeta(s.channels[Archived])["archived"] = true
 	s.http = httptest.NewServer(s.routes())
 	return s
 }
@@ -161,6 +161,9 @@ func thread(id, name string, locked bool) Object {
 		"thread_metadata": Object{"archived": locked, "locked": locked, "auto_archive_duration": 60, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00"},
 	}
 }
+
+// threadMeta says what a thread is like; nil: it is none.
+func threadMeta(c Object) Object { m, _ := c["thread_metadata"].(Object); return m }
 
 // URL is the apiBase of the server.
 func (s *Server) URL() string { return s.http.URL + "/api/v10" }

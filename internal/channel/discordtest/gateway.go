@@ -67,7 +67,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.conns[cn] = true
 	s.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go func() {
 		defer cancel()
@@ -358,7 +358,7 @@ func (s *Server) guild() Object {
 		case c["guild_id"] == nil:
 		case c["thread_metadata"] == nil:
 			channels = append(channels, c)
-		case c["thread_metadata"].(Object)["archived"] != true: //nolint:forcetypeassert // ours
+		case threadMeta(c)["archived"] != true:
 			threads = append(threads, c)
 		}
 	}

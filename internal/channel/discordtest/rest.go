@@ -39,10 +39,10 @@ func (s *Server) routes() http.Handler {
 	for pattern, do := range map[string]func(*http.Request, *Call) (any, *refusal){
 		"GET /gateway":                                            s.getGateway,
 		"GET /gateway/bot":                                        s.getGateway,
-		"GET /users/@me":                                          func(*http.Request, *Call) (any, *refusal) { return s.bot(), nil },
+		"GET /users/@me":                                          s.getMe,
 		"GET /oauth2/applications/@me":                            s.getApplication,
 		"GET /applications/@me":                                   s.getApplication,
-		"GET /applications/{app}/commands":                        func(*http.Request, *Call) (any, *refusal) { return s.commands, nil },
+		"GET /applications/{app}/commands":                        s.getCommands,
 		"PUT /applications/{app}/commands":                        s.putCommands,
 		"POST /users/@me/channels":                                s.postDM,
 		"GET /channels/{c}":                                       s.getChannel,
@@ -262,6 +262,19 @@ func (s *Server) getGateway(*http.Request, *Call) (any, *refusal) {
 	return Object{"url": s.gatewayURL(), "shards": 1, "session_start_limit": Object{"total": 1000, "remaining": 1000 - s.identifies, "reset_after": 1000, "max_concurrency": 1}}, nil
 }
 
+func (s *Server) getMe(*http.Request, *Call) (any, *refusal) { return s.bot(), nil }
+
+func (s *Server) getCommands(r *http.Request, _ *Call) (any, *refusal) {
+	if r.PathValue("app") != s.botID {
+		return nil, foreignApp()
+	}
+	return s.commands, nil
+}
+
+func foreignApp() *refusal {
+	return &refusal{status: 403, code: 20012, text: "You are not authorized to perform this action on this application"}
+}
+
 func (s *Server) getApplication(*http.Request, *Call) (any, *refusal) {
 	flags := 0
 	if s.intents&32768 != 0 {
@@ -275,7 +288,7 @@ func (s *Server) getApplication(*http.Request, *Call) (any, *refusal) {
 
 func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 	if r.PathValue("app") != s.botID {
-		return nil, &refusal{status: 403, code: 20012, text: "You are not authorized to perform this action on this application"}
+		return nil, foreignApp()
 	}
 	list, _ := c.Body["list"].([]any)
 	s.commands = []Object{}
@@ -339,7 +352,7 @@ func (s *Server) patchChannel(r *http.Request, c *Call) (any, *refusal) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	meta, _ := ch["thread_metadata"].(Object)
+	meta := threadMeta(ch)
 	if meta == nil || meta["locked"] == true {
 		return nil, &refusal{status: 403, code: 50013, text: "Missing Permissions"}
 	}
@@ -370,7 +383,7 @@ func (s *Server) getMessages(r *http.Request, _ *Call) (any, *refusal) {
 	after, _ := strconv.ParseUint(q.Get("after"), 10, 64)
 	list := []Object{}
 	for _, m := range s.history[r.PathValue("c")] {
-		if id, _ := strconv.ParseUint(m["id"].(string), 10, 64); id > after { //nolint:forcetypeassert // ours
+		if id, _ := strconv.ParseUint(fmt.Sprint(m["id"]), 10, 64); id > after {
 			m = clone(m)
 			delete(m, "guild_id") // only events have it
 			delete(m, "member")
@@ -462,7 +475,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 		return nil, wrong
 	}
 	id := r.PathValue("c")
-	if meta, _ := ch["thread_metadata"].(Object); meta != nil {
+	if meta := threadMeta(ch); meta != nil {
 		if meta["locked"] == true || meta["archived"] == true {
 			return nil, &refusal{status: 400, code: 50083, text: "Thread is archived"}
 		}
@@ -497,7 +510,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 	m["attachments"] = list
 	m = clone(m)
 	s.keep(m)
-	sent := &Message{ID: m["id"].(string), Channel: id, Body: m, Files: c.Files} //nolint:forcetypeassert // ours
+	sent := &Message{ID: fmt.Sprint(m["id"]), Channel: id, Body: m, Files: c.Files}
 	s.own = append(s.own, sent)
 	if nonce != "" {
 		s.nonces[nonce] = sent.ID
