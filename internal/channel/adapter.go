@@ -26,9 +26,9 @@ type adapter struct {
 	caps      Caps                 // as the factory made them; see limits
 	refined   atomic.Pointer[Caps] // nil: as in caps
 	known     chan struct{}        // closed when the limits are
-	streamer  Streamer  // nil: no streaming by edits
-	signaller Signaller // nil: cannot show what happens to a message
-	planner   Planner   // nil: messages are divided as texts are
+	streamer  Streamer             // nil: no streaming by edits
+	signaller Signaller            // nil: cannot show what happens to a message
+	planner   Planner              // nil: messages are divided as texts are
 	gate      *Gate
 	log       *slog.Logger
 }
