@@ -216,7 +216,7 @@ func (rc *receiver) written(ctx context.Context, m *message, edited bool) error 
 	if known := rc.bot.deps.Known; known != nil && known(in.ID) {
 		return nil // it was read again
 	}
-	if v.Direct {
+	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
 		rc.bot.facts.direct(m.ChannelID)
 	}
 	rc.place(&in)

@@ -19,6 +19,7 @@ type object = discordtest.Object
 var (
 	_ channel.Streamer  = (*bot)(nil)
 	_ channel.Signaller = (*bot)(nil)
+	_ channel.Addresser = (*bot)(nil)
 )
 
 // rig is a channel on a fake server.

@@ -296,3 +296,33 @@ func TestSignals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// People name channels and each other by names; a wrong one is an error at once.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	r := newRig(t, fake, nil)
+	defer r.begin()()
+	fake.Write("42", discordtest.Channel, "<@999> hi", names(nil))
+	r.receive(1)
+	for target, want := range map[string]bus.Route{
+		"#general":         {ChatID: discordtest.Channel},
+		"600":              {ChatID: discordtest.Channel},
+		"700":              {ChatID: discordtest.Channel, ThreadID: discordtest.Thread},
+		"#an old topic":    {},
+		"#nowhere":         {},
+		"@User42":          {ChatID: "842"},
+		"@nobody":          {},
+		"77":               {ChatID: "877"},
+		"+49 170 12345":    {},
+		discordtest.Locked: {ChatID: discordtest.Channel, ThreadID: discordtest.Locked},
+	} {
+		got, err := r.Address(t.Context(), target)
+		if want.ChatID != "" {
+			want.Channel = "discord"
+		}
+		if got != want || (err == nil) != (want.ChatID != "") {
+			t.Errorf("%s leads to %+v, %v, want %+v", target, got, err, want)
+		}
+	}
+}
