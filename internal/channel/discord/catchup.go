@@ -14,108 +14,86 @@ import (
 )
 
 const (
-	dmsKept     = 100 // direct chats that are read after a pause
+	directMost  = 100 // direct chats that are read after a pause
 	pageSize    = 100 // messages of one request
 	pagesMost   = 10  // of one channel
-	catchUpMost = 100 // channels that are read after a pause
+	catchUpMost = 100 // channels of a server that are read after a pause
+	allChats    = "*" // the cursor of all chats together: all that was written before is taken
 )
 
-// facts are what survives a restart.
-type facts struct {
-	state *channel.State
-	log   *slog.Logger
+// progress is how far was read: one cursor for all chats, since the gateway keeps
+// their order, and one for each direct chat, to know them after a restart.
+type progress struct {
+	log *slog.Logger
 
 	mu      sync.Mutex
-	loaded  bool
-	dirty   bool
-	reading int // channels that are being caught up with; the cursor waits for them
+	cursors *channel.Cursors // nil before the first session
 	last    uint64
-	v       struct {
-		Bot      string   `json:"bot"`                // whose facts these are
-		Cursor   string   `json:"cursor,omitempty"`   // the newest message that was taken; all before it were, too
-		Direct   []string `json:"direct,omitempty"`   // direct chats, the last used first
-		Commands string   `json:"commands,omitempty"` // what was registered, as a hash
-	}
+	reading int // channels that are being caught up with; the cursor waits for them
 }
 
-// open reads the facts at the beginning of a run.
-func (f *facts) open() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reading = 0
-	if f.loaded {
-		return nil
+// begin says who we are, and returns the newest message that was taken and the
+// direct chats, the last used first.
+func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors == nil {
+		if p.cursors, err = channel.OpenCursors(d, bot); err != nil {
+			return 0, nil, err
+		}
+		p.last = number(p.cursors.Get(allChats))
 	}
-	if err := f.state.Load(&f.v); err != nil {
-		return err
-	}
-	f.loaded, f.last = true, number(f.v.Cursor)
-	return nil
-}
-
-// begin says who we are. The facts of another bot say nothing about this one.
-func (f *facts) begin(bot string) (cursor uint64, direct []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.v.Bot != bot {
-		f.v.Bot, f.v.Cursor, f.v.Direct, f.v.Commands, f.dirty, f.last = bot, "", nil, "", true, 0
-	}
-	return f.last, slices.Clone(f.v.Direct)
+	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return s == allChats })
+	return p.last, direct[:min(len(direct), directMost)], nil
 }
 
 // saw notes a message that is durable or not for us.
-func (f *facts) saw(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n := number(id); n > f.last {
-		f.last, f.dirty = n, true
+func (p *progress) saw(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = max(p.last, number(id))
+	p.note()
+}
+
+// note moves the cursor. The lock is held.
+func (p *progress) note() {
+	if p.cursors != nil && p.reading == 0 && p.last > 0 {
+		p.report(p.cursors.Set(allChats, strconv.FormatUint(p.last, 10)))
 	}
 }
 
-// direct notes a direct chat of somebody who may be here.
-func (f *facts) direct(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.v.Direct) > 0 && f.v.Direct[0] == id {
-		return
+// direct notes a message in a direct chat of somebody who may be here.
+func (p *progress) direct(chat, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors != nil {
+		p.report(p.cursors.Set(chat, message))
 	}
-	list := slices.DeleteFunc(slices.Clone(f.v.Direct), func(s string) bool { return s == id })
-	f.v.Direct = append([]string{id}, list[:min(len(list), dmsKept-1)]...)
-	f.dirty = true
 }
 
 // begun and done count the channels that are being caught up with.
-func (f *facts) begun() { f.mu.Lock(); f.reading++; f.mu.Unlock() }
+func (p *progress) begun() { p.mu.Lock(); p.reading++; p.mu.Unlock() }
 
-func (f *facts) done() { f.mu.Lock(); f.reading--; f.dirty = true; f.mu.Unlock() }
-
-// registered reports whether these commands were registered, and notes them.
-func (f *facts) registered(hash string, note bool) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	same := f.v.Commands == hash
-	if note && !same {
-		f.v.Commands, f.dirty = hash, true
-	}
-	return same
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reading--
+	p.note()
 }
 
-// save writes the facts if they changed: with each heartbeat, and at the end.
-// What was not written is read again, and known to the agent.
-func (f *facts) save() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.loaded || !f.dirty {
-		return
+// flush writes the cursors at the end of a run.
+func (p *progress) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors != nil {
+		p.report(p.cursors.Flush())
 	}
-	if f.reading == 0 && f.last > 0 {
-		f.v.Cursor = strconv.FormatUint(f.last, 10)
+}
+
+func (p *progress) report(err error) {
+	if err != nil { // what is read again is known by its ids
+		p.log.Warn("how far was read cannot be noted", "err", err)
 	}
-	if err := f.state.Save(f.v); err != nil {
-		f.log.Error("save the state of the channel", "err", err)
-		return
-	}
-	f.dirty = false
 }
 
 // missed is a channel whose messages after one are to be read.
@@ -126,10 +104,13 @@ type missed struct {
 
 // began is the beginning of a session: direct chats are caught up with, servers
 // when they come online.
-func (rc *receiver) began(bot string, guilds []string) {
-	cursor, direct := rc.bot.facts.begin(bot)
+func (rc *receiver) began(bot string, guilds []string) error {
+	last, direct, err := rc.read.begin(rc.bot.deps, bot)
+	if err != nil {
+		return err
+	}
 	rc.mu.Lock()
-	rc.since = rc.from(cursor)
+	rc.since = rc.from(last)
 	rc.guilds = map[string]bool{}
 	for _, id := range guilds {
 		rc.guilds[id] = true
@@ -137,22 +118,23 @@ func (rc *receiver) began(bot string, guilds []string) {
 	since := rc.since
 	rc.mu.Unlock()
 	if since == 0 {
-		return
+		return nil
 	}
 	for _, id := range direct {
 		rc.catchUp(missed{channel: id, after: since})
 	}
+	return nil
 }
 
 // from is where reading begins: where it ended, but not longer ago than the
 // settings say. 0: nothing is read.
-func (rc *receiver) from(cursor uint64) uint64 {
-	o := &rc.bot.o
-	if cursor == 0 || o.CatchUp != nil && !*o.CatchUp {
+func (rc *receiver) from(last uint64) uint64 {
+	const slack = 5000 << 22 // five seconds: numbers of different channels may be out of order
+	oldest, wanted := rc.bot.deps.Gate.Backlog()
+	if last == 0 || !wanted {
 		return 0
 	}
-	const slack = 5000 << 22 // five seconds: numbers of different channels may be out of order
-	return max(cursor-min(cursor, slack), snowflake(rc.bot.deps.Now().Add(-o.maxAge())))
+	return max(last-min(last, slack), snowflake(oldest), 1)
 }
 
 // guildCame catches up with the channels of a server in which something was
@@ -179,8 +161,8 @@ func (rc *receiver) guildCame(g guild) {
 
 // catchUp queues the reading of a channel, before anything that comes live.
 func (rc *receiver) catchUp(m missed) {
-	rc.bot.facts.begun()
-	rc.in.Add(m.channel, event{Missed: &m}, rc.bot.facts.done)
+	rc.read.begun()
+	rc.in.Add(m.channel, event{Missed: &m}, rc.read.done)
 }
 
 // fallBehind reads a channel later, because a message of it could not be held.
@@ -194,9 +176,9 @@ func (rc *receiver) fallBehind(m *message) {
 	}
 }
 
-// read handles the messages of a channel after one. Those that were handled are
+// catchUpWith handles the messages of a channel after one. Those that were handled are
 // known by their ids.
-func (rc *receiver) read(ctx context.Context, m *missed) error {
+func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 	rc.mu.Lock()
 	delete(rc.behind, m.channel) // what comes from now on is not in what is read
 	rc.mu.Unlock()
@@ -231,7 +213,7 @@ func (rc *receiver) read(ctx context.Context, m *missed) error {
 		for i := range list {
 			after = max(after, number(list[i].ID))
 			if rc.concerns(&list[i]) {
-				if err := rc.written(ctx, &list[i], false); err != nil {
+				if err := rc.written(ctx, &list[i], backlog); err != nil {
 					return err
 				}
 			}

@@ -108,7 +108,14 @@ func (rc *receiver) register(ctx context.Context, app string) {
 	}
 	sum := sha256.Sum256(data)
 	hash := hex.EncodeToString(sum[:8])
-	if b.facts.registered(hash, false) {
+	var facts struct {
+		Bot      string `json:"bot"`
+		Commands string `json:"commands"` // what was registered, as a hash
+	}
+	if err := b.deps.State.Load(&facts); err != nil {
+		b.deps.Log.WarnContext(ctx, "read the state of the channel", "err", err)
+	}
+	if facts.Bot == app && facts.Commands == hash {
 		return
 	}
 	err = b.calls.do(ctx, call{method: http.MethodPut, path: "/applications/" + app + "/commands", body: list, patience: time.Minute}, nil)
@@ -118,5 +125,8 @@ func (rc *receiver) register(ctx context.Context, app string) {
 		}
 		return
 	}
-	b.facts.registered(hash, true)
+	facts.Bot, facts.Commands = app, hash
+	if err := b.deps.State.Save(facts); err != nil {
+		b.deps.Log.WarnContext(ctx, "save the state of the channel", "err", err)
+	}
 }

@@ -31,7 +31,6 @@ type bot struct {
 	o      options
 	caps   channel.Caps
 	calls  *client
-	facts  *facts
 	places *places
 	me     atomic.Pointer[user]
 	clean  *recent.Map[string, bool] // messages whose buttons are as good as the person's own words
@@ -58,7 +57,6 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	b := &bot{
 		deps: d, o: o, caps: o.caps(),
 		calls:  newClient(o.APIBase, o.Token, h, d.Now),
-		facts:  &facts{state: d.State, log: d.Log},
 		places: newPlaces(),
 		clean:  recent.New[string, bool](1000),
 		quoted: recent.New[string, bool](1000),
@@ -83,16 +81,13 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer b.run.Unlock()
 	defer b.calls.http.CloseIdleConnections()
-	if err := b.facts.open(); err != nil {
-		return err
-	}
-	rc := &receiver{bot: b, submit: submit, behind: map[string]bool{}, told: map[string]bool{}}
+	rc := &receiver{bot: b, submit: submit, read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
 	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
 	rc.in = in
-	defer b.facts.save()
+	defer rc.read.flush()
 	defer rc.side.Wait()
 	defer in.Wait()
 

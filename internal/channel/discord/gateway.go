@@ -155,7 +155,6 @@ func (g *gateway) beat(ctx context.Context, c *socket.Conn) error {
 	if g.bot.calls.dead() {
 		return socket.Fatal(g.bot.badToken(errors.New("401 Unauthorized")))
 	}
-	g.bot.facts.save()
 	if g.waiting.Swap(true) {
 		return errZombie
 	}
@@ -277,7 +276,9 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	for i, guild := range v.Guilds {
 		ids[i] = guild.ID
 	}
-	g.rc.began(v.User.ID, ids)
+	if err := g.rc.began(v.User.ID, ids); err != nil {
+		return err
+	}
 	g.rc.side.Go(func() { g.rc.register(ctx, v.App.ID) })
 	g.bot.deps.Ready(g.bot.identity(), nil)
 	return nil

@@ -30,6 +30,15 @@ type event struct {
 	Missed      *missed      `json:"-"`
 }
 
+// arrival is how a message came to us.
+type arrival int
+
+const (
+	live    arrival = iota
+	edited          // its author changed it
+	backlog         // it was read from the history
+)
+
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
@@ -37,6 +46,7 @@ type receiver struct {
 	in     *channel.Intake[event]
 	side   sync.WaitGroup // answers to interactions, and the registration of commands
 
+	read    progress
 	chatter atomic.Int64
 
 	mu     sync.Mutex
@@ -59,20 +69,20 @@ func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
 
 // take accepts a message from the gateway without waiting for anything but the
 // disk. What is for others is kept in memory only.
-func (rc *receiver) take(ctx context.Context, m *message, edited bool) {
-	if edited && (!rc.bot.o.EditedMessages || m.Edited == "") || !rc.concerns(m) {
+func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
+	if changed && (!rc.bot.o.EditedMessages || m.Edited == "") || !rc.concerns(m) {
 		return
 	}
-	e := event{Message: m, Edited: edited}
+	e := event{Message: m, Edited: changed}
 	if !rc.forUs(m) {
-		if rc.bot.o.GroupHistory > 0 && !edited && rc.chatter.Add(1) <= chatterMax {
+		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Add(1) <= chatterMax {
 			rc.in.Add(m.ChannelID, e, func() { rc.chatter.Add(-1) })
 		}
-		rc.bot.facts.saw(m.ID)
+		rc.read.saw(m.ID)
 		return
 	}
 	key := m.ID
-	if edited {
+	if changed {
 		key += "." + m.Edited
 	}
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
@@ -80,7 +90,7 @@ func (rc *receiver) take(ctx context.Context, m *message, edited bool) {
 		rc.fallBehind(m)
 		return
 	}
-	rc.bot.facts.saw(m.ID)
+	rc.read.saw(m.ID)
 }
 
 // concerns reports whether a message says something to a bot: not our own, not
@@ -125,7 +135,7 @@ func (rc *receiver) onlyByReply(m *message) bool {
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	switch {
 	case e.Missed != nil:
-		return rc.read(ctx, e.Missed)
+		return rc.catchUpWith(ctx, e.Missed)
 	case rc.bot.me.Load() == nil: // held by an earlier process
 		return channel.ErrNotReady
 	case e.Interaction != nil && e.Interaction.Type == interactionButton:
@@ -133,7 +143,11 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	case e.Interaction != nil:
 		return rc.commanded(ctx, e.Interaction)
 	case e.Message != nil && rc.concerns(e.Message):
-		return rc.written(ctx, e.Message, e.Edited)
+		how := live
+		if e.Edited {
+			how = edited
+		}
+		return rc.written(ctx, e.Message, how)
 	}
 	return nil
 }
@@ -180,7 +194,7 @@ func moment(stamp string) time.Time {
 
 // written handles what somebody wrote. Nothing is fetched for people before the
 // gate has let them in.
-func (rc *receiver) written(ctx context.Context, m *message, edited bool) error {
+func (rc *receiver) written(ctx context.Context, m *message, how arrival) error {
 	route, err := rc.bot.route(ctx, m.GuildID, m.ChannelID)
 	if err != nil {
 		return err
@@ -191,7 +205,8 @@ func (rc *receiver) written(ctx context.Context, m *message, edited bool) error 
 		nick = m.Member.Nick
 	}
 	v := rc.visitor(route, m.GuildID, m.Author, nick)
-	if v.At = moment(m.Timestamp); edited {
+	v.Backlog = how == backlog
+	if v.At = moment(m.Timestamp); how == edited {
 		v.At = moment(m.Edited)
 	}
 	if !v.Direct {
@@ -199,7 +214,7 @@ func (rc *receiver) written(ctx context.Context, m *message, edited bool) error 
 			return err
 		}
 		v.Mentioned = rc.named(m) || rc.answersUs(m)
-		if !edited {
+		if how != edited {
 			v.Text = rc.overheard(m)
 		}
 	}
@@ -209,7 +224,7 @@ func (rc *receiver) written(ctx context.Context, m *message, edited bool) error 
 	}
 
 	id := m.ID
-	if edited {
+	if how == edited {
 		id += ".edit" + m.Edited
 	}
 	in := pass.Inbound(id, "")
@@ -217,13 +232,13 @@ func (rc *receiver) written(ctx context.Context, m *message, edited bool) error 
 		return nil // it was read again
 	}
 	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
-		rc.bot.facts.direct(m.ChannelID)
+		rc.read.direct(m.ChannelID, m.ID)
 	}
 	rc.place(&in)
 	in.Meta = meta(m)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
 	in.Untrusted = false // it has only what was typed
-	if in.Answer = rc.replied(m, edited); in.Answer != nil {
+	if in.Answer = rc.replied(m, how == edited); in.Answer != nil {
 		return rc.submit(ctx, in)
 	}
 	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one

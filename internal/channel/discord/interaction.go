@@ -140,7 +140,7 @@ func (rc *receiver) commanded(ctx context.Context, i *interaction) error {
 	in.Meta = interactionMeta(i)
 	in.Meta["is_slash_command"] = "true"
 	if v.Direct {
-		rc.bot.facts.direct(i.ChannelID)
+		rc.read.direct(i.ChannelID, i.ID)
 	}
 	return rc.submit(ctx, in)
 }

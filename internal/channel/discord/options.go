@@ -126,6 +126,3 @@ func (o *options) caps() channel.Caps {
 	}
 	return c
 }
-
-// maxAge is how old a message may be that is read after a pause.
-func (o *options) maxAge() time.Duration { return 10 * time.Minute }
