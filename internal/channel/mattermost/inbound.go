@@ -30,7 +30,7 @@ type receiver struct {
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	b, p := rc.bot, &e.Post
 	id := b.deps.Name + ":" + p.ID
-	if b.deleted.Has(p.ID) || b.given.Has(p.ID) || b.deps.Known != nil && b.deps.Known(id) {
+	if e.Account != b.account() || b.deleted.Has(p.ID) || b.given.Has(p.ID) || b.deps.Known != nil && b.deps.Known(id) {
 		return nil
 	}
 	where, err := b.known.where(ctx, &e, b.o.TeamID != "")
@@ -40,7 +40,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	if !b.serves(where) || e.Edited && (where.Type == "D" || !b.me.Load().named(p.Message) || time.Since(time.UnixMilli(p.CreateAt)) > editWindow) {
+	if !b.serves(where) || e.Edited && (where.Type == "D" || !b.me.Load().named(p.Message) || b.deps.Now().Sub(time.UnixMilli(p.CreateAt)) > editWindow) {
 		return nil
 	}
 	v, err := rc.visitor(ctx, &e, where)
@@ -62,10 +62,8 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (channel
 		IDs:       []string{p.UserID},
 		Direct:    where.Type == "D",
 		Mentioned: b.me.Load().named(p.Message),
+		At:        e.Read,
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: p.ChannelID, ThreadID: p.RootID, MessageID: p.ID},
-	}
-	if e.Late {
-		v.At = time.UnixMilli(p.CreateAt)
 	}
 	if e.Sender == "" || b.o.AllowFromMatchMode != matchID {
 		who, err := b.known.person(ctx, p.UserID)

@@ -213,6 +213,7 @@ func (l *line) event(ctx context.Context, f frame) error {
 // accept queues a post. What is probably for us is on the disk then.
 func (l *line) accept(ctx context.Context, e event) error {
 	b, p := l.bot, &e.Post
+	e.Account = b.account()
 	switch {
 	case p.UserID == b.me.Load().ID:
 		if p.RootID == "" && p.ID != "" {
@@ -245,7 +246,7 @@ func (l *line) seen(p *post) {
 // catchUp reads the posts since the last one that we saw.
 func (l *line) catchUp(ctx context.Context) error {
 	b := l.bot
-	if l.v.Mark == 0 || l.saved.IsZero() && b.o.CatchUp != nil && !*b.o.CatchUp {
+	if l.v.Mark == 0 || b.o.CatchUp != nil && !*b.o.CatchUp {
 		l.v.Mark = l.now.UnixMilli()
 		l.v.Begin = l.v.Mark
 		l.save()
@@ -270,7 +271,8 @@ func (l *line) catchUp(ctx context.Context) error {
 			return err
 		}
 		for _, p := range missed {
-			if err := l.accept(ctx, event{Post: p, Type: c.Type, TeamID: c.TeamID, Late: true}); err != nil {
+			at := time.UnixMilli(p.CreateAt).Add(b.deps.Now().Sub(l.now)) // by our clock
+			if err := l.accept(ctx, event{Post: p, Type: c.Type, TeamID: c.TeamID, Read: at}); err != nil {
 				return err
 			}
 		}

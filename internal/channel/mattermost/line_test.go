@@ -103,6 +103,51 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// The clock of the server may be wrong: what was posted a moment ago is new.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		r := newRig(t, nil)
+		r.fake.Skew(skew)
+		end := r.begin()
+		r.say(post0{Message: "before"})
+		r.receive(1)
+		end()
+		ann := mattermosttest.AnnID()
+		r.fake.SayUnseen(post0{UserID: ann, ChannelID: r.fake.Direct(ann), Message: "missed"})
+		r.reopen(nil)
+		end = r.begin()
+		r.say(post0{Message: "now"})
+		r.receive(3)
+		if d := cmp.Diff([]string{"before", "missed", "now"}, r.texts()); d != "" {
+			t.Errorf("skew %v (-want +got):\n%s", skew, d)
+		}
+		end()
+	}
+}
+
+// What an account was sent is not handed over for another one.
+func TestHeldByAnotherAccount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	end := r.begin()
+	r.Refuse(errDisk)
+	r.say(post0{Message: "hi"})
+	r.Await("the try", func() bool { return strings.Contains(r.Log.String(), "disk full") })
+	end()
+	r.Refuse(nil)
+	other := mattermosttest.New()
+	t.Cleanup(other.Close)
+	r.fake = other
+	r.reopen(nil)
+	defer r.begin()()
+	r.say(post0{ID: mattermosttest.ID("elsewhere"), Message: "at another server"})
+	r.receive(1)
+	if d := cmp.Diff([]string{"at another server"}, r.texts()); d != "" {
+		t.Errorf("messages (-want +got):\n%s", d)
+	}
+}
+
 // A channel that cannot be read does not keep the others from being read.
 func TestCatchUpGoesOn(t *testing.T) {
 	t.Parallel()

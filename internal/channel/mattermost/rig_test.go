@@ -88,6 +88,7 @@ func (r *rig) take(e event) {
 	if _, err := r.hello(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
+	e.Account = r.account()
 	if err := (&receiver{bot: r.bot, submit: r.Submit}).handle(r.t.Context(), e); err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package mattermost
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 )
 
 // user is a person or a bot.
@@ -136,7 +137,9 @@ type event struct {
 	TeamID string `json:"team,omitempty"`
 	Sender string `json:"sender,omitempty"` // name
 	Edited bool   `json:"edited,omitempty"`
-	Late   bool   `json:"late,omitempty"` // it was read from the channel
+	// Read is when it was written by our clock, if it was read from the channel.
+	Read    time.Time `json:"read,omitzero"`
+	Account string    `json:"account,omitempty"` // that it was sent to
 }
 
 // key tells an event from all others.

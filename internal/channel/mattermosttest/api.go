@@ -112,6 +112,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string, h ha
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.news()
+	w.Header().Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
 	call := Call{Name: name, Path: strings.TrimPrefix(r.URL.RequestURI(), "/api/v4")}
 	if r.Header.Get("Content-Type") == "application/json" {
 		call.Body = body

@@ -138,6 +138,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	clock     int64             // milliseconds of the last post
+	skew      time.Duration     // of the server's clock
 	made      int               // ids
 	tokens    map[string]string // token -> user
 	users     map[string]*User
@@ -210,7 +211,7 @@ func (s *Server) Changed() <-chan struct{} {
 
 // now is a time that never repeats. The lock is held.
 func (s *Server) now() int64 {
-	s.clock = max(s.clock+1, time.Now().UnixMilli())
+	s.clock = max(s.clock+1, time.Now().Add(s.skew).UnixMilli())
 	return s.clock
 }
 
@@ -279,6 +280,13 @@ func (s *Server) Limits(post int, file int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.maxPost, s.maxFile = post, file
+}
+
+// Skew sets how wrong the server's clock is.
+func (s *Server) Skew(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew = d
 }
 
 // Store keeps a file that a person uploaded to a channel, and returns its id.
