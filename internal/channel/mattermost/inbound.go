@@ -63,6 +63,7 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (channel
 		Direct:    where.Type == "D",
 		Mentioned: b.me.Load().named(p.Message),
 		At:        e.Read,
+		Backlog:   !e.Read.IsZero(),
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: p.ChannelID, ThreadID: p.RootID, MessageID: p.ID},
 	}
 	if e.Sender == "" || b.o.AllowFromMatchMode != matchID {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -19,14 +20,12 @@ import (
 )
 
 const (
-	maxFrame   = 16 << 20         // bytes
-	pingEvery  = 25 * time.Second // proxies cut connections that are silent for longer than 100 s
-	catchUpAge = 10 * time.Minute // posts that are older when we come back are not answered
-	overlap    = time.Minute      // between what was seen and what is read again
-	saveEvery  = 10 * time.Second
-	pageSize   = 200 // posts; the most that the server gives
-	maxPages   = 5   // of one channel
-	maxHeard   = 1000
+	maxFrame  = 16 << 20         // bytes
+	pingEvery = 25 * time.Second // proxies cut connections that are silent for longer than 100 s
+	overlap   = time.Minute      // between what was seen and what is read again
+	pageSize  = 200              // posts; the most that the server gives
+	maxPages  = 5                // of one channel
+	maxHeard  = 1000             // posts for others that wait; more of them are not remembered
 )
 
 var errGap = errors.New("events of the server are missing")
@@ -41,25 +40,28 @@ type line struct {
 	next    int64     // number of the event that must come next
 	now     time.Time // of the server, when it was asked last
 	greeted bool      // it was asked for this connection
-	saved   time.Time
-	v       struct {
-		Account string `json:"account"`
-		Begin   int64  `json:"begin"` // posts before this time (ms) are not answered
-		Mark    int64  `json:"mark"`  // all posts up to this time were seen
-	}
+	cursors *channel.Cursors
+	heard   atomic.Int64 // posts for others that wait
 }
 
-// load reads how far a former run has come.
-func (l *line) load() error { return l.bot.deps.State.Load(&l.v) }
+// Names of the cursors. Both are times of the server in ms, for all channels
+// together: one that we know nothing of has messages, too.
+const (
+	cursorBegan = "began" // older posts are never answered
+	cursorSeen  = "seen"  // all posts up to this time were seen
+)
 
-// save notes how far we have come. What is noted late is only read twice.
-func (l *line) save() {
-	l.saved = l.bot.deps.Now()
-	if l.v.Account == "" {
+func (l *line) cursor(name string) int64 {
+	n, _ := strconv.ParseInt(l.cursors.Get(name), 10, 64) // 0: not known
+	return n
+}
+
+func (l *line) setCursor(ctx context.Context, name string, at int64) {
+	if at <= l.cursor(name) {
 		return
 	}
-	if err := l.bot.deps.State.Save(l.v); err != nil {
-		l.bot.deps.Log.Warn("how far the channel has read cannot be saved", "err", err)
+	if err := l.cursors.Set(name, strconv.FormatInt(at, 10)); err != nil {
+		l.bot.deps.Log.WarnContext(ctx, "how far the channel has read cannot be saved", "err", err)
 	}
 }
 
@@ -93,9 +95,6 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 		l.now = now
 	}
 	l.greeted = false
-	if account := b.account(); l.v.Account != account {
-		l.v.Account, l.v.Begin, l.v.Mark = account, 0, 0
-	}
 	q := url.Values{"connection_id": {l.id}, "sequence_number": {strconv.FormatInt(l.next, 10)}}
 	return socket.Target{
 		URL:    "ws" + strings.TrimPrefix(b.calls.base, "http") + "/websocket?" + q.Encode(),
@@ -221,48 +220,42 @@ func (l *line) accept(ctx context.Context, e event) error {
 		}
 		fallthrough
 	case !p.typed() || p.machine() && !b.knownBot(p):
-		l.seen(p)
+		l.setCursor(ctx, cursorSeen, p.CreateAt)
 		return nil
 	}
 	if e.Type == "D" || p.RootID != "" || b.me.Load().named(p.Message) || b.o.GroupPolicy != channel.Mention {
 		if err := l.in.Hold(ctx, p.ChannelID, e.key(), e); err != nil {
 			return err
 		}
-	} else if !e.Edited {
-		l.in.Add(p.ChannelID, e, func() {})
+	} else if !e.Edited && l.heard.Load() < maxHeard {
+		l.heard.Add(1)
+		l.in.Add(p.ChannelID, e, func() { l.heard.Add(-1) })
 	}
-	l.seen(p)
+	l.setCursor(ctx, cursorSeen, p.CreateAt)
 	return nil
-}
-
-// seen moves the mark on.
-func (l *line) seen(p *post) {
-	l.v.Mark = max(l.v.Mark, p.CreateAt)
-	if l.bot.deps.Now().Sub(l.saved) >= saveEvery {
-		l.save()
-	}
 }
 
 // catchUp reads the posts since the last one that we saw.
 func (l *line) catchUp(ctx context.Context) error {
 	b := l.bot
-	if l.v.Mark == 0 || b.o.CatchUp != nil && !*b.o.CatchUp {
-		l.v.Mark = l.now.UnixMilli()
-		l.v.Begin = l.v.Mark
-		l.save()
+	skew := b.deps.Now().Sub(l.now)
+	since, wanted := b.deps.Gate.Backlog()
+	if now := l.now.UnixMilli(); !wanted || l.cursor(cursorSeen) == 0 {
+		l.setCursor(ctx, cursorBegan, now)
+		l.setCursor(ctx, cursorSeen, now)
 		return nil
 	}
-	since := max(l.v.Begin, l.v.Mark-overlap.Milliseconds(), l.now.Add(-catchUpAge).UnixMilli())
+	from := max(since.Add(-skew).UnixMilli(), l.cursor(cursorBegan), l.cursor(cursorSeen)-overlap.Milliseconds())
 	var all []chat
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &all); err != nil {
 		return err
 	}
 	for _, c := range all {
 		b.known.places.Put(c.ID, place{Type: c.Type, TeamID: c.TeamID})
-		if c.LastPostAt <= since || c.DeleteAt != 0 || !b.serves(place{Type: c.Type, TeamID: c.TeamID}) {
+		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.serves(place{Type: c.Type, TeamID: c.TeamID}) {
 			continue
 		}
-		missed, err := l.missed(ctx, c.ID, since)
+		missed, err := l.missed(ctx, c.ID, from)
 		if refusal(err).refused() {
 			b.deps.Log.WarnContext(ctx, "what was posted in a channel meanwhile cannot be read", "chat", c.ID, "err", err)
 			continue
@@ -271,14 +264,12 @@ func (l *line) catchUp(ctx context.Context) error {
 			return err
 		}
 		for _, p := range missed {
-			at := time.UnixMilli(p.CreateAt).Add(b.deps.Now().Sub(l.now)) // by our clock
+			at := time.UnixMilli(p.CreateAt).Add(skew) // by our clock
 			if err := l.accept(ctx, event{Post: p, Type: c.Type, TeamID: c.TeamID, Read: at}); err != nil {
 				return err
 			}
 		}
 	}
-	l.v.Mark = max(l.v.Mark, since)
-	l.save()
 	return nil
 }
 

@@ -130,10 +130,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	defer in.Wait()
 	defer cancel()
 	l := &line{bot: b, in: in, now: now, greeted: true}
-	if err := l.load(); err != nil {
+	if l.cursors, err = channel.OpenCursors(b.deps, b.account()); err != nil {
 		return err
 	}
-	defer l.save()
+	defer func() {
+		if err := l.cursors.Flush(); err != nil {
+			b.deps.Log.WarnContext(ctx, "how far the channel has read cannot be saved", "err", err)
+		}
+	}()
 	if b.o.WebhookURL == "" {
 		return l.run(ctx)
 	}
