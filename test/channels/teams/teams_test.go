@@ -1,0 +1,139 @@
+// Package teams certifies our fake of Microsoft Teams by Microsoft's own bot
+// libraries, and our channel by requests that they sign.
+package teams
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
+	"github.com/nanobot-go/nanobot/test/channels/certify"
+)
+
+const (
+	chat = "a:owner"
+	team = "19:team@thread.tacv2"
+)
+
+// request is one that Teams sends, as it is signed.
+type request struct {
+	Name     string           `json:"name"`
+	Header   string           `json:"header"`
+	Activity teamstest.Object `json:"activity"`
+	good     bool
+}
+
+// requests are what Teams signs, and what others might.
+func requests(fake *teamstest.Server) []request {
+	now := time.Now().Unix()
+	plain := fake.Activity("1", "owner", chat, "hi", nil)
+	var out []request
+	add := func(name string, good bool, key string, claims teamstest.Object, activity teamstest.Object) {
+		out = append(out, request{name, "Bearer " + fake.Sign(key, fake.Claims(claims)), activity, good})
+	}
+	add("good", true, teamstest.KeyID, nil, plain)
+	add("clock behind by four minutes", true, teamstest.KeyID, teamstest.Object{"nbf": now + 240}, plain)
+	add("another audience", false, teamstest.KeyID, teamstest.Object{"aud": "https://api.botframework.com"}, plain)
+	add("another issuer", false, teamstest.KeyID, teamstest.Object{"iss": "https://example.com"}, plain)
+	add("expired", false, teamstest.KeyID, teamstest.Object{"exp": now - 600, "nbf": now - 1200}, plain)
+	add("not valid yet", false, teamstest.KeyID, teamstest.Object{"nbf": now + 600}, plain)
+	add("without the address", false, teamstest.KeyID, teamstest.Object{"serviceurl": nil}, plain)
+	add("another address", false, teamstest.KeyID, nil, fake.Activity("1", "owner", chat, "hi", teamstest.Object{"serviceUrl": "https://example.com/"}))
+	add("a key for other services", false, teamstest.OtherKey, nil, plain)
+	add("a key that is not published", false, teamstest.EntraKey, nil, plain)
+	return append(out, request{"no signature", "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2FwaS5ib3RmcmFtZXdvcmsuY29tIn0.", plain, false})
+}
+
+// refusal is how the library reads one.
+type refusal struct {
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+}
+
+// output is what the script prints.
+type output struct {
+	Verdicts map[string]string  `json:"verdicts"`
+	Sent     string             `json:"sent"`
+	Replied  string             `json:"replied"`
+	Updated  string             `json:"updated"`
+	Card     string             `json:"card"`
+	Streamed string             `json:"streamed"`
+	Refusals map[string]refusal `json:"refusals"`
+	Secret   string             `json:"secret"`
+}
+
+// run runs the script with what all its parts need.
+func run(t *testing.T, fake *teamstest.Server, more map[string]any) output {
+	t.Helper()
+	dir := t.TempDir()
+	cert := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(cert, fake.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("NODE_EXTRA_CA_CERTS", cert)
+	input := map[string]any{
+		"openID": fake.OpenIDURL(), "login": fake.URL(), "serviceURL": fake.ServiceURL(), "appID": teamstest.AppID, "password": teamstest.Password,
+		"tenant": teamstest.Tenant, "chat": chat, "channel": team, "key": string(fake.PrivateKey(teamstest.KeyID)), "keyID": teamstest.KeyID,
+	}
+	maps.Copy(input, more)
+	data, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "input.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out output
+	if err := json.Unmarshal(certify.Script(t, ".", "certify.mjs", file), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The libraries accept what the fake signs and answers, refuse what the fake
+// marks as forged, and send what the fake understands.
+func TestFake(t *testing.T) {
+	fake := teamstest.NewTLS()
+	t.Cleanup(fake.Close)
+	fake.AddChat(chat, teamstest.Personal)
+	fake.AddChat(team, teamstest.Channel)
+	list := requests(fake)
+	out := run(t, fake, map[string]any{"requests": list})
+
+	for _, r := range list {
+		if why, known := out.Verdicts[r.Name]; !known || r.good != (why == "") {
+			t.Errorf("%s: the library says %q (%v), want accepted: %v", r.Name, why, known, r.good)
+		}
+	}
+	want := map[string]refusal{
+		"unknown chat":        {http.StatusNotFound, "ConversationNotFound"},
+		"unknown thread":      {http.StatusNotFound, "ConversationNotFound"},
+		"unknown message":     {http.StatusNotFound, "ActivityNotFoundInConversation"},
+		"too long":            {http.StatusRequestEntityTooLarge, "MessageSizeTooBig"},
+		"nothing":             {http.StatusBadRequest, "BadSyntax"},
+		"stream in a channel": {http.StatusForbidden, "ContentStreamNotAllowed"},
+		"stream that ended":   {http.StatusForbidden, "ContentStreamNotAllowed"},
+		"wrong token":         {http.StatusUnauthorized, ""},
+	}
+	if !maps.Equal(out.Refusals, want) {
+		t.Errorf("the library reads the refusals %v, want %v", out.Refusals, want)
+	}
+	if out.Secret != "invalid_client" {
+		t.Errorf("a wrong secret is %q for the library", out.Secret)
+	}
+
+	var texts, ids []string
+	for _, m := range fake.Messages(chat) {
+		texts, ids = append(texts, m.Text), append(ids, m.ID)
+	}
+	if !slices.Equal(texts, []string{"first, changed", "choose", "It is four."}) || !slices.Equal(ids, []string{out.Sent, out.Card, out.Streamed}) {
+		t.Errorf("people see %q with the ids %q; the library has %+v", texts, ids, out)
+	}
+}
