@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // preview is a text that is not complete, as Markdown in which only what was
@@ -15,7 +16,7 @@ import (
 func preview(source string) string {
 	var out strings.Builder
 	last := ' '
-	for _, r := range strings.TrimRightFunc(source, unicode.IsSpace) {
+	for _, r := range strings.TrimRightFunc(text.Valid(source), unicode.IsSpace) {
 		switch {
 		case r == '<':
 			out.WriteString("&lt;")
@@ -34,7 +35,7 @@ func preview(source string) string {
 // in their address would leave with that.
 func render(source string) string {
 	w := writer{}
-	w.blocks(markdown.Parse(source).Children, "", false)
+	w.blocks(markdown.Parse(text.Valid(source)).Children, "", false)
 	return strings.TrimSpace(w.out.String())
 }
 
@@ -99,19 +100,24 @@ func (w *writer) list(n markdown.Node, in string) {
 	}
 }
 
-func (w *writer) code(text, info, in string) {
+func (w *writer) code(body, info, in string) {
 	fence := "```"
-	for strings.Contains(text, fence) {
+	for strings.Contains(body, fence) {
 		fence += "`"
 	}
 	lang, _, _ := strings.Cut(strings.TrimSpace(info), " ")
 	w.out.WriteString(fence + strings.ReplaceAll(lang, "`", "") + "\n" + in)
-	w.out.WriteString(strings.ReplaceAll(text, "\n", "\n"+in))
+	w.out.WriteString(strings.ReplaceAll(body, "\n", "\n"+in))
 	w.out.WriteString("\n" + in + fence)
 }
 
 func (w *writer) inline(list []markdown.Node, in string) {
-	for _, n := range list {
+	for i, n := range list {
+		if n.Kind == markdown.Text && i+1 < len(list) && (list[i+1].Kind == markdown.Link || list[i+1].Kind == markdown.Image) && strings.HasSuffix(n.Text, "!") {
+			w.text(strings.TrimSuffix(n.Text, "!"))
+			w.out.WriteString(`\!`) // it would make a picture of the link
+			continue
+		}
 		switch n.Kind {
 		case markdown.SoftBreak:
 			w.out.WriteString("\n" + in)
@@ -173,7 +179,7 @@ func (w *writer) link(n markdown.Node, in string) {
 func (w *writer) text(s string) {
 	before := w.last()
 	start := before == '\n' || before == 0 || before == ' ' && w.lineStart()
-	began := start
+	began, link := start, strings.LastIndex(s, "](")
 	for i, r := range s {
 		after, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
 		switch {
@@ -182,7 +188,7 @@ func (w *writer) text(s string) {
 		case r == '`' || r == '*' || r == '\\',
 			r == '_' && (!word(before) || !word(after)),
 			r == '~' && (before == '~' || after == '~'),
-			r == '[' && (before == '!' || strings.Contains(s[i:], "](")),
+			r == '[' && (before == '!' || i < link),
 			start && (r == '#' || r == '>' || (r == '-' || r == '+') && (after == ' ' || after == r)),
 			start && r == '=' && after == '=':
 			w.out.WriteByte('\\')
