@@ -43,6 +43,7 @@ require (
 	golang.org/x/tools v0.51.0
 	modernc.org/sqlite v1.51.0
 	mvdan.cc/sh/v3 v3.14.1
+	rsc.io/qr v0.2.0
 )
 
 require (

@@ -87,12 +87,6 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 	}
 }
 
-// UnconnectedChannels are the channels of a configuration without a gateway: to
-// try them, and to log in.
-func UnconnectedChannels(l *config.Loaded) (*channel.Manager, error) {
-	return channel.NewManager(unconnected(l))
-}
-
 // unconnected are the options of channels that are made and never run.
 func unconnected(l *config.Loaded) channel.Options {
 	return channel.Options{
