@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
@@ -32,6 +33,11 @@ func Channels() map[string]channel.Driver {
 		"slack":     slack.Driver(),
 		"telegram":  telegram.Driver(),
 		"websocket": websocket.Driver(websocket.Options{}),
+		"email":      email.Driver(),
+		"slack":      slack.Driver(),
+		"mattermost": mattermost.Driver(),
+		"telegram":   telegram.Driver(),
+		"websocket":  websocket.Driver(websocket.Options{}),
 	}
 }
 
