@@ -13,7 +13,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -25,9 +28,12 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
-		"email":     email.Driver(),
-		"telegram":  telegram.Driver(),
-		"websocket": websocket.Driver(websocket.Options{}),
+		"discord":    discord.Driver(),
+		"email":      email.Driver(),
+		"mattermost": mattermost.Driver(),
+		"slack":      slack.Driver(),
+		"telegram":   telegram.Driver(),
+		"websocket":  websocket.Driver(websocket.Options{}),
 	}
 }
 
@@ -83,12 +89,6 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 	return func() (*http.Client, error) {
 		return httpsafe.Guarded(httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict})
 	}
-}
-
-// UnconnectedChannels are the channels of a configuration without a gateway: to
-// try them, and to log in.
-func UnconnectedChannels(l *config.Loaded) (*channel.Manager, error) {
-	return channel.NewManager(unconnected(l))
 }
 
 // unconnected are the options of channels that are made and never run.
