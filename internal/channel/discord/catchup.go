@@ -48,51 +48,51 @@ func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []stri
 }
 
 // saw notes a message that is durable or not for us.
-func (p *progress) saw(id string) {
+func (p *progress) saw(ctx context.Context, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = max(p.last, number(id))
-	p.note()
+	p.note(ctx)
 }
 
 // note moves the cursor. The lock is held.
-func (p *progress) note() {
+func (p *progress) note(ctx context.Context) {
 	if p.cursors != nil && p.reading == 0 && p.last > 0 {
-		p.report(p.cursors.Set(allChats, strconv.FormatUint(p.last, 10)))
+		p.report(ctx, p.cursors.Set(allChats, strconv.FormatUint(p.last, 10))) //nolint:contextcheck // a small file is written whatever happens
 	}
 }
 
 // direct notes a message in a direct chat of somebody who may be here.
-func (p *progress) direct(chat, message string) {
+func (p *progress) direct(ctx context.Context, chat, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.report(p.cursors.Set(chat, message))
+		p.report(ctx, p.cursors.Set(chat, message)) //nolint:contextcheck // a small file is written whatever happens
 	}
 }
 
 // begun and done count the channels that are being caught up with.
 func (p *progress) begun() { p.mu.Lock(); p.reading++; p.mu.Unlock() }
 
-func (p *progress) done() {
+func (p *progress) done(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reading--
-	p.note()
+	p.note(ctx)
 }
 
 // flush writes the cursors at the end of a run.
-func (p *progress) flush() {
+func (p *progress) flush(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.report(p.cursors.Flush())
+		p.report(ctx, p.cursors.Flush()) //nolint:contextcheck // at the end
 	}
 }
 
-func (p *progress) report(err error) {
+func (p *progress) report(ctx context.Context, err error) {
 	if err != nil { // what is read again is known by its ids
-		p.log.Warn("how far was read cannot be noted", "err", err)
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }
 
@@ -104,11 +104,12 @@ type missed struct {
 
 // began is the beginning of a session: direct chats are caught up with, servers
 // when they come online.
-func (rc *receiver) began(bot string, guilds []string) error {
+func (rc *receiver) began(ctx context.Context, bot string, guilds []string) error {
 	last, direct, err := rc.read.begin(rc.bot.deps, bot)
 	if err != nil {
 		return err
 	}
+	rc.once.Do(func() { close(rc.ready) })
 	rc.mu.Lock()
 	rc.since = rc.from(last)
 	rc.guilds = map[string]bool{}
@@ -121,7 +122,7 @@ func (rc *receiver) began(bot string, guilds []string) error {
 		return nil
 	}
 	for _, id := range direct {
-		rc.catchUp(missed{channel: id, after: since})
+		rc.catchUp(ctx, missed{channel: id, after: since})
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func (rc *receiver) from(last uint64) uint64 {
 
 // guildCame catches up with the channels of a server in which something was
 // written, those with the newest messages first.
-func (rc *receiver) guildCame(g guild) {
+func (rc *receiver) guildCame(ctx context.Context, g guild) {
 	rc.mu.Lock()
 	since, expected := rc.since, rc.guilds[g.ID]
 	delete(rc.guilds, g.ID)
@@ -155,24 +156,24 @@ func (rc *receiver) guildCame(g guild) {
 		return 1
 	})
 	for _, c := range all[:min(len(all), catchUpMost)] {
-		rc.catchUp(missed{channel: c.ID, guild: g.ID, after: since})
+		rc.catchUp(ctx, missed{channel: c.ID, guild: g.ID, after: since})
 	}
 }
 
 // catchUp queues the reading of a channel, before anything that comes live.
-func (rc *receiver) catchUp(m missed) {
+func (rc *receiver) catchUp(ctx context.Context, m missed) {
 	rc.read.begun()
-	rc.in.Add(m.channel, event{Missed: &m}, rc.read.done)
+	rc.in.Add(m.channel, event{Missed: &m}, func() { rc.read.done(ctx) })
 }
 
 // fallBehind reads a channel later, because a message of it could not be held.
-func (rc *receiver) fallBehind(m *message) {
+func (rc *receiver) fallBehind(ctx context.Context, m *message) {
 	rc.mu.Lock()
 	already := rc.behind[m.ChannelID]
 	rc.behind[m.ChannelID] = true
 	rc.mu.Unlock()
 	if n := number(m.ID); !already && n > 0 {
-		rc.catchUp(missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
+		rc.catchUp(ctx, missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
 	}
 }
 

@@ -44,6 +44,8 @@ type receiver struct {
 	bot    *bot
 	submit channel.Submit
 	in     *channel.Intake[event]
+	ready  chan struct{}  // closed when the first session begins
+	once   sync.Once      // closes it
 	side   sync.WaitGroup // answers to interactions, and the registration of commands
 
 	read    progress
@@ -78,7 +80,7 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Add(1) <= chatterMax {
 			rc.in.Add(m.ChannelID, e, func() { rc.chatter.Add(-1) })
 		}
-		rc.read.saw(m.ID)
+		rc.read.saw(ctx, m.ID)
 		return
 	}
 	key := m.ID
@@ -87,10 +89,10 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 	}
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
 		rc.warn(ctx, "hold", "a message cannot be held; its channel is read again later", err)
-		rc.fallBehind(m)
+		rc.fallBehind(ctx, m)
 		return
 	}
-	rc.read.saw(m.ID)
+	rc.read.saw(ctx, m.ID)
 }
 
 // concerns reports whether a message says something to a bot: not our own, not
@@ -111,6 +113,9 @@ func (rc *receiver) robot(m *message) bool {
 // forUs reports whether the gate may find that a message is for us.
 func (rc *receiver) forUs(m *message) bool {
 	policy := rc.bot.o.GroupPolicy
+	if c, ok := rc.bot.places.known.Get(m.ChannelID); ok && m.GuildID != "" && !rc.bot.o.answersIn(rc.bot.routeIn(c)) {
+		return false
+	}
 	return m.GuildID == "" || policy != "" && policy != channel.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
 }
 
@@ -133,11 +138,14 @@ func (rc *receiver) onlyByReply(m *message) bool {
 // handle turns an event into a message for the agent. An error means that it is
 // not durable yet.
 func (rc *receiver) handle(ctx context.Context, e event) error {
+	select {
+	case <-rc.ready: // what an earlier process held waits until we know who we are
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	switch {
 	case e.Missed != nil:
 		return rc.catchUpWith(ctx, e.Missed)
-	case rc.bot.me.Load() == nil: // held by an earlier process
-		return channel.ErrNotReady
 	case e.Interaction != nil && e.Interaction.Type == interactionButton:
 		return rc.tapped(ctx, e.Interaction)
 	case e.Interaction != nil:
@@ -232,7 +240,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 		return nil // it was read again
 	}
 	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
-		rc.read.direct(m.ChannelID, m.ID)
+		rc.read.direct(ctx, m.ChannelID, m.ID)
 	}
 	rc.place(&in)
 	in.Meta = meta(m)

@@ -76,10 +76,10 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 
 // admits asks the gate without any effect. A thread is judged by its channel.
 func (rc *receiver) admits(ctx context.Context, v channel.Visitor) bool {
-	if c, ok := rc.bot.places.known.Get(v.Route.ChatID); ok && c.thread() {
-		v.Route.ChatID, v.Route.ThreadID = c.ParentID, v.Route.ChatID
+	if c, ok := rc.bot.places.known.Get(v.Route.ChatID); ok {
+		v.Route = rc.bot.routeIn(c)
 	}
-	return rc.bot.deps.Gate.Knows(ctx, v)
+	return (v.Direct || rc.bot.o.answersIn(v.Route)) && rc.bot.deps.Gate.Knows(ctx, v)
 }
 
 // reply answers an interaction: with words that only this person sees, or with
@@ -140,7 +140,7 @@ func (rc *receiver) commanded(ctx context.Context, i *interaction) error {
 	in.Meta = interactionMeta(i)
 	in.Meta["is_slash_command"] = "true"
 	if v.Direct {
-		rc.read.direct(i.ChannelID, i.ID)
+		rc.read.direct(ctx, i.ChannelID, i.ID)
 	}
 	return rc.submit(ctx, in)
 }

@@ -347,6 +347,13 @@ func (k call) encode() (body io.Reader, size int64, kind string, err error) {
 	return io.MultiReader(parts...), size, w.FormDataContentType(), err
 }
 
+// revive forgets that the token was refused: a person may have looked after it.
+func (c *client) revive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revoked = false
+}
+
 // dead reports whether Discord refused the token.
 func (c *client) dead() bool {
 	c.mu.Lock()

@@ -276,7 +276,7 @@ func (b *bot) work(ctx context.Context, route bus.Route) error {
 	first := !m.waits && !m.ended
 	m.waits = true
 	m.mu.Unlock()
-	if !first || wait.For(ctx, time.Duration(b.o.WorkingEmojiDelay*float64(time.Second))) != nil {
+	if !first || wait.For(ctx, b.o.workingDelay()) != nil {
 		return nil
 	}
 	m.mu.Lock()
