@@ -41,6 +41,7 @@ func purposes() map[string]string {
 		"github.com/google/go-cmp":               "tests: readable differences",
 		"github.com/modelcontextprotocol/go-sdk": "MCP clients and our MCP server",
 		"github.com/rogpeppe/go-internal":        "tests: testscript",
+		"github.com/slack-go/slack":              "the Web API of Slack (decision 72)",
 		"github.com/spf13/cobra":                 "commands, flags, help, shell completion",
 		"github.com/spf13/pflag":                 "the flags of cobra, in our help texts",
 		"github.com/tailscale/hujson":            "JSON with comments that survive an edit",
