@@ -185,11 +185,7 @@ func cleanName(s string) string {
 
 // speaker tells the people of a group apart.
 func speaker(m *message) string {
-	nick := ""
-	if m.Member != nil {
-		nick = m.Member.Nick
-	}
-	return fmt.Sprintf("%s (@%s)", shownName(m.Author, nick), cleanName(m.Author.Username))
+	return fmt.Sprintf("%s (@%s)", shownName(m.Author, m.Member.nick()), cleanName(m.Author.Username))
 }
 
 func moment(stamp string) time.Time {
@@ -208,11 +204,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 		return err
 	}
 	route.MessageID = m.ID
-	nick := ""
-	if m.Member != nil {
-		nick = m.Member.Nick
-	}
-	v := rc.visitor(route, m.GuildID, m.Author, nick)
+	v := rc.visitor(route, m.GuildID, m.Author, m.Member.nick())
 	v.Backlog = how == backlog
 	if v.At = moment(m.Timestamp); how == edited {
 		v.At = moment(m.Edited)
@@ -242,8 +234,8 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
 		rc.read.direct(ctx, m.ChannelID, m.ID)
 	}
-	rc.place(&in)
 	in.Meta = meta(m)
+	rc.place(&in)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
 	in.Untrusted = false // it has only what was typed
 	if in.Answer = rc.replied(m, how == edited); in.Answer != nil {
@@ -285,6 +277,7 @@ func (rc *receiver) place(in *bus.Inbound) {
 	in.WantsStream = rc.bot.caps.EditEvery > 0
 	if t := in.Route.ThreadID; t != "" {
 		in.SessionKey = in.Route.SessionKey() + ":thread:" + t
+		in.Meta["thread_id"], in.Meta["parent_channel_id"] = t, in.Route.ChatID
 	}
 }
 
