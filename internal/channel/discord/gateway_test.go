@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -223,7 +224,7 @@ func TestHeldUntilAccepted(t *testing.T) {
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
 	end := r.begin()
-	r.Refuse(fmt.Errorf("disk full"))
+	r.Refuse(errors.New("disk full"))
 	chat := fake.DM("42")
 	fake.Write("42", chat, "one", nil)
 	fake.Write("42", chat, "two", nil)
@@ -235,5 +236,30 @@ func TestHeldUntilAccepted(t *testing.T) {
 	r.receive(2)
 	if got := r.texts(); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// More than can be held is read again from Discord, in order and once; the
+// connection stays.
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	r := newRig(t, fake, nil)
+	defer r.begin()()
+	r.Refuse(errors.New("disk full"))
+	chat := fake.DM("42")
+	var want []string
+	for i := range 550 {
+		want = append(want, fmt.Sprint("message ", i))
+		fake.Write("42", chat, want[i], nil)
+	}
+	r.Await("the limit", func() bool { return strings.Contains(r.Log.String(), "cannot be held") })
+	r.Refuse(nil)
+	r.Await("all of them", func() bool { return len(r.Inbound()) >= len(want) })
+	if diff := cmp.Diff(want, r.texts()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if fake.Identified() != 1 || len(r.States()) != 1 {
+		t.Errorf("the connection did not last: %q", r.States())
 	}
 }

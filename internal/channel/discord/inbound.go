@@ -77,7 +77,8 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 	}
 	e := event{Message: m, Edited: changed}
 	if !rc.forUs(m) {
-		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Add(1) <= chatterMax {
+		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Load() < chatterMax {
+			rc.chatter.Add(1)
 			rc.in.Add(m.ChannelID, e, func() { rc.chatter.Add(-1) })
 		}
 		rc.read.saw(ctx, m.ID)
