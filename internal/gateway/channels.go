@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
@@ -27,11 +28,12 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
-		"discord":   discord.Driver(),
-		"email":     email.Driver(),
-		"slack":     slack.Driver(),
-		"telegram":  telegram.Driver(),
-		"websocket": websocket.Driver(websocket.Options{}),
+		"discord":    discord.Driver(),
+		"email":      email.Driver(),
+		"mattermost": mattermost.Driver(),
+		"slack":      slack.Driver(),
+		"telegram":   telegram.Driver(),
+		"websocket":  websocket.Driver(websocket.Options{}),
 	}
 }
 
