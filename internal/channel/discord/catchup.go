@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	directMost  = 100 // direct chats that are read after a pause
-	pageSize    = 100 // messages of one request
-	pagesMost   = 10  // of one channel
-	catchUpMost = 100 // channels of a server that are read after a pause
-	allChats    = "*" // the cursor of all chats together: all that was written before is taken
+	directMost  = 100     // direct chats that are read after a pause
+	pageSize    = 100     // messages of one request
+	pagesMost   = 10      // of one channel
+	catchUpMost = 100     // channels of a server that are read after a pause
+	openMost    = 20      // direct chats that are opened for people on the lists
+	allChats    = "*"     // the cursor of all chats together: all that was written before is taken
+	personMark  = "user:" // precedes a person, whose cursor names the direct chat
 )
 
 // progress is how far was read: one cursor for all chats, since the gateway keeps
@@ -34,7 +36,7 @@ type progress struct {
 
 // begin says who we are, and returns the newest message that was taken and the
 // direct chats, the last used first.
-func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []string, err error) {
+func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last uint64, direct []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors == nil {
@@ -43,7 +45,11 @@ func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []stri
 		}
 		p.last = number(p.cursors.Get(allChats))
 	}
-	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return s == allChats })
+	if p.last == 0 { // the first session ever: what is written from now on counts
+		p.keep(ctx, allChats, strconv.FormatUint(snowflake(d.Now()), 10))
+		return 0, nil, nil
+	}
+	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
 	return p.last, direct[:min(len(direct), directMost)], nil
 }
 
@@ -58,7 +64,7 @@ func (p *progress) saw(ctx context.Context, id string) {
 // note moves the cursor. The lock is held.
 func (p *progress) note(ctx context.Context) {
 	if p.cursors != nil && p.reading == 0 && p.last > 0 {
-		p.report(ctx, p.cursors.Set(allChats, strconv.FormatUint(p.last, 10))) //nolint:contextcheck // a small file is written whatever happens
+		p.keep(ctx, allChats, strconv.FormatUint(p.last, 10))
 	}
 }
 
@@ -67,8 +73,28 @@ func (p *progress) direct(ctx context.Context, chat, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.report(ctx, p.cursors.Set(chat, message)) //nolint:contextcheck // a small file is written whatever happens
+		p.keep(ctx, chat, message)
 	}
+}
+
+// keep notes a cursor. One that is new is written at once: a crash may leave an
+// older value of a cursor, but not none. The lock is held.
+func (p *progress) keep(ctx context.Context, chat, at string) {
+	fresh := p.cursors.Get(chat) == ""
+	err := p.cursors.Set(chat, at) //nolint:contextcheck // a small file is written whatever happens
+	if err == nil && fresh {
+		err = p.cursors.Flush() //nolint:contextcheck // as above
+	}
+	if err != nil { // what is read again is known by its ids
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+	}
+}
+
+// knows reports whether there is a cursor.
+func (p *progress) knows(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursors == nil || p.cursors.Get(key) != ""
 }
 
 // begun and done count the channels that are being caught up with.
@@ -85,13 +111,10 @@ func (p *progress) done(ctx context.Context) {
 func (p *progress) flush(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cursors != nil {
-		p.report(ctx, p.cursors.Flush()) //nolint:contextcheck // at the end
+	if p.cursors == nil {
+		return
 	}
-}
-
-func (p *progress) report(ctx context.Context, err error) {
-	if err != nil { // what is read again is known by its ids
+	if err := p.cursors.Flush(); err != nil { //nolint:contextcheck // at the end
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }
@@ -105,7 +128,7 @@ type missed struct {
 // began is the beginning of a session: direct chats are caught up with, servers
 // when they come online.
 func (rc *receiver) began(ctx context.Context, bot string, guilds []string) error {
-	last, direct, err := rc.read.begin(rc.bot.deps, bot)
+	last, direct, err := rc.read.begin(ctx, rc.bot.deps, bot)
 	if err != nil {
 		return err
 	}
@@ -125,6 +148,25 @@ func (rc *receiver) began(ctx context.Context, bot string, guilds []string) erro
 		rc.catchUp(ctx, missed{channel: id, after: since})
 	}
 	return nil
+}
+
+// openDirect finds out the direct chats of people on the lists, once each:
+// Discord does not list them, and what is written there during a pause would not
+// be found. Nobody sees it.
+func (rc *receiver) openDirect(ctx context.Context) {
+	people := slices.DeleteFunc(slices.Concat(rc.bot.o.Owners, rc.bot.o.AllowFrom), func(s string) bool { return number(s) == 0 })
+	for _, id := range people[:min(len(people), openMost)] {
+		if rc.read.knows(personMark + id) {
+			continue
+		}
+		to, err := rc.bot.directChat(ctx, id)
+		if err != nil {
+			rc.bot.deps.Log.DebugContext(ctx, "find the direct chat of a person", "person", id, "err", err)
+			continue
+		}
+		rc.read.direct(ctx, to.ChatID, "0")
+		rc.read.direct(ctx, personMark+id, to.ChatID)
+	}
 }
 
 // from is where reading begins: where it ended, but not longer ago than the

@@ -279,7 +279,10 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	if err := g.rc.began(ctx, v.User.ID, ids); err != nil {
 		return err
 	}
-	g.rc.side.Go(func() { g.rc.register(ctx, v.App.ID) })
+	g.rc.side.Go(func() {
+		g.rc.register(ctx, v.App.ID)
+		g.rc.openDirect(ctx)
+	})
 	g.bot.deps.Ready(g.bot.identity(), nil)
 	return nil
 }
