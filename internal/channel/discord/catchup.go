@@ -81,9 +81,9 @@ func (p *progress) direct(ctx context.Context, chat, message string) {
 // older value of a cursor, but not none. The lock is held.
 func (p *progress) keep(ctx context.Context, chat, at string) {
 	fresh := p.cursors.Get(chat) == ""
-	err := p.cursors.Set(chat, at) //nolint:contextcheck // a small file is written whatever happens
+	err := p.cursors.Set(chat, at)
 	if err == nil && fresh {
-		err = p.cursors.Flush() //nolint:contextcheck // as above
+		err = p.cursors.Flush()
 	}
 	if err != nil { // what is read again is known by its ids
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
@@ -114,7 +114,7 @@ func (p *progress) flush(ctx context.Context) {
 	if p.cursors == nil {
 		return
 	}
-	if err := p.cursors.Flush(); err != nil { //nolint:contextcheck // at the end
+	if err := p.cursors.Flush(); err != nil {
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }

@@ -130,7 +130,7 @@ func (rc *receiver) register(ctx context.Context, app string) {
 		return
 	}
 	facts.Bot, facts.Commands = app, hash
-	if err := b.deps.State.Save(facts); err != nil { //nolint:contextcheck // a small file is written whatever happens
+	if err := b.deps.State.Save(facts); err != nil {
 		b.deps.Log.WarnContext(ctx, "save the state of the channel", "err", err)
 	}
 }
