@@ -46,7 +46,8 @@ func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last 
 		p.last = number(p.cursors.Get(allChats))
 	}
 	if p.last == 0 { // the first session ever: what is written from now on counts
-		p.keep(ctx, allChats, strconv.FormatUint(snowflake(d.Now()), 10))
+		p.last = snowflake(d.Now())
+		p.note(ctx)
 		return 0, nil, nil
 	}
 	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
