@@ -50,7 +50,9 @@ var byPathAllowed = map[string]string{
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
 	"internal/guard/scopes.go":     "compares the folder that the user is in with the workspace",
 
-	"internal/channel/account.go": "makes the folder of an account in the data folder",
+	"internal/channel/account.go":            "makes the folder of an account in the data folder",
+	"internal/channel/matrix/crypt_goolm.go": "keeps keys in the folder of an account",
+	"internal/channel/matrix/login.go":       "keeps the login in the folder of an account",
 
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",

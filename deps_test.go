@@ -40,11 +40,13 @@ func purposes() map[string]string {
 		"github.com/google/go-cmp":                        "tests: readable differences",
 		"github.com/modelcontextprotocol/go-sdk":          "MCP clients and our MCP server",
 		"github.com/rogpeppe/go-internal":                 "tests: testscript",
+		"github.com/rs/zerolog":                           "the log of mautrix (decision 75)",
 		"github.com/spf13/cobra":                          "commands, flags, help, shell completion",
 		"github.com/spf13/pflag":                          "the flags of cobra, in our help texts",
 		"github.com/tailscale/hujson":                     "JSON with comments that survive an edit",
 		"github.com/yuin/goldmark":                        "Markdown for chat platforms (decision 32)",
 		"github.com/zalando/go-keyring":                   "the keyrings of macOS and Windows (decision 31)",
+		"go.mau.fi/util":                                  "the database of mautrix (decision 75)",
 		"go.uber.org/goleak":                              "tests: left-over goroutines",
 		"go.yaml.in/yaml/v3":                              "front matter of skills (decision 37)",
 		"golang.org/x/image":                              "pictures in WebP",
@@ -54,7 +56,8 @@ func purposes() map[string]string {
 		"golang.org/x/term":                               "raw mode, terminal size, hidden input",
 		"golang.org/x/text":                               "old character sets, Unicode normal forms",
 		"golang.org/x/tools":                              "tests: types of the whole program for the rules of the repository",
-		"modernc.org/sqlite":                              "the search index (decision 11)",
+		"maunium.net/go/mautrix":                          "encrypted Matrix rooms (decision 75)",
+		"modernc.org/sqlite":                              "the search index (decision 11), keys of Matrix (decision 75)",
 		"mvdan.cc/sh/v3":                                  "shell syntax tree for the command guard",
 	}
 }

@@ -160,7 +160,7 @@ func Data() []Entry {
 		folder("whatsapp-auth", "", "WhatsApp's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("weixin", "", "Weixin's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("bridge", "", "the WhatsApp bridge of Python nanobot", Entry{}),
-		folder("matrix-store", "", "Matrix's keys of Python nanobot", Entry{Secret: true}),
+		folder("matrix-store", "channel/matrix", "the login and the keys of Matrix", Entry{Backup: WithSecrets, Secret: true}),
 		folder("mochat", "", "Mochat's state of Python nanobot", Entry{Secret: true}),
 		folder("msteams", "", "Teams' state of Python nanobot", Entry{Secret: true}),
 	}

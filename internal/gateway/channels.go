@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -26,6 +27,7 @@ import (
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
 		"email":     email.Driver(),
+		"matrix":    matrix.Driver(),
 		"telegram":  telegram.Driver(),
 		"websocket": websocket.Driver(websocket.Options{}),
 	}
