@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.mau.fi/util/dbutil"
@@ -36,7 +35,6 @@ const (
 	// storeKey encrypts what is in the store, which is as private as the folder
 	// that it is in: a key beside it would hide nothing.
 	storeKey = "nanobot"
-	keyWait  = 10 * time.Second
 )
 
 // machine is the encryption of one device.
@@ -229,13 +227,13 @@ func (m *machine) await(ctx context.Context, e event) bool {
 	if session == "" {
 		return false
 	}
-	if m.olm.WaitForSession(ctx, room, c.SenderKey, session, keyWait/2) {
+	if m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2) {
 		return true
 	}
 	if err := m.olm.SendRoomKeyRequest(ctx, room, c.SenderKey, session, "", map[id.UserID][]id.DeviceID{id.UserID(e.Sender): {"*"}, id.UserID(m.bot.o.UserID): {"*"}}); err != nil {
 		m.bot.deps.Log.DebugContext(ctx, "ask for the keys of a message", "room", e.Room, "err", err)
 	}
-	return m.olm.WaitForSession(ctx, room, c.SenderKey, session, keyWait/2)
+	return m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2)
 }
 
 // encrypt implements crypt.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
@@ -108,6 +109,7 @@ func TestKeysMissing(t *testing.T) {
 	fake, bot, person := pair(t)
 	defer person.begin()()
 	id := person.send(to("before the bot had keys"))
+	bot.keyWait = 10 * time.Millisecond
 	defer bot.begin()() // its device is new: the message was not encrypted for it
 	fake.Say(matrixtest.Event{Room: secretRoom, Sender: ann, Type: "m.room.encrypted", ID: "$again"}, fake.Content(id))
 	bot.Await("the notice", func() bool { return strings.Contains(bot.Log.String(), "cannot be decrypted") })

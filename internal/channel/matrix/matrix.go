@@ -31,6 +31,7 @@ const (
 	nameShown   = 64   // characters of a person's name
 	remembered  = 1000 // messages, and causes that were told
 	strangerDay = 10   // rooms of strangers that are joined in a day
+	keyWait     = 10 * time.Second
 )
 
 // bot is the channel.
@@ -44,6 +45,8 @@ type bot struct {
 	rooms  *rooms
 	run    sync.Mutex // one Run at a time
 
+	keyWait   time.Duration // how long a message waits for its keys before others of its room
+	silence   time.Duration // how long a sync may take
 	downloads chan struct{}
 	strangers budget
 	ours      *recent.Map[string, bool] // messages that we sent
@@ -76,7 +79,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, limit: o.MaxMediaBytes,
+		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, limit: o.MaxMediaBytes, keyWait: keyWait, silence: pollSilence,
 		ours: recent.New[string, bool](remembered), ignored: recent.New[string, bool](remembered), told: recent.New[string, bool](remembered),
 		parked: map[string][]event{},
 	}

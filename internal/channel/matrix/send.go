@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -92,7 +93,7 @@ func transaction(key string) string {
 
 // text is the content of a message of words.
 func (b *bot) text(out bus.Outbound, whole bool) *outgoing {
-	m := &outgoing{Type: "m.text", Body: text.Valid(out.Text)}
+	m := &outgoing{Type: "m.text", Body: strings.Map(printable, text.Valid(out.Text))}
 	switch out.Kind {
 	case bus.Progress, bus.ToolHint, bus.Notice, bus.Reasoning: // no phone rings for it
 		m.Type = "m.notice"
@@ -106,9 +107,17 @@ func (b *bot) text(out bus.Outbound, whole bool) *outgoing {
 		}
 	}
 	if strings.TrimFunc(m.Body, invisible) == "" {
-		m.Body = text.Valid(out.Text)
+		m.Body = strings.Map(printable, text.Valid(out.Text))
 	}
 	return m
+}
+
+// printable drops what no client shows and what takes six bytes in JSON.
+func printable(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		return -1
+	}
+	return r
 }
 
 // relates says which thread a message belongs to and what it answers. Whether

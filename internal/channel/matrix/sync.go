@@ -19,12 +19,13 @@ import (
 
 const (
 	pollFor     = 30 * time.Second
-	pollTimeout = pollFor + 30*time.Second // then the connection is dead
+	pollSilence = pollFor + 30*time.Second // then the connection is dead
 	troubleWait = 2 * time.Second
 	troubleMost = time.Minute
 	saveEvery   = 5 * time.Minute // where nothing happens
 	gapMost     = 500             // events that are read of a gap
 	gapPage     = 100
+	backlogMost = 2000 // events that are being handled; more are left to the homeserver
 	inviteSlack = time.Minute // between the clocks of the server and ours
 )
 
@@ -83,6 +84,8 @@ type syncer struct {
 	done    string // position up to which all is handled
 	saved   string
 	savedAt time.Time
+	left    int           // events that are being handled
+	fewer   chan struct{} // capacity 1: one was handled
 }
 
 // batch is one answer of sync whose events are being handled.
@@ -96,14 +99,14 @@ func newSyncer(b *bot, in *channel.Intake[event]) (*syncer, error) {
 	if err := b.deps.State.Load(&f); err != nil {
 		return nil, err
 	}
-	return &syncer{bot: b, in: in, since: f.Next, done: f.Next, saved: f.Next, savedAt: b.deps.Now(), joined: map[string]time.Time{}}, nil
+	return &syncer{bot: b, in: in, since: f.Next, done: f.Next, saved: f.Next, savedAt: b.deps.Now(), fewer: make(chan struct{}, 1), joined: map[string]time.Time{}}, nil
 }
 
 // run reads until ctx ends. Passing trouble is waited out here.
 func (s *syncer) run(ctx context.Context) error {
 	defer s.save(true)
 	up, trouble := false, troubleWait
-	for ctx.Err() == nil {
+	for s.room(ctx) {
 		got, err := s.poll(ctx, up)
 		if ctx.Err() != nil {
 			return nil
@@ -134,6 +137,23 @@ func (s *syncer) run(ctx context.Context) error {
 	return nil
 }
 
+// room waits while too much is being handled. False means that ctx ended.
+func (s *syncer) room(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		left := s.left
+		s.mu.Unlock()
+		if left < backlogMost {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.fewer:
+		}
+	}
+	return false
+}
+
 // poll asks for news. The first time it does not wait for any, so that the
 // state of the connection is known soon.
 func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
@@ -144,7 +164,7 @@ func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	if s.since != "" {
 		q.Set("since", s.since)
 	}
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.bot.silence)
 	defer cancel()
 	var got news
 	err := s.bot.polls.callFor(ctx, http.MethodGet, clientV3+"/sync?"+q.Encode(), nil, &got)
@@ -222,6 +242,7 @@ func (s *syncer) add(next string, list []event) {
 	b := &batch{next: next, left: len(list)}
 	s.mu.Lock()
 	s.batches = append(s.batches, b)
+	s.left += b.left
 	s.mu.Unlock()
 	for _, e := range list {
 		s.in.Add(e.Room, e, func() { s.handled(b, 1) })
@@ -232,11 +253,16 @@ func (s *syncer) add(next string, list []event) {
 func (s *syncer) handled(b *batch, n int) {
 	s.mu.Lock()
 	b.left -= n
+	s.left -= n
 	for len(s.batches) > 0 && s.batches[0].left == 0 {
 		s.done = s.batches[0].next
 		s.batches = s.batches[1:]
 	}
 	s.mu.Unlock()
+	select {
+	case s.fewer <- struct{}{}:
+	default:
+	}
 	s.save(n > 0)
 }
 

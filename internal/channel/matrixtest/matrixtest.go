@@ -216,6 +216,13 @@ func (h *Home) Member(room, by, user, membership string) {
 	h.set(room, by, "m.room.member", user, Object{"membership": membership, "displayname": localpart(user)})
 }
 
+// Invite invites a person to a room that is for the two alone.
+func (h *Home) Invite(room, by, user string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.set(room, by, "m.room.member", user, Object{"membership": "invite", "is_direct": true})
+}
+
 // Alias gives a room a name.
 func (h *Home) Alias(alias, room string) {
 	h.mu.Lock()

@@ -47,8 +47,8 @@ func (h *Home) routes() http.Handler {
 	mux.HandleFunc("POST /_matrix/media/v3/upload", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, upload) })
 	mux.HandleFunc("GET /_matrix/client/v1/media/config", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, limits) })
 	mux.HandleFunc("GET /_matrix/client/v1/media/download/{server}/{id}", h.download)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.serve(w, r, func(*request) (int, any) { return bad(http.StatusNotFound, "M_UNRECOGNIZED", "Unrecognized request") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "M_UNRECOGNIZED", "Unrecognized request")
 	})
 
 	add("GET /account/whoami", func(q *request) (int, any) {

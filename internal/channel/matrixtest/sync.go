@@ -108,8 +108,11 @@ func (h *Home) news(who session, since int, first bool) (Object, bool) {
 }
 
 // news is what happened in a room after a position. Somebody who joined since
-// gets all of its state.
+// gets the latest of what was said before, and all of the state.
 func (r *room) news(user string, since, joined int) Object {
+	if joined > since {
+		since = 0
+	}
 	var events []placed
 	for _, e := range r.events {
 		if e.seq > since {
@@ -130,7 +133,7 @@ func (r *room) news(user string, since, joined int) Object {
 	}
 	known := []Event{}
 	for _, e := range r.state {
-		if e.seq < events[0].seq && (e.seq > since || joined > since) {
+		if e.seq < events[0].seq && e.seq > since {
 			known = append(known, e.Event)
 		}
 	}
