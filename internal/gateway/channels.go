@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
+	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -28,6 +29,7 @@ func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
 		"email":     email.Driver(),
 		"matrix":    matrix.Driver(),
+		"slack":     slack.Driver(),
 		"telegram":  telegram.Driver(),
 		"websocket": websocket.Driver(websocket.Options{}),
 	}
@@ -85,12 +87,6 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 	return func() (*http.Client, error) {
 		return httpsafe.Guarded(httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict})
 	}
-}
-
-// UnconnectedChannels are the channels of a configuration without a gateway: to
-// try them, and to log in.
-func UnconnectedChannels(l *config.Loaded) (*channel.Manager, error) {
-	return channel.NewManager(unconnected(l))
 }
 
 // unconnected are the options of channels that are made and never run.

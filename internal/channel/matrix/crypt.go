@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 // crypt reads and writes encrypted rooms.
@@ -35,33 +39,59 @@ var (
 // parkedMost is how many messages wait for their keys.
 const parkedMost = 100
 
-// park keeps a message until its keys come.
-func (b *bot) park(e event) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := 0
-	for _, list := range b.parked {
-		n += len(list)
-	}
-	if n >= parkedMost {
-		clear(b.parked)
-	}
-	key := sessionOf(e)
-	b.parked[key] = append(b.parked[key], e)
+// vault holds the encryption during a Run, and the messages that wait for keys.
+type vault struct {
+	mu     sync.Mutex
+	crypt  crypt // nil: encrypted rooms cannot be read, or not yet
+	locked error // why they never can
+	parked []event
+	again  func(e event) // queues a message whose keys have come; nil outside Run
 }
 
-// arrived queues the messages that waited for keys.
-func (b *bot) arrived(session string) {
-	b.mu.Lock()
-	list, again := b.parked[session], b.again
-	delete(b.parked, session)
-	b.mu.Unlock()
-	if again == nil {
-		return
+func (v *vault) set(c crypt, locked error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.crypt, v.locked = c, locked
+}
+
+func (v *vault) queue(again func(event)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.again = again
+}
+
+// park keeps a message until its keys come.
+func (v *vault) park(e event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.parked = append(v.parked, e)
+	v.parked = v.parked[max(0, len(v.parked)-parkedMost):]
+}
+
+// arrived queues the messages that waited for the keys of a session.
+func (v *vault) arrived(session string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.parked = slices.DeleteFunc(v.parked, func(e event) bool {
+		if v.again == nil || sessionOf(e) != session {
+			return false
+		}
+		v.again(e)
+		return true
+	})
+}
+
+// keys returns the encryption, or why there is none.
+func (b *bot) keys() (crypt, error) {
+	b.vault.mu.Lock()
+	defer b.vault.mu.Unlock()
+	switch {
+	case b.vault.crypt != nil:
+		return b.vault.crypt, nil
+	case b.vault.locked != nil:
+		return nil, channel.Permanent(fmt.Errorf("the room is encrypted: %w", b.vault.locked))
 	}
-	for _, e := range list {
-		again(e)
-	}
+	return nil, channel.ErrNotReady
 }
 
 // sessionOf is the session whose keys an encrypted event needs.

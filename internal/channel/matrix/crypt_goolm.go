@@ -94,7 +94,9 @@ func (m *machine) start(ctx context.Context) error {
 	log := zerolog.New(detail{b.deps.Log}).Level(zerolog.WarnLevel)
 	m.olm = crypto.NewOlmMachine(c, &log, store, state{m})
 	m.olm.SetBackgroundCtx(ctx)
-	m.olm.SessionReceived = func(_ context.Context, _ id.RoomID, session id.SessionID, _ uint32) { b.arrived(session.String()) }
+	m.olm.SessionReceived = func(_ context.Context, _ id.RoomID, session id.SessionID, _ uint32) {
+		b.vault.arrived(session.String())
+	}
 	if err := m.olm.Load(ctx); err != nil {
 		return fmt.Errorf("load the keys of the device: %w", err)
 	}

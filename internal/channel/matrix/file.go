@@ -149,7 +149,7 @@ func (rc *receiver) transcribe(ctx context.Context, c *content, media bus.Media)
 var errNoFiles = errors.New("maxMediaBytes is 0")
 
 func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error) {
-	limit := min(rc.bot.fileLimit(), rc.bot.deps.Media.Max)
+	limit := min(rc.bot.limit.Load(), rc.bot.deps.Media.Max)
 	switch {
 	case rc.bot.o.MaxMediaBytes == 0:
 		return bus.Media{}, errNoFiles

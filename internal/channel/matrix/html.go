@@ -20,7 +20,9 @@ func toHTML(source string) string {
 	return strings.TrimSpace(h.out.String())
 }
 
-func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+func invisible(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}
 
 // html writes a tree.
 type html struct {

@@ -143,7 +143,7 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 		return got, true
 	}
 	if errors.Is(err, errNoKeys) {
-		rc.bot.park(e)
+		rc.bot.vault.park(e)
 	}
 	if !rc.bot.deps.Gate.Knows(ctx, v) || !rc.bot.once("keys:"+sessionOf(e)) {
 		return e, false
@@ -166,6 +166,7 @@ func (rc *receiver) visitor(e event, r *room, c *content) channel.Visitor {
 	if now := rc.bot.deps.Now(); v.At.After(now) { // its server says when it was written
 		v.At = now
 	}
+	v.Backlog = !v.At.IsZero() && v.At.Before(rc.bot.began)
 	return v
 }
 

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -47,18 +48,14 @@ type bot struct {
 
 	keyWait   time.Duration // how long a message waits for its keys before others of its room
 	silence   time.Duration // how long a sync may take
+	began     time.Time     // what was written before is a backlog
 	downloads chan struct{}
 	strangers budget
 	ours      *recent.Map[string, bool] // messages that we sent
 	ignored   *recent.Map[string, bool] // messages that were not for us
 	told      *recent.Map[string, bool]
-
-	mu     sync.Mutex
-	crypt  crypt // nil: encrypted rooms cannot be read, or not yet
-	locked error // why they never can
-	limit  int64 // bytes of a file that the homeserver takes
-	parked map[string][]event
-	again  func(e event) // queues a message whose keys have come; nil outside Run
+	limit     atomic.Int64 // bytes of the largest file that we take and send
+	vault     vault
 }
 
 // Driver describes Matrix.
@@ -79,10 +76,10 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, limit: o.MaxMediaBytes, keyWait: keyWait, silence: pollSilence,
+		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, silence: pollSilence, began: d.Now(),
 		ours: recent.New[string, bool](remembered), ignored: recent.New[string, bool](remembered), told: recent.New[string, bool](remembered),
-		parked: map[string][]event{},
 	}
+	b.limit.Store(o.MaxMediaBytes)
 	b.rooms = newRooms(b)
 	for _, c := range []**client{&b.client, &b.polls} {
 		h, err := d.Client(o.Proxy)
@@ -139,9 +136,9 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err != nil {
 		return err
 	}
-	b.setAgain(func(e event) { in.Add(e.Room, e, func() {}) })
+	b.vault.queue(func(e event) { in.Add(e.Room, e, func() {}) })
 	defer in.Wait()
-	defer b.setAgain(nil)
+	defer b.vault.queue(nil)
 	defer cancel()
 	s, err := newSyncer(b, in)
 	if err != nil {
@@ -178,21 +175,12 @@ func (b *bot) start(ctx context.Context) error {
 		b.deps.Log.DebugContext(ctx, "the homeserver does not say how large files may be", "err", err)
 	}
 	if limits.Upload > 0 {
-		b.mu.Lock()
-		b.limit = min(b.o.MaxMediaBytes, limits.Upload)
-		b.mu.Unlock()
+		b.limit.Store(min(b.o.MaxMediaBytes, limits.Upload))
 		if b.deps.Refine != nil {
-			b.deps.Refine(func(c *channel.Caps) { c.MaxMedia = b.fileLimit() })
+			b.deps.Refine(func(c *channel.Caps) { c.MaxMedia = b.limit.Load() })
 		}
 	}
 	return nil
-}
-
-// fileLimit is the size of the largest file that we take and send.
-func (b *bot) fileLimit() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.limit
 }
 
 // openCrypt loads the keys of the device and uploads its public ones before the
@@ -208,27 +196,17 @@ func (b *bot) openCrypt(ctx context.Context) error {
 	if err != nil && b.o.E2EEEnabled {
 		b.deps.Log.WarnContext(ctx, "encrypted rooms cannot be read", "err", err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.crypt, b.locked = c, err
+	b.vault.set(c, err)
 	return nil
 }
 
 func (b *bot) closeCrypt() {
-	b.mu.Lock()
-	c := b.crypt
-	b.crypt = nil
-	b.mu.Unlock()
-	if c == nil {
+	c, err := b.keys()
+	if err != nil {
 		return
 	}
+	b.vault.set(nil, nil)
 	if err := c.close(); err != nil {
 		b.deps.Log.Warn("close the store of keys", "err", err)
 	}
-}
-
-func (b *bot) setAgain(f func(event)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.again = f
 }

@@ -36,9 +36,9 @@ func TestPythonSections(t *testing.T) {
 func TestSectionErrors(t *testing.T) {
 	t.Parallel()
 	for section, want := range map[string]string{
-		`{}`: "userId is missing",
-		`{"userId":"bot","password":"x"}`:                                                  "is not a full id",
-		`{"userId":"@bot:example.org"}`:                                                    "password is missing",
+		`{}`:                              "userId is missing",
+		`{"userId":"bot","password":"x"}`: "is not a full id",
+		`{"userId":"@bot:example.org"}`:   "password is missing",
 		`{"userId":"@bot:example.org","password":"x","homeserver":"ftp://example.org"}`:    "homeserver",
 		`{"userId":"@bot:example.org","password":"x","maxMediaBytes":-1}`:                  "maxMediaBytes",
 		`{"userId":"@bot:example.org","password":"x","maxConcurrentMediaDownloads":0}`:     "maxConcurrentMediaDownloads",

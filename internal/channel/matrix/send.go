@@ -100,14 +100,13 @@ func (b *bot) text(out bus.Outbound, whole bool) *outgoing {
 	}
 	switch {
 	case !whole: // its markup may not be complete
-		m.Body = markdown.Plain(markdown.Parse(m.Body))
+		if s := markdown.Plain(markdown.Parse(m.Body)); strings.TrimFunc(s, invisible) != "" {
+			m.Body = s
+		}
 	case !out.Plain && out.Kind != bus.ToolHint:
 		if page := toHTML(m.Body); page != "" {
 			m.Format, m.HTML = "org.matrix.custom.html", page
 		}
-	}
-	if strings.TrimFunc(m.Body, invisible) == "" {
-		m.Body = strings.Map(printable, text.Valid(out.Text))
 	}
 	return m
 }
@@ -173,19 +172,6 @@ func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn stri
 	return got.ID, nil
 }
 
-// keys returns the encryption, or why there is none.
-func (b *bot) keys() (crypt, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.crypt != nil:
-		return b.crypt, nil
-	case b.locked != nil:
-		return nil, channel.Permanent(fmt.Errorf("the room is encrypted: %w", b.locked))
-	}
-	return nil, channel.ErrNotReady
-}
-
 // fit is the JSON of a message within the limit of an event, without its markup
 // if that is too much. Encryption makes it a third longer, and escapes signs.
 func (m *outgoing) fit() (json.RawMessage, error) {
@@ -216,7 +202,7 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	if len(out.Media) != 1 {
 		return nil, channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], b.fileLimit())
+	f, err := b.deps.Open(ctx, out.Media[0], b.limit.Load())
 	if err != nil {
 		return nil, err
 	}

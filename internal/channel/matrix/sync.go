@@ -25,7 +25,7 @@ const (
 	saveEvery   = 5 * time.Minute // where nothing happens
 	gapMost     = 500             // events that are read of a gap
 	gapPage     = 100
-	backlogMost = 2000 // events that are being handled; more are left to the homeserver
+	backlogMost = 2000        // events that are being handled; more are left to the homeserver
 	inviteSlack = time.Minute // between the clocks of the server and ours
 )
 

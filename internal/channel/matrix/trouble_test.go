@@ -197,7 +197,9 @@ func TestHalfOpen(t *testing.T) {
 	r.silence = 100 * time.Millisecond
 	defer r.begin()()
 	fake.Hang(true)
-	r.Await("the loss", func() bool { return slices.ContainsFunc(r.States(), func(s string) bool { return strings.Contains(s, ": ") }) })
+	r.Await("the loss", func() bool {
+		return slices.ContainsFunc(r.States(), func(s string) bool { return strings.Contains(s, ": ") })
+	})
 	fake.Hang(false)
 	r.say("1", matrixtest.Text("back"))
 	r.receive(1)

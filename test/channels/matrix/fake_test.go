@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
+	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 
 // TestFake lets matrix-nio work with our fake homeserver: what it understands
 // and sends must be what the fake means.
 func TestFake(t *testing.T) {
-	t.Parallel()
-	python := python(t)
+	python := certify.Python(t, ".")
 	const ann, room, invitation = "@ann:" + matrixtest.Server, "!both:" + matrixtest.Server, "!inv:" + matrixtest.Server
 	h := matrixtest.New()
 	defer h.Close()

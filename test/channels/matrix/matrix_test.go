@@ -21,45 +21,9 @@ import (
 )
 
 const (
-	installed      = ".installed"
-	installTimeout = 5 * time.Minute
-	peerTimeout    = 2 * time.Minute // of one order
-	startTimeout   = 2 * time.Minute // of Synapse
+	peerTimeout  = 2 * time.Minute // of one order
+	startTimeout = 2 * time.Minute // of Synapse
 )
-
-// python is the interpreter that has the packages of requirements.txt. They are
-// installed where CI is set; elsewhere the test runs only if they are there.
-func python(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs(installed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if other := os.Getenv("NANOBOT_MATRIX_VENV"); other != "" {
-		dir = other
-	}
-	bin := filepath.Join(dir, "bin", "python")
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil || os.Getenv("NANOBOT_MATRIX_VENV") != "" {
-		return bin
-	}
-	if os.Getenv("CI") == "" {
-		t.Skip("matrix-nio and Synapse are not installed; CI=1 installs them")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
-	defer cancel()
-	for _, line := range [][]string{
-		{"python3", "-m", "venv", dir},
-		{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "-r", "requirements.txt"},
-	} {
-		if out, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("the packages of requirements.txt cannot be installed here: %v\n%s", err, out)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "complete"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return bin
-}
 
 type object = map[string]any
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
+	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 
 const (
@@ -94,9 +95,8 @@ func (h *house) send(out bus.Outbound) string {
 // TestSynapse works in a plain and in an encrypted room of a real homeserver,
 // with a person who has another implementation of everything.
 func TestSynapse(t *testing.T) {
-	t.Parallel()
-	python := python(t)
-	url := synapse(t, python)
+	url := synapse(t, certify.Python(t, "synapse"))
+	python := certify.Python(t, ".")
 	register(t, url, "bot", password)
 	register(t, url, "ann", "ann's")
 	h := newHouse(t, url)
