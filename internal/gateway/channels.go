@@ -13,9 +13,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
+	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
+	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -27,11 +30,14 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
-		"email":     email.Driver(),
-		"matrix":    matrix.Driver(),
-		"slack":     slack.Driver(),
-		"telegram":  telegram.Driver(),
-		"websocket": websocket.Driver(websocket.Options{}),
+		"discord":    discord.Driver(),
+		"email":      email.Driver(),
+		"matrix":     matrix.Driver(),
+		"mattermost": mattermost.Driver(),
+		"msteams":    teams.Driver(),
+		"slack":      slack.Driver(),
+		"telegram":   telegram.Driver(),
+		"websocket":  websocket.Driver(websocket.Options{}),
 	}
 }
 
