@@ -105,13 +105,13 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		if rc.bot.once("content:" + e.Sender) {
 			rc.bot.deps.Log.WarnContext(ctx, "a message is malformed and passed over; others of this person are not told again", "room", e.Room, "sender", e.Sender, "err", err)
 		}
-		return nil //nolint:nilerr // nothing comes of it
+		return nil
 	}
 	if c.Relates.Type == relReplace {
 		// An edit counts where the message itself did not: perhaps it names us now.
 		target := c.Relates.Event
 		if !rc.bot.ignored.Has(target) || len(c.New) == 0 || json.Unmarshal(c.New, &c) != nil {
-			return nil
+			return nil //nolint:nilerr // nothing comes of it
 		}
 		e.ID = target
 	}

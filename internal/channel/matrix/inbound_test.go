@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -25,9 +26,7 @@ func TestInbound(t *testing.T) {
 	file := fake.Store("text/plain", []byte("content"))
 	reply := func(id string, more object) object {
 		c := object{"msgtype": "m.text", "m.relates_to": object{"m.in_reply_to": object{"event_id": id}}}
-		for k, v := range more {
-			c[k] = v
-		}
+		maps.Copy(c, more)
 		return c
 	}
 	for name, test := range map[string]struct {
@@ -142,9 +141,7 @@ func TestMentions(t *testing.T) {
 	}
 	with := func(body string, more object) object {
 		c := matrixtest.Text(body)
-		for k, v := range more {
-			c[k] = v
-		}
+		maps.Copy(c, more)
 		return c
 	}
 	none := object{"m.mentions": object{}}

@@ -100,7 +100,13 @@ func (b *bot) Name() string { return b.deps.Name }
 // Caps implements channel.Channel.
 func (b *bot) Caps() channel.Caps { return b.o.caps() }
 
-func (b *bot) identity() string { return b.o.UserID }
+// identity is who we are there, for status.
+func (b *bot) identity() string {
+	if _, err := b.keys(); errors.Is(err, errNoCrypt) && b.o.E2EEEnabled {
+		return b.o.UserID + " (without encryption)"
+	}
+	return b.o.UserID
+}
 
 // once reports whether something was not told yet.
 func (b *bot) once(what string) bool {

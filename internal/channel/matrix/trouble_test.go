@@ -269,3 +269,30 @@ func TestTwoAccounts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The device of Python nanobot is left alone: its keys cannot be read.
+func TestPythonLogin(t *testing.T) {
+	t.Parallel()
+	fake := home(t)
+	r := newRig(t, fake, nil)
+	dir, err := r.deps.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := json.Marshal(map[string]string{"access_token": fake.Token(matrixtest.Bot, "PYTHON"), "device_id": "PYTHON"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, sessionFile), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.begin()()
+	if r.device == "PYTHON" || len(fake.Calls("/login")) != 1 {
+		t.Errorf("the device is %s after %d logins", r.device, len(fake.Calls("/login")))
+	}
+	r.reopen(nil)
+	r.begin()()
+	if n := len(fake.Calls("/login")); n != 1 {
+		t.Errorf("%d logins after a restart", n)
+	}
+}
