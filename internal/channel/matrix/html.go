@@ -100,7 +100,6 @@ func (h *html) list(n markdown.Node) {
 					h.text("☐ ")
 				case markdown.Done:
 					h.text("☑ ")
-				case markdown.NoTask:
 				}
 				h.blocks(item.Children, n.Tight)
 			})

@@ -22,7 +22,6 @@ const (
 	typingEvery  = 20 * time.Second
 	typingFor    = 30 * time.Second
 	fallbackMost = 500 // bytes of an edit for clients that know no edits
-	encMessage   = "m.room.message"
 )
 
 // outgoing is the content of a message of ours.
@@ -148,7 +147,7 @@ func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn stri
 	if err != nil {
 		return "", err
 	}
-	kind := encMessage
+	kind := "m.room.message"
 	if r.encrypted != nil {
 		c, err := b.keys()
 		if err != nil {
@@ -218,7 +217,6 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 		m.Type = "m.audio"
 	case channel.VoiceFile:
 		m.Type, m.Voice = "m.audio", &struct{}{}
-	case channel.OtherFile:
 	}
 	if out.Text != "" {
 		m.Body = text.Valid(out.Text)
