@@ -38,6 +38,7 @@ func purposes() map[string]string {
 		"github.com/go-git/go-git/v5":            "packs of the memory repository (decision 35)",
 		"github.com/godbus/dbus/v5":              "the Secret Service of Linux (decision 31)",
 		"github.com/google/jsonschema-go":        "the JSON Schema of the configuration",
+		"github.com/golang-jwt/jwt/v5":           "signatures of Microsoft Teams (decision 76)",
 		"github.com/google/go-cmp":               "tests: readable differences",
 		"github.com/modelcontextprotocol/go-sdk": "MCP clients and our MCP server",
 		"github.com/rogpeppe/go-internal":        "tests: testscript",

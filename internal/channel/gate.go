@@ -96,6 +96,8 @@ type Rules struct {
 	Group  func(Visitor) Decision
 	// ForUs replaces groupPolicy.
 	ForUs func(Visitor) bool
+	// History replaces groupHistory; 0 leaves it.
+	History int
 }
 
 // Inbound begins the message of an admitted visitor. The id is the platform's

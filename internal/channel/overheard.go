@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -22,7 +23,7 @@ type overheard struct {
 // overhear remembers words that are not for us, if the section wants it. The
 // caller holds the lock.
 func (g *Gate) overhear(v Visitor) {
-	most := min(g.o.Common.GroupHistory, overheardMost)
+	most := min(cmp.Or(g.rules.History, g.o.Common.GroupHistory), overheardMost)
 	said := text.Label(v.Text, overheardChars)
 	if most <= 0 || said == "" {
 		return

@@ -16,7 +16,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/signal"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
+	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -31,6 +33,8 @@ func Channels() map[string]channel.Driver {
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
 		"mattermost": mattermost.Driver(),
+		"msteams":    teams.Driver(),
+		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),

@@ -2,6 +2,7 @@ package mattermost
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,20 @@ func TestGroupPolicy(t *testing.T) {
 			t.Errorf("policy %q (-want +got):\n%s", policy, d)
 		}
 		end()
+	}
+}
+
+func TestAllowlist(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, map[string]any{"groupPolicy": "allowlist", "groupAllowFrom": []string{town()}})
+	other := mattermosttest.ID("other")
+	r.fake.AddChannel(mattermosttest.Channel{ID: other, TeamID: mattermosttest.TeamID(), Type: "P", Name: "other"}, mattermosttest.AnnID())
+	for i, p := range []post{{ChannelID: other, Message: atBot + " there"}, {ChannelID: town(), Message: "here"}} {
+		p.ID, p.UserID = mattermosttest.ID("p"+strconv.Itoa(i)), mattermosttest.AnnID()
+		r.take(event{Post: p, Sender: "ann"})
+	}
+	if d := cmp.Diff([]string{"@ann: here"}, r.texts()); d != "" {
+		t.Errorf("messages (-want +got):\n%s", d)
 	}
 }
 

@@ -223,7 +223,8 @@ func (l *line) accept(ctx context.Context, e event) error {
 		l.setCursor(ctx, cursorSeen, p.CreateAt)
 		return nil
 	}
-	if e.Type == "D" || p.RootID != "" || b.me.Load().named(p.Message) || b.o.GroupPolicy != channel.Mention {
+	mentioned := b.me.Load().named(p.Message) || p.RootID != "" // a reply may be to a post of ours
+	if e.Type == "D" || b.o.forUs(p.ChannelID, p.RootID, mentioned) {
 		if err := l.in.Hold(ctx, p.ChannelID, e.key(), e); err != nil {
 			return err
 		}

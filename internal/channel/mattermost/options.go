@@ -165,20 +165,23 @@ func (b *bot) rules() channel.Rules {
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool {
-			policy := b.o.GroupPolicy
-			if v.Route.ThreadID != "" {
-				policy = b.o.GroupPolicyInThread
-			}
-			switch policy {
-			case channel.Open:
-				return true
-			case channel.Allowlist:
-				return slices.Contains(b.o.GroupAllowFrom, v.Route.ChatID)
-			}
-			return v.Mentioned
-		},
+		ForUs: func(v channel.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
 	}
+}
+
+// forUs reports whether a post in a channel, or in a thread of it, is for us.
+func (o *options) forUs(chat, thread string, mentioned bool) bool {
+	policy := o.GroupPolicy
+	if thread != "" {
+		policy = o.GroupPolicyInThread
+	}
+	switch policy {
+	case channel.Open:
+		return true
+	case channel.Allowlist:
+		return slices.Contains(o.GroupAllowFrom, chat)
+	}
+	return mentioned
 }
 
 // listed reports whether a list has a person, in the sense of

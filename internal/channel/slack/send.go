@@ -11,11 +11,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
 	maxBlock   = 12_000 // characters of the Markdown blocks of a message
 	maxSection = 3000   // characters of a section
+	maxWords   = 39_000 // characters of a text, which Slack cuts or refuses beyond 40,000
 )
 
 // Send implements channel.Channel.
@@ -88,13 +90,13 @@ func (b *bot) content(out bus.Outbound, rich bool) api.MsgOption {
 	if strings.TrimSpace(words) == "" { // Slack refuses a message without text
 		words = escaper().Replace(out.Text)
 	}
-	return api.MsgOptionCompose(api.MsgOptionText(words, false), api.MsgOptionBlocks(append(blocks, buttons...)...))
+	return api.MsgOptionCompose(api.MsgOptionText(text.Ellipsis(words, maxWords), false), api.MsgOptionBlocks(append(blocks, buttons...)...))
 }
 
 // sections is a text as blocks, for a message that has other blocks as well.
-func sections(kind, text string) []api.Block {
+func sections(kind, words string) []api.Block {
 	var out []api.Block
-	for _, part := range markdown.Split(text, maxSection, markdown.UTF16) {
+	for _, part := range markdown.Split(words, maxSection, markdown.UTF16) {
 		out = append(out, api.NewSectionBlock(api.NewTextBlockObject(kind, part, false, false), nil, nil))
 	}
 	return out

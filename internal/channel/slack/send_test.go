@@ -67,6 +67,10 @@ func TestSend(t *testing.T) {
 	if m := r.fake.Messages("C0GEN")[4]; m.Blocks != "[]" {
 		t.Errorf("a text that is too long for a block has one: %.100s", m.Blocks)
 	}
+	r.send(reply(route("C0GEN", ""), "```\n"+strings.Repeat("<", maxText-10)+"\n```")) // longer than a text once it is escaped
+	if m := r.fake.Messages("C0GEN")[5]; strings.Count(m.Plain, "<") != maxText-10 {
+		t.Errorf("of a text full of brackets people see %d characters", len(m.Plain))
+	}
 }
 
 func TestSendFails(t *testing.T) {

@@ -1,0 +1,171 @@
+package signal
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// groupPrefix marks the id of a group where people name one.
+const groupPrefix = "group."
+
+// normal is the form in which two spellings of an id are equal: numbers with a
+// plus, everything else in lower case.
+func normal(id string) string {
+	id = strings.ToLower(strings.TrimSpace(id))
+	if digits(id) {
+		return "+" + id
+	}
+	return id
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func isNumber(id string) bool {
+	rest, plus := strings.CutPrefix(id, "+")
+	return plus && digits(rest) && len(rest) >= 5 && len(rest) <= 15
+}
+
+func isUUID(id string) bool {
+	id = strings.TrimPrefix(strings.ToLower(id), "pni:")
+	return len(id) == 36 && strings.Count(id, "-") == 4 && strings.Trim(id, "0123456789abcdef-") == ""
+}
+
+// isGroup reports whether an id is that of a group: the base64 of 32 bytes, or
+// of 16 in old groups.
+func isGroup(id string) bool {
+	b, err := base64.StdEncoding.DecodeString(id)
+	return err == nil && (len(b) == 32 || len(b) == 16)
+}
+
+// list is a list of people by normal ids. The values are its own spellings. An
+// entry may hold several ids of a person, with bars between.
+type list map[string]string
+
+func newList(lists ...[]string) list {
+	out := list{}
+	for _, entries := range lists {
+		for _, e := range entries {
+			for part := range strings.SplitSeq(e, "|") {
+				if n := normal(part); n != "" && n != anyone {
+					out[n] = e
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (l list) has(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool {
+		for part := range strings.SplitSeq(id, "|") {
+			if _, ok := l[normal(part)]; ok {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// spelled are ids as the list spells them, so that others who compare letter by
+// letter find them there.
+func (l list) spelled(ids []string) []string {
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if s, ok := l[id]; ok {
+			id = s
+		}
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// facts are what is remembered of people: which chat is theirs, whatever id a
+// message names them by, and who we are.
+type facts struct {
+	state *channel.State
+
+	mu   sync.Mutex
+	book struct {
+		Chats map[string]string `json:"chats"` // by normal id
+		Self  []string          `json:"self"`  // normal ids
+	}
+}
+
+const peopleMost = 20_000 // ids that are remembered
+
+func (f *facts) open(number string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.state.Load(&f.book); err != nil {
+		return err
+	}
+	if f.book.Chats == nil {
+		f.book.Chats = map[string]string{}
+	}
+	if !slices.Contains(f.book.Self, number) { // another account
+		f.book.Self = []string{number}
+	}
+	return nil
+}
+
+// chat is the chat with a person: the id that it had first, else the number.
+func (f *facts) chat(ids []string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if c := f.book.Chats[id]; c != "" {
+			return c
+		}
+	}
+	if i := slices.IndexFunc(ids, isNumber); i >= 0 {
+		return ids[i]
+	}
+	return ids[0]
+}
+
+// meet remembers the chat with a person who was let in.
+func (f *facts) meet(ids []string, chat string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	news := false
+	for _, id := range ids {
+		if f.book.Chats[id] == "" && len(f.book.Chats) < peopleMost {
+			f.book.Chats[id], news = chat, true
+		}
+	}
+	if !news {
+		return nil
+	}
+	return f.state.Save(f.book)
+}
+
+// us reports whether one of the ids is ours.
+func (f *facts) us(ids ...string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && slices.Contains(f.book.Self, normal(id)) })
+}
+
+// learn remembers further ids of ours.
+func (f *facts) learn(ids ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.book.Self)
+	for _, id := range ids {
+		if id = normal(id); id != "" && !slices.Contains(f.book.Self, id) && n < 16 {
+			f.book.Self = append(f.book.Self, id)
+		}
+	}
+	if len(f.book.Self) == n {
+		return nil
+	}
+	return f.state.Save(f.book)
+}

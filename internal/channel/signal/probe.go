@@ -1,0 +1,40 @@
+package signal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// probe asks the daemon whether it is there and has the account.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	o, err := decode(section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	h, err := d.Client(o.Proxy)
+	if err != nil {
+		return channel.Report{}, channel.Fatal(fmt.Errorf("proxy: %w", err))
+	}
+	defer h.CloseIdleConnections()
+	c := &client{base: o.base(), account: o.PhoneNumber, http: h}
+	r := channel.Report{Identity: o.PhoneNumber}
+
+	err = c.check(ctx)
+	r.Checks = append(r.Checks, checked("signal-cli", "answers at "+o.base(), err))
+	if err != nil {
+		return r, nil
+	}
+	err = c.call(ctx, "getUserStatus", map[string]any{"recipient": []string{o.PhoneNumber}}, nil)
+	r.Checks = append(r.Checks, checked("account", o.PhoneNumber+" is registered", err))
+	return r, nil
+}
+
+func checked(name, good string, err error) channel.Check {
+	if err != nil {
+		return channel.Check{Name: name, Detail: err.Error()}
+	}
+	return channel.Check{Name: name, OK: true, Detail: good}
+}
