@@ -21,7 +21,7 @@ func TestBackupOfDatabases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // of a test
+	defer db.Close()
 	db.SetMaxOpenConns(1)
 	for _, q := range []string{"PRAGMA wal_autocheckpoint=0", "CREATE TABLE keys (k TEXT)", "INSERT INTO keys VALUES ('olm')"} {
 		if _, err := db.ExecContext(t.Context(), q); err != nil {

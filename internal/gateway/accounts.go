@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -112,9 +113,7 @@ func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, forc
 // that changed anything.
 func saveLogin(o config.Options, name string, r channel.Result) (changed bool, err error) {
 	patch := map[string]any{}
-	for key, value := range r.Patch {
-		patch[key] = value
-	}
+	maps.Copy(patch, r.Patch)
 	path, err := config.Locate(o)
 	if err != nil {
 		return false, err

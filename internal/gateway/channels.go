@@ -149,9 +149,9 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 	}
 
 	for kind, driver := range o.Drivers {
-		make := driver.New
+		factory := driver.New
 		driver.New = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
-			ch, err := make(d, section)
+			ch, err := factory(d, section)
 			if errors.Is(err, channel.ErrUnknownKey) {
 				wrong = append(wrong, config.Problem{Path: "channels." + d.Name, Message: err.Error()})
 			}

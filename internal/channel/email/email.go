@@ -62,8 +62,17 @@ func Driver() channel.Driver {
 	return channel.Driver{Title: "E-mail", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
 }
 
-// newChannel makes the channel of a section.
+// newChannel is newPost for the contract.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	p, err := newPost(d, section)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// newPost makes the channel of a section.
+func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err

@@ -11,11 +11,10 @@ import (
 
 // probe opens the mailbox and logs in where mail is sent, and does nothing there.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
-	ch, err := newChannel(d, section)
+	p, err := newPost(d, section)
 	if err != nil {
 		return channel.Report{}, err
 	}
-	p := ch.(*post)
 	r := channel.Report{Identity: p.own[0]}
 	note := func(name string, err error) {
 		c := channel.Check{Name: name, OK: err == nil}

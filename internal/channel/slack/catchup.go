@@ -27,7 +27,7 @@ func (b *bot) seen(ctx context.Context, m *message) {
 	if m.TS <= b.cursors.Get(where) {
 		return
 	}
-	if err := b.cursors.Set(where, m.TS); err != nil { //nolint:contextcheck // a small file is written whatever happens
+	if err := b.cursors.Set(where, m.TS); err != nil {
 		b.web.report(ctx, "how far a conversation was read cannot be noted", "cursor", err)
 	}
 }

@@ -146,7 +146,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 func (b *bot) flush(ctx context.Context) {
-	if err := b.cursors.Flush(); err != nil { //nolint:contextcheck // at the end
+	if err := b.cursors.Flush(); err != nil {
 		b.deps.Log.ErrorContext(ctx, "note how far conversations were read", "err", err)
 	}
 }

@@ -10,11 +10,10 @@ import (
 // probe asks Telegram who we are and whether another program stands in the way.
 // It does not receive: that would take updates from a gateway that runs.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
-	ch, err := newChannel(d, section)
+	b, err := newBot(d, section)
 	if err != nil {
 		return channel.Report{}, err
 	}
-	b := ch.(*bot)
 	defer b.calls.http.CloseIdleConnections()
 	var me struct {
 		user

@@ -53,8 +53,17 @@ func Driver() channel.Driver {
 	return channel.Driver{Title: "Telegram", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
-// newChannel makes the channel of a section.
+// newChannel is newBot for the contract.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// newBot makes the channel of a section.
+func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
