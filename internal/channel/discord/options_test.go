@@ -90,7 +90,7 @@ func TestProbe(t *testing.T) {
 	d := channeltest.NewRig(t).Deps("discord")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
-	if err != nil || report.Identity != "@"+discordtest.BotName || len(report.Checks) != 3 || !report.Checks[1].OK || !strings.Contains(report.Checks[2].Detail, "client_id=999") {
+	if err != nil || report.Identity != "@"+discordtest.BotName || len(report.Checks) != 3 || !report.Checks[1].OK || !strings.Contains(report.Checks[2].Detail, "client_id=999&scope=bot%20applications.commands&permissions=274878008384") {
 		t.Errorf("probe: %+v, %v", report, err)
 	}
 	fake.Allow(1)

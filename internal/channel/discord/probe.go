@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
@@ -12,6 +13,10 @@ import (
 // The flags of an application whose bot may read what people write: of a bot in
 // many servers, and of one in few.
 const flagsContent = 1<<18 | 1<<19
+
+// permissions are to view channels, send messages there and in threads, attach
+// files, read the history and add reactions.
+const permissions = 1<<10 | 1<<11 | 1<<38 | 1<<15 | 1<<16 | 1<<6
 
 // probe asks Discord who we are and whether we may read what people write.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
@@ -41,7 +46,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		return channel.Report{}, err
 	}
 
-	invite := "https://discord.com/oauth2/authorize?client_id=" + app.ID + "&scope=bot%20applications.commands"
+	invite := "https://discord.com/oauth2/authorize?client_id=" + app.ID + "&scope=bot%20applications.commands&permissions=" + strconv.FormatInt(permissions, 10)
 	content := channel.Check{Name: "message content", OK: true, Detail: "the bot reads what people write in servers"}
 	switch {
 	case b.o.Intents&intentContent == 0:
