@@ -121,7 +121,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 	v := rc.visitor(a)
 	o, ok := b.facts.findOffer(value.Context.Offer, v.Route.ChatID)
 	if err != nil || !ok || !b.deps.Gate.Knows(ctx, v) {
-		return nil //nolint:nilerr // nobody of ours answers an offer of ours
+		return nil // nobody of ours answers an offer of ours
 	}
 	defer func() { // at last: after a crash the person learns at least that it failed
 		if err := b.facts.dropOffer(value.Context.Offer); err != nil {
