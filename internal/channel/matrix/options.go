@@ -21,7 +21,7 @@ type options struct {
 	Password          httpsafe.Secret `json:"password" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
 	AccessToken       httpsafe.Secret `json:"accessToken" doc:"Access token of a device that no other program uses, instead of a password."`
 	DeviceID          string          `json:"deviceId" doc:"Device that accessToken belongs to."`
-	E2EEEnabled       bool            `json:"e2eeEnabled" doc:"Read and write encrypted rooms."`
+	E2EEEnabled       bool            `json:"e2eeEnabled" alias:"e2EeEnabled" doc:"Read and write encrypted rooms."`
 	AllowRoomMentions bool            `json:"allowRoomMentions" doc:"Count a mention of the whole room (@room) as one of the bot."`
 	MaxDownloads      int             `json:"maxConcurrentMediaDownloads" min:"1" max:"16" doc:"Files that are fetched at the same time."`
 

@@ -2,7 +2,9 @@ package teams
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,56 +17,67 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		fake := newFake(t)
-		client := plainClient(t)
-		fail := func(f teamstest.Failure) func() {
-			f.Method, f.Part, f.Type = http.MethodPost, "/activities", "message"
-			return func() { fake.Fail(f) }
+		fake, second := newFake(t), newFake(t)
+		second.App = "99999999-2222-4333-8444-555555555555"
+		second.Endpoint("http://" + second.Front() + "/two")
+		f, two := fixture(t, fake, nil), fixture(t, second, map[string]any{"path": "/two"})
+		f.Second = &two
+		f.Serve = func(h http.Handler) {
+			fake.Attach(h)
+			second.Attach(h)
 		}
-		return channeltest.Fixture{
-			Driver:  attached(fake),
-			Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
-			Options: func(o *channel.Options) {
-				o.Client = func(string) (*http.Client, error) { return client() }
-				o.Fetch = client
-			},
-			Owner: "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: group,
-			Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
-			Seen:    func() []channeltest.Seen { return seen(fake) },
-			Touched: func() int {
-				n := 0
-				for _, c := range fake.Calls("", "") {
-					if c.Body["type"] == "typing" || strings.Contains(c.Path, "/files/") {
-						n++
-					}
-				}
-				return n
-			},
-			Limit: func(after time.Duration) {
-				fail(teamstest.Failure{Status: http.StatusTooManyRequests, Code: "TooManyRequests", RetryAfter: int(after.Seconds())})()
-			},
-			Break:   fail(teamstest.Failure{Status: http.StatusBadGateway, Garbage: true}),
-			Refuse:  fail(teamstest.Failure{Status: http.StatusForbidden, Code: "BotNotInConversationRoster", Text: "The bot is not part of the conversation roster."}),
-			Cut:     fake.CutAll,
-			Streams: true, Repeats: true,
-		}
+		return f
 	})
 }
 
-// attached is the driver of channels that the fake sends to.
-func attached(fake *teamstest.Server) channel.Driver {
-	d := Driver()
-	d.New = func(deps channel.Deps, raw json.RawMessage) (channel.Channel, error) {
-		ch, err := newChannel(deps, raw)
-		if h, ok := ch.(channel.Handler); ok {
-			fake.Attach(h.Routes()["/api/messages"])
-		}
-		return ch, err
+// fixture is one bot on its fake.
+func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) channeltest.Fixture {
+	t.Helper()
+	client := plainClient(t)
+	fail := func(f teamstest.Failure) func() {
+		f.Method, f.Part, f.Type = http.MethodPost, "/activities", "message"
+		return func() { fake.Fail(f) }
 	}
-	return d
+	return channeltest.Fixture{
+		Driver:  Driver(),
+		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
+		Options: func(o *channel.Options) {
+			o.Client = func(string) (*http.Client, error) { return client() }
+			o.Fetch = client
+		},
+		Owner: "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
+		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Touched: func() int {
+			n := 0
+			for _, c := range fake.Calls("", "") {
+				if c.Body["type"] == "typing" || strings.Contains(c.Path, "/files/") {
+					n++
+				}
+			}
+			return n
+		},
+		Limit: func(after time.Duration) {
+			fail(teamstest.Failure{Status: http.StatusTooManyRequests, Code: "TooManyRequests", RetryAfter: int(after.Seconds())})()
+		},
+		Break:   fail(teamstest.Failure{Status: http.StatusBadGateway, Garbage: true}),
+		Refuse:  fail(teamstest.Failure{Status: http.StatusForbidden, Code: "BotNotInConversationRoster", Text: "The bot is not part of the conversation roster."}),
+		Cut:     fake.CutAll,
+		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+		Tap:   func(t *testing.T, chat, label string) { tapLast(t, fake, chat, label) },
+		Acked: fake.Accepted,
+		Frame: func(_ *testing.T, frame []byte) { fake.Deliver(fake.Sign(teamstest.KeyID, fake.Claims(nil)), frame) },
+		Forge: func(t *testing.T, in channeltest.In) {
+			body, err := json.Marshal(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, nil))
+			if err != nil {
+				t.Error(err)
+			}
+			fake.Deliver(fake.Sign(teamstest.OtherKey, fake.Claims(nil)), body)
+		},
+	}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server) json.RawMessage {
+func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -74,6 +87,8 @@ func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server) json.
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
+	maps.Copy(all, changes)
+	all["appId"] = fake.App
 	return section(fake, all)
 }
 
@@ -81,7 +96,11 @@ func deliver(t *testing.T, fake *teamstest.Server, in channeltest.In) {
 	t.Helper()
 	changes := teamstest.Object{}
 	if in.Group {
-		changes["conversation"] = teamstest.Object{"conversationType": teamstest.Group, "id": in.Chat, "tenantId": teamstest.Tenant, "isGroup": true}
+		place := in.Chat
+		if in.Thread != "" {
+			place += ";messageid=" + in.Thread
+		}
+		changes["conversation"] = teamstest.Object{"conversationType": teamstest.Channel, "id": place, "tenantId": teamstest.Tenant, "isGroup": true}
 	}
 	text := in.Text
 	if in.Mentioned {
@@ -109,4 +128,41 @@ func seen(fake *teamstest.Server) []channeltest.Seen {
 		out = append(out, s)
 	}
 	return out
+}
+
+// tapLast taps a button of the last message that has any, as Teams reports it.
+func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
+	t.Helper()
+	var card struct {
+		Attachments []struct {
+			Content struct {
+				Body []struct {
+					Actions []struct {
+						Title string `json:"title"`
+						Data  struct {
+							Teams struct {
+								Text  string `json:"text"`
+								Value any    `json:"value"`
+							} `json:"msteams"`
+						} `json:"data"`
+					} `json:"actions"`
+				} `json:"body"`
+			} `json:"content"`
+		} `json:"attachments"`
+	}
+	for _, m := range slices.Backward(fake.Messages(chat)) {
+		data, err := json.Marshal(m.Activity)
+		if err != nil || json.Unmarshal(data, &card) != nil || len(card.Attachments) == 0 {
+			continue
+		}
+		for _, row := range card.Attachments[0].Content.Body {
+			for _, a := range row.Actions {
+				if a.Title == label {
+					fake.Post(fake.Activity("tap"+m.ID, "owner", chat, a.Data.Teams.Text, teamstest.Object{"value": a.Data.Teams.Value, "replyToId": m.ID}))
+					return
+				}
+			}
+		}
+	}
+	t.Errorf("no message in %s has the button %q", chat, label)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -41,7 +42,7 @@ func (s *Server) Activity(id, person, chat, text string, changes Object) Object 
 		"channelId": "msteams", "locale": "en-US", "textFormat": "plain", "text": text,
 		"from":         Object{"id": "29:" + person, "name": "Ann", "aadObjectId": person},
 		"conversation": Object{"conversationType": Personal, "tenantId": Tenant, "id": chat},
-		"recipient":    Object{"id": BotID, "name": BotName},
+		"recipient":    Object{"id": "28:" + s.App, "name": BotName},
 		"channelData":  Object{"tenant": Object{"id": Tenant}},
 	}
 	maps.Copy(a, changes)
@@ -51,7 +52,7 @@ func (s *Server) Activity(id, person, chat, text string, changes Object) Object 
 // Claims are those of a token that Teams sends, with changes; nil removes one.
 func (s *Server) Claims(changes Object) Object {
 	now := time.Now().Unix()
-	c := Object{"iss": "https://api.botframework.com", "aud": AppID, "nbf": now - 60, "exp": now + 3600, "serviceurl": s.ServiceURL()}
+	c := Object{"iss": "https://api.botframework.com", "aud": s.App, "nbf": now - 60, "exp": now + 3600, "serviceurl": s.ServiceURL()}
 	for k, v := range changes {
 		if c[k] = v; v == nil {
 			delete(c, k)
@@ -102,6 +103,9 @@ func (s *Server) Post(activity Object) (int, []byte) {
 	for range 1500 {
 		status, answer := s.Deliver(s.Sign(KeyID, s.Claims(nil)), body)
 		if status != 0 && status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+			s.mu.Lock()
+			s.accepted[fmt.Sprint(activity["id"])] = status == http.StatusOK
+			s.mu.Unlock()
 			return status, answer
 		}
 		select {
@@ -111,6 +115,14 @@ func (s *Server) Post(activity Object) (int, []byte) {
 		}
 	}
 	return 0, nil
+}
+
+// Accepted reports whether the bot accepted an activity, so that it is not sent
+// again.
+func (s *Server) Accepted(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted[id]
 }
 
 // Deliver sends a body to the bot once. A status of 0 means that it could not be

@@ -83,6 +83,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
+	App string // the bot's appId, for a second bot; set before the server is used
+
 	http *httptest.Server
 	bot  *httptest.Server // where Attach puts the bot
 	key  map[string]*rsa.PrivateKey
@@ -100,6 +102,7 @@ type Server struct {
 	chats    map[string]string // conversationType by id
 	threads  map[string]bool
 	people   map[string]any // who wrote last, by chat
+	accepted map[string]bool
 	messages []*Message
 	last     int64
 	calls    []Call
@@ -120,8 +123,9 @@ func NewTLS() *Server { return start(httptest.NewTLSServer) }
 
 func start(serve func(http.Handler) *httptest.Server) *Server {
 	s := &Server{
+		App: AppID,
 		key: map[string]*rsa.PrivateKey{}, password: Password, lifetime: 3599, tokens: map[string]bool{}, chats: map[string]string{},
-		threads: map[string]bool{}, people: map[string]any{}, files: map[string]File{}, uploads: map[string]*File{}, closed: make(chan struct{}), last: 1700000000000,
+		threads: map[string]bool{}, people: map[string]any{}, accepted: map[string]bool{}, files: map[string]File{}, uploads: map[string]*File{}, closed: make(chan struct{}), last: 1700000000000,
 	}
 	maps.Copy(s.key, sharedKeys())
 	s.http = serve(s.routes())
@@ -369,7 +373,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		entraError(w, http.StatusBadRequest, "invalid_request", "AADSTS90002: Tenant '"+tenant+"' not found.")
 	case f.Get("grant_type") != "client_credentials" || f.Get("scope") != "https://api.botframework.com/.default" && !strings.HasPrefix(f.Get("scope"), "https://api.botframework.com/.default "):
 		entraError(w, http.StatusBadRequest, "invalid_scope", "AADSTS1002012: the scope is not valid")
-	case f.Get("client_id") != AppID:
+	case f.Get("client_id") != s.App:
 		entraError(w, http.StatusBadRequest, "unauthorized_client", "AADSTS700016: Application with identifier '"+f.Get("client_id")+"' was not found in the directory.")
 	case f.Get("client_secret") != s.password:
 		entraError(w, http.StatusUnauthorized, "invalid_client", "AADSTS7000215: Invalid client secret provided.")
