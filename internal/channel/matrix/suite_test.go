@@ -57,50 +57,59 @@ func section(t *testing.T, h *matrixtest.Home, changes any) json.RawMessage {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		fake := home(t)
-		fail := func(f matrixtest.Failure) func() {
-			f.Method, f.Path = http.MethodPut, "/send/"
-			return func() { fake.Fail(f) }
-		}
-		on := true
-		return channeltest.Fixture{
-			Driver: Driver(),
-			Section: func(c channel.Common) json.RawMessage {
-				c.Streaming, c.GroupPolicy, c.MaxMediaBytes = &on, channel.Mention, maxMedia
-				return section(t, fake, c)
-			},
-			Options: func(o *channel.Options) {
-				o.Client = func(string) (*http.Client, error) {
-					transport := &http.Transport{}
-					t.Cleanup(transport.CloseIdleConnections)
-					return &http.Client{Transport: transport}, nil
-				}
-			},
-			Owner: ann, Stranger: mallory, Group: teamRoom,
-			Chat: func(sender string) string {
-				if sender == ann {
-					return annRoom
-				}
-				return malRoom
-			},
-			Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
-			Seen:    func() []channeltest.Seen { return seen(fake) },
-			Touched: func() int {
-				return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))
-			},
-			Limit: func(after time.Duration) {
-				fake.Fail(matrixtest.Failure{Method: http.MethodPut, Path: "/send/", Status: 429, Code: "M_LIMIT_EXCEEDED", Wait: after})
-			},
-			Break:   fail(matrixtest.Failure{Status: 500, Code: "M_UNKNOWN"}),
-			Refuse:  fail(matrixtest.Failure{Status: 403, Code: "M_FORBIDDEN"}),
-			Cut:     fake.CutAll,
-			Streams: true, Repeats: true,
-		}
-	})
+	channeltest.Run(t, fixture)
 }
 
-func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In) {
+// fixture is the channel at a homeserver of its own.
+func fixture(t *testing.T) channeltest.Fixture {
+	t.Helper()
+	fake := home(t)
+	fake.Say(matrixtest.Event{ID: "$root", Room: teamRoom, Sender: ann}, matrixtest.Text("a topic"))
+	fail := func(f matrixtest.Failure) func() {
+		f.Method, f.Path = http.MethodPut, "/send/"
+		return func() { fake.Fail(f) }
+	}
+	on := true
+	return channeltest.Fixture{
+		Driver: Driver(),
+		Section: func(c channel.Common) json.RawMessage {
+			c.Streaming, c.GroupPolicy = &on, channel.Mention
+			if c.MaxMediaBytes == 0 {
+				c.MaxMediaBytes = maxMedia
+			}
+			return section(t, fake, c)
+		},
+		Options: func(o *channel.Options) {
+			o.Client = func(string) (*http.Client, error) {
+				transport := &http.Transport{}
+				t.Cleanup(transport.CloseIdleConnections)
+				return &http.Client{Transport: transport}, nil
+			}
+		},
+		Owner: ann, Stranger: mallory, Group: teamRoom, Thread: "$root",
+		Chat: func(sender string) string {
+			if sender == ann {
+				return annRoom
+			}
+			return malRoom
+		},
+		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
+		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
+		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Touched: func() int {
+			return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))
+		},
+		Limit: func(after time.Duration) {
+			fake.Fail(matrixtest.Failure{Method: http.MethodPut, Path: "/send/", Status: 429, Code: "M_LIMIT_EXCEEDED", Wait: after})
+		},
+		Break:   fail(matrixtest.Failure{Status: 500, Code: "M_UNKNOWN"}),
+		Refuse:  fail(matrixtest.Failure{Status: 403, Code: "M_FORBIDDEN"}),
+		Cut:     fake.CutAll,
+		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+	}
+}
+
+func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Duration) {
 	t.Helper()
 	c := matrixtest.Text(in.Text)
 	if in.File != "" {
@@ -115,7 +124,7 @@ func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In) {
 	if in.Thread != "" {
 		c["m.relates_to"] = matrixtest.Object{"rel_type": "m.thread", "event_id": in.Thread}
 	}
-	fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: in.Chat, Sender: in.Sender}, c)
+	fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: in.Chat, Sender: in.Sender, At: time.Now().Add(-age).UnixMilli()}, c)
 }
 
 func seen(fake *matrixtest.Home) []channeltest.Seen {
