@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -30,6 +31,7 @@ func Channels() map[string]channel.Driver {
 		"signal":    signal.Driver(),
 		"telegram":  telegram.Driver(),
 		"websocket": websocket.Driver(websocket.Options{}),
+		"whatsapp":  whatsapp.Driver(),
 	}
 }
 
