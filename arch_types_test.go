@@ -357,7 +357,7 @@ func unusedExports(list []*packages.Package) ([]string, error) {
 
 	var out []string
 	for _, p := range list {
-		if p.Name == "main" || p.PkgPath == module || strings.HasSuffix(p.PkgPath, "test") {
+		if p.Name == "main" || p.PkgPath == module || !isProduct(strings.TrimPrefix(p.PkgPath, module+"/")) {
 			continue
 		}
 		for _, obj := range p.TypesInfo.Defs {

@@ -44,7 +44,9 @@ var byPathAllowed = map[string]string{
 	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
 
-	"cmd/nanobot/pages_linux.go": "reads files of /proc about this process",
+	"cmd/nanobot-whatsapp/account.go":  "keeps the linked device in the data folder",
+	"cmd/nanobot-whatsapp/outgoing.go": "sends copies in the data folder and writes received files there",
+	"cmd/nanobot/pages_linux.go":       "reads files of /proc about this process",
 
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",

@@ -101,7 +101,13 @@ func (s schema) rows(t *testing.T, path string) []string {
 	return []string{fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, s.kind(), s.value(), strings.ReplaceAll(s.Description, "|", `\|`))}
 }
 
-func compact(v json.RawMessage) string { return string(bytes.Join(bytes.Fields(v), nil)) }
+func compact(v json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Compact(&out, v) != nil {
+		return string(v)
+	}
+	return out.String()
+}
 
 func (s schema) kind() string {
 	if s.Secret {

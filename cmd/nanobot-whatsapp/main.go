@@ -28,7 +28,7 @@ func main() {
 	log.SetFlags(0)
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Getenv); err != nil {
 		log.Println(err)
-		os.Exit(1) //nolint:gocritic // nothing is left to stop
+		os.Exit(1)
 	}
 }
 

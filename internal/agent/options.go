@@ -168,7 +168,7 @@ type Events struct {
 	Deliver func(bus.Outbound)
 	// Elsewhere sends a message to another chat than that of the turn, for the
 	// owner. nil when there is no way.
-	Elsewhere func(ctx context.Context, out bus.Outbound) error
+	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error)
 	// Ended is told when a conversation was stopped or, with stopped false, a new
 	// one starts in its place, so that what tools keep for it can go.
 	Ended func(session string, stopped bool)

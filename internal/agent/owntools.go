@@ -81,11 +81,12 @@ func futile(t *turn, key string, n int) string {
 // that an answer is understood.
 func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
 	out.Text = a.deps.secrets.Redact(out.Text)
-	if err := a.deps.opts.Events.Elsewhere(ctx, out); err != nil {
+	to, err := a.deps.opts.Events.Elsewhere(ctx, out)
+	if err != nil {
 		return err
 	}
 	said := mirrored{
-		key: a.deps.keyOf(bus.Inbound{Route: out.Route}), id: c.TurnID + "/" + c.ID, text: out.Text,
+		key: a.deps.keyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
 		note: "[In another conversation the user had what follows sent to this chat.]",
 		// What tools brought in may be somebody else's words.
 		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},

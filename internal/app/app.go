@@ -50,9 +50,9 @@ type Options struct {
 	Env       []string
 	Version   string
 	Log       *slog.Logger
-	Restart   func(route bus.Route)                             // see agent.Options
-	Deliver   func(bus.Outbound)                                // see agent.Options
-	Elsewhere func(ctx context.Context, out bus.Outbound) error // see agent.Options
+	Restart   func(route bus.Route)                                          // see agent.Options
+	Deliver   func(bus.Outbound)                                             // see agent.Options
+	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error) // see agent.Options
 	// Notify tells the owner, where they wrote last, something that needs no
 	// answer, such as findings that wait for their word. May be nil.
 	Notify func(ctx context.Context, text string)

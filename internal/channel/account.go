@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
@@ -97,9 +100,6 @@ func (s *supervisor) dir() (string, error) {
 // configuration.
 var ErrNoLogin = errors.New("no login is needed")
 
-// ErrNoSection says that the configuration has no such channel.
-var ErrNoSection = errors.New("the configuration has no such channel")
-
 // account is a section outside of its channel's life, for a login or a probe.
 func (m *Manager) account(name string) (Driver, *supervisor, error) {
 	d, err := m.driver(name)
@@ -111,7 +111,7 @@ func (m *Manager) account(name string) (Driver, *supervisor, error) {
 	names := slices.Sorted(maps.Keys(m.supervisors))
 	m.mu.Unlock()
 	if s == nil {
-		return d, nil, fmt.Errorf("%w: channels.%s; there are %s", ErrNoSection, name, strings.Join(names, ", "))
+		return d, nil, fmt.Errorf("the configuration has no section channels.%s; there are %s", name, strings.Join(names, ", "))
 	}
 	apart := newSupervisor(m, name, s.section)
 	return d, apart, decodeCommon(apart.section, &apart.common)
@@ -134,6 +134,26 @@ func (m *Manager) Probe(ctx context.Context, name string) (r Report, err error) 
 	}
 	return d.Probe(ctx, deps, s.section)
 }
+
+// Address finds the chat that a route names, on platforms whose chats have
+// names. Others take the route as it is.
+func (m *Manager) Address(ctx context.Context, r bus.Route) (found bus.Route, err error) {
+	a, ok := m.Channel(r.Channel).(Addresser)
+	if !ok || r.ChatID == "" {
+		return r, nil
+	}
+	defer recoverPanic(m.o.Log, &err)
+	ctx, cancel := context.WithTimeout(ctx, addressWait)
+	defer cancel()
+	if found, err = a.Address(ctx, r.ChatID); err != nil {
+		return r, err
+	}
+	found.Channel = r.Channel
+	found.ThreadID, found.MessageID = cmp.Or(r.ThreadID, found.ThreadID), r.MessageID
+	return found, nil
+}
+
+const addressWait = 30 * time.Second
 
 // Login connects a section to an account with a person. The channel does not run
 // meanwhile and is started again at the end, whatever came of it. The section
@@ -164,7 +184,7 @@ func (m *Manager) Logout(ctx context.Context, name string) error {
 		return err
 	}
 	if d.Logout == nil {
-		return fmt.Errorf("%s: %w: remove its keys from the configuration, or set enabled to false", name, ErrNoLogin)
+		return fmt.Errorf("%s keeps its keys in the configuration (%w): remove them, or set enabled to false", name, ErrNoLogin)
 	}
 	return m.without(ctx, name, func() (err error) {
 		defer recoverPanic(s.log, &err)

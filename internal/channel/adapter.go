@@ -26,9 +26,10 @@ type adapter struct {
 	caps      Caps                 // as the factory made them; see limits
 	refined   atomic.Pointer[Caps] // nil: as in caps
 	known     chan struct{}        // closed when the limits are
-	streamer  Streamer  // nil: no streaming by edits
-	signaller Signaller // nil: cannot show what happens to a message
-	planner   Planner   // nil: messages are divided as texts are
+	streamer  Streamer             // nil: no streaming by edits
+	signaller Signaller            // nil: cannot show what happens to a message
+	quotes    *quotes              // nil: the platform needs none
+	planner   Planner              // nil: messages are divided as texts are
 	gate      *Gate
 	log       *slog.Logger
 }
@@ -39,6 +40,9 @@ func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapt
 	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
 	if !a.caps.Refines {
 		close(a.known)
+	}
+	if a.caps.Quotes {
+		a.quotes = newQuotes()
 	}
 	a.signaller, _ = ch.(Signaller)
 	a.planner, _ = ch.(Planner)
@@ -80,7 +84,10 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	}
 	ctx, done := bounded(ctx, limit)
 	defer done()
-	return a.ch.Send(ctx, out)
+	if id, err = a.ch.Send(ctx, out); err == nil {
+		a.quotes.put(out.Route.ChatID, id, Quoted{Text: out.Text, Media: out.Media})
+	}
+	return id, err
 }
 
 // plan divides a message into parts.
@@ -98,7 +105,10 @@ func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final b
 
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
-	return a.streamer.Edit(ctx, out, id, final)
+	if err = a.streamer.Edit(ctx, out, id, final); err == nil {
+		a.quotes.put(out.Route.ChatID, id, Quoted{Text: out.Text, Media: out.Media})
+	}
+	return err
 }
 
 // erase removes a message. An error that wraps errors.ErrUnsupported means that
@@ -108,7 +118,10 @@ func (a *adapter) erase(ctx context.Context, to bus.Route, id string) (err error
 
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
-	if err = a.streamer.Erase(ctx, to, id); errors.Is(err, errors.ErrUnsupported) {
+	if err = a.streamer.Erase(ctx, to, id); err == nil {
+		a.quotes.remove(to.ChatID, id)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
 		return Permanent(err)
 	}
 	return err

@@ -137,6 +137,10 @@ type Caps struct {
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool
+	// OneMessage platforms show a turn as one message: its segments, hints and
+	// progress grow in it by Edit, and it is closed once by a final one, also
+	// when the turn fails or is stopped. What is too long goes on in the next.
+	OneMessage bool
 	// Keys platforms do nothing when they get the Key of a part again but
 	// return the id of what they sent then: nothing is sent twice, whatever
 	// happens to us in between.
@@ -146,6 +150,9 @@ type Caps struct {
 	// the last one of the chat. What is too much is deferred. Progress and
 	// previews leave half of it to the answer.
 	Replies Limit
+	// Quotes platforms tell only the id of a message that is answered. The
+	// manager remembers the last ones of each chat for Deps.Quoted.
+	Quotes bool
 	// Refines says that Run calls Deps.Refine before the first Ready, since
 	// the server knows the limits. No message is divided before that.
 	Refines bool
@@ -193,6 +200,10 @@ type Deps struct {
 	// change with it: MaxChars, MaxMedia and Together. What change does to
 	// other fields is ignored. Only Run calls it.
 	Refine func(change func(*Caps))
+	// Quoted finds what a message of a chat said, by the platform's id of it:
+	// one that the agent was given, or one that we sent. Only the last ones
+	// since the start are known, on platforms with Caps.Quotes.
+	Quoted func(chat bus.Route, id string) (Quoted, bool)
 	// Client makes an HTTP client for the platform's configured addresses.
 	// An empty proxy means the one of the environment.
 	Client func(proxy string) (*http.Client, error)

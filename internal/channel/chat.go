@@ -115,6 +115,7 @@ func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
 	case d.Kind == bus.Reasoning:
 		c.thought += d.Text
 	case d.Kind == bus.Ended:
+		c.endTurn(ctx, d.Route)
 		c.w.signals.ended(ctx, c.key, d.Outbound)
 	default:
 		c.think(ctx, d.Route)
@@ -133,11 +134,16 @@ func (c *chat) think(ctx context.Context, to bus.Route) {
 // mention sends what only shows progress: once, with what else of the kind
 // waits, and not at all when an answer is waiting already.
 func (c *chat) mention(ctx context.Context, out bus.Outbound) {
-	if !c.pace(ctx, out.Route) {
+	turn := c.turnOf(ctx, out)
+	if turn == nil && !c.pace(ctx, out.Route) {
 		return
 	}
 	answered := c.join(&out)
 	if answered && out.Kind != bus.Notice {
+		return
+	}
+	if turn != nil {
+		turn.progress(ctx, out.Text)
 		return
 	}
 
@@ -161,7 +167,7 @@ func (c *chat) join(out *bus.Outbound) (answered bool) {
 	defer c.w.mu.Unlock()
 	for len(c.queue) > 0 && out.Kind != bus.Reasoning {
 		n := c.queue[0]
-		if n.Kind != bus.Progress && n.Kind != bus.ToolHint && n.Kind != bus.Notice || n.Plain != out.Plain {
+		if n.Kind != bus.Progress && n.Kind != bus.ToolHint && n.Kind != bus.Notice || n.Plain != out.Plain || n.Route.MessageID != out.Route.MessageID {
 			break
 		}
 		out.Text += "\n" + n.Text

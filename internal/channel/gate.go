@@ -25,6 +25,8 @@ const (
 	gateMemory = 1024        // people remembered for that
 	nameShown  = 64          // characters
 	clockSlack = time.Minute // between a platform's clock and ours
+	catchUpAge = 10 * time.Minute
+	lateEvery  = time.Minute // a line in the log about late messages
 )
 
 // Visitor is somebody who wrote to us, before anything was done about it.
@@ -47,6 +49,9 @@ type Visitor struct {
 	// At is when it was written, as the platform says. It tells what came
 	// while nobody was there; zero is now.
 	At time.Time
+	// Backlog says that the channel read it from the platform's history after
+	// it had been away; the platform did not deliver it.
+	Backlog bool
 }
 
 // Pass is the permission of a Visitor, or why there is none.
@@ -193,7 +198,9 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		return Pass{verdict: NotForUs}, false
 	}
 	if g.tooLate(v) {
-		g.o.Log.InfoContext(ctx, "a message from before the start is skipped (catchUp)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
+		if g.once("late", lateEvery) {
+			g.o.Log.InfoContext(ctx, "messages that came while the channel was away are skipped (catchUp, catchUpMaxAgeS)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
+		}
 		return Pass{verdict: Late}, false
 	}
 	id := ""
@@ -230,8 +237,32 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 // tooLate reports whether something was written while nobody was there, and
 // shall not be answered any more.
 func (g *Gate) tooLate(v Visitor) bool {
-	c := g.o.Common.CatchUp
-	return c != nil && !*c && !v.At.IsZero() && v.At.Before(g.began.Add(-clockSlack))
+	if v.At.IsZero() || !v.Backlog && !v.At.Before(g.began.Add(-clockSlack)) {
+		return false
+	}
+	since, wanted := g.backlog(v.Backlog)
+	return !wanted || v.At.Before(since)
+}
+
+// Backlog is what a channel that reads the platform's history should ask for:
+// messages that were written since then. False: none is wanted. Admit looks at
+// each message as well.
+func (g *Gate) Backlog() (since time.Time, wanted bool) { return g.backlog(true) }
+
+// backlog is since when messages count that came while nobody was there.
+func (g *Gate) backlog(read bool) (since time.Time, wanted bool) {
+	c := g.o.Common
+	if c.CatchUp != nil && !*c.CatchUp {
+		return since, false
+	}
+	age := time.Duration(c.CatchUpMaxAgeS) * time.Second
+	if age <= 0 && read {
+		age = catchUpAge
+	}
+	if age <= 0 {
+		return since, true
+	}
+	return g.o.Now().Add(-age - clockSlack), true
 }
 
 func (g *Gate) forUs(v Visitor) bool {

@@ -538,6 +538,42 @@ func testCatchUp(t *testing.T, open storetest.Open) {
 	}
 }
 
+// What is too old is not answered: what we read from a history after ten
+// minutes, what the platform kept for us only if the section says so.
+func TestCatchUpAge(t *testing.T) { storetest.Each(t, testCatchUpAge) }
+
+func testCatchUpAge(t *testing.T, open storetest.Open) {
+	t.Parallel()
+	for _, c := range []struct {
+		section string
+		backlog bool
+		age     time.Duration
+		want    channel.Verdict
+	}{
+		{`{"allowFrom":["1"]}`, true, 10 * time.Minute, channel.Allowed},
+		{`{"allowFrom":["1"]}`, true, 12 * time.Minute, channel.Late},
+		{`{"allowFrom":["1"]}`, false, 48 * time.Hour, channel.Allowed},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":7200}`, true, time.Hour, channel.Allowed},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, true, 3 * time.Minute, channel.Late},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 3 * time.Hour, channel.Late},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 30 * time.Minute, channel.Allowed}, // written since the start, and held
+		{`{"allowFrom":["1"],"catchUp":false}`, true, time.Second, channel.Late},
+		{`{"catchUpMaxAgeS":60}`, true, time.Hour, channel.Late},
+	} {
+		d := newDoor(t, open, c.section)
+		d.now = d.now.Add(time.Hour) // the start was some time ago
+		v := visitor(true, "1")
+		v.At, v.Backlog = d.now.Add(-c.age), c.backlog
+		if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != c.want || len(d.said) != 0 {
+			t.Errorf("%s, backlog %v, age %s: %s and %d words, want %s and none", c.section, c.backlog, c.age, pass.Verdict(), len(d.said), c.want)
+		}
+		since, wanted := d.Backlog()
+		if in := wanted && !v.At.Before(since); c.backlog && in != (c.want == channel.Allowed) {
+			t.Errorf("%s: a message of %s ago is part of the backlog: %v", c.section, c.age, in)
+		}
+	}
+}
+
 // What was said in a group comes once with the next message for us, in its own
 // thread only, and stays until that message is durable.
 func TestGroupHistory(t *testing.T) { storetest.Each(t, testGroupHistory) }

@@ -31,6 +31,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 		return err
 	}
 	s.health.received()
+	s.out.a.quotes.put(in.Route.ChatID, in.Route.MessageID, Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
 	s.out.replies.open(in.Route, s.out.now())
 	s.out.back(in.Route)  // what was deferred may be sent now
 	if in.Answer == nil { // no turn of its own comes of an answer

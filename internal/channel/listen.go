@@ -145,7 +145,7 @@ func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 
-	body, err := h.body(w, r)
+	body, err := h.body(ctx, w, r)
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
 		Reply(w, http.StatusRequestEntityTooLarge)
@@ -175,14 +175,16 @@ func (h *Webhook) enter(ctx context.Context) (_ context.Context, leave func()) {
 }
 
 // body reads a body that is neither too large nor too slow. The time for it
-// ends there: the answer may take longer.
-func (h *Webhook) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// ends there: the answer may take longer. It ends with Serve, too.
+func (h *Webhook) body(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	most := h.MaxBody
 	if most == 0 {
 		most = webhookBody
 	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(webhookRead)) // else the server's own limit holds
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer stop()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
 		_ = conn.SetReadDeadline(time.Time{})

@@ -9,9 +9,11 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
@@ -195,6 +197,42 @@ func TestWebhookPort(t *testing.T) {
 		}
 	}
 }
+
+// A client that sends half of a request does not hold up the end.
+func TestWebhookEndsDuringBody(t *testing.T) {
+	t.Parallel()
+	h := echoHook(0)
+	entered := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = announced{r.Body, sync.OnceFunc(func() { close(entered) })}
+		h.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	end := begun(t, h)
+	var d net.Dialer
+	c, err := d.DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /hook HTTP/1.1\r\nHost: x\r\nX-Secret: s3cret\r\nContent-Length: 50\r\n\r\nhalf"); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	start := time.Now()
+	end()
+	if took := time.Since(start); took > 20*time.Second { // 30 s is the limit of a body
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// announced is a body that says when it is read.
+type announced struct {
+	io.ReadCloser
+	begin func()
+}
+
+func (a announced) Read(p []byte) (int, error) { a.begin(); return a.ReadCloser.Read(p) }
 
 func TestSameSecret(t *testing.T) {
 	t.Parallel()

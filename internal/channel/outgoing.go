@@ -119,7 +119,7 @@ func (w *sender) read(ctx context.Context) {
 			}
 			return
 		}
-		if d.Kind == bus.Ended && w.a.signaller == nil || w.a.caps.Whole && w.passOn(send, d) {
+		if d.Kind == bus.Ended && w.a.signaller == nil && !w.a.caps.OneMessage || w.a.caps.Whole && w.passOn(send, d) {
 			continue
 		}
 		w.push(ctx, d)

@@ -38,15 +38,15 @@ func TestRefine(t *testing.T) {
 		if len(sent) < 4 {
 			t.Fatalf("sent %v, want parts of 100 characters", sent)
 		}
-		all := ""
+		var all strings.Builder
 		for _, e := range sent {
-			all += e.Text + " "
+			all.WriteString(e.Text + " ")
 			if len(e.Text) > 100 {
 				t.Errorf("%q is too long", e.Text)
 			}
 		}
-		if !strings.Contains(all, "large.txt") || strings.Contains(all, "small.txt") {
-			t.Errorf("sent %q, want a note about the large file alone", all)
+		if !strings.Contains(all.String(), "large.txt") || strings.Contains(all.String(), "small.txt") {
+			t.Errorf("sent %q, want a note about the large file alone", all.String())
 		}
 		time.Sleep(10 * time.Second)
 		r.publish(final("2", "c", text))

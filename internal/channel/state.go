@@ -56,12 +56,15 @@ func (s *State) Load(into any) error {
 }
 
 // Save replaces what was saved. It is on disk when Save returns.
-func (s *State) Save(v any) error {
+func (s *State) Save(v any) error { return s.put(v, true) }
+
+// put is Save; without sync a power loss may bring back what was there before.
+func (s *State) put(v any, sync bool) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Put(context.Background(), s.name, append(data, '\n'), store.Any, true)
+	_, err = s.store.Put(context.Background(), s.name, append(data, '\n'), store.Any, sync)
 	return err
 }
 

@@ -20,6 +20,7 @@ type stream struct {
 	route bus.Route
 	meta  map[string]string // of the text it began with
 	text  strings.Builder
+	kept  int // bytes of text that are sealed; see turn.go
 	shown []shownPart
 	dirty bool      // there is more text than is shown
 	next  time.Time // no preview before
@@ -51,8 +52,7 @@ func (st *stream) parts() []string {
 // grow takes text of a stream, and shows it if it is time and no more waits.
 func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
 	st := c.streamFor(ctx, out)
-	st.text.WriteString(out.Text)
-	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
+	st.write(out.Text)
 	if !more && st.due() && !time.Now().Before(st.next) {
 		st.preview(ctx)
 	}
@@ -67,6 +67,11 @@ func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
 	if st := c.streamTo(out.Route); st != nil {
 		if st.void {
 			st.id, st.void = out.StreamID, false
+			return st
+		}
+		if c.w.a.caps.OneMessage && !st.ended {
+			st.seal()
+			st.id = out.StreamID
 			return st
 		}
 		st.close(ctx)
@@ -198,11 +203,17 @@ func (st *stream) preview(ctx context.Context) {
 
 // showPart makes part i of a stream say text.
 func (st *stream) showPart(ctx context.Context, i int, text string, final bool) error {
-	w := st.c.w
 	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text, Meta: st.meta}
 	if final {
 		out.Kind = bus.Message
 	}
+	return st.showAs(ctx, i, out, final, st.c.w.a.caps.Replies.Count/2)
+}
+
+// showAs makes part i of a stream say what out says. If it must be sent, so many
+// replies to the message are left.
+func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final bool, keep int) error {
+	w, text := st.c.w, out.Text
 	if i < len(st.shown) && st.shown[i].key == "" {
 		p := &st.shown[i]
 		err := w.a.edit(ctx, out, p.id, final)
@@ -220,7 +231,7 @@ func (st *stream) showPart(ctx context.Context, i int, text string, final bool) 
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
-	if keep := w.a.caps.Replies.Count / 2; !w.replies.take(&out, w.now(), keep) {
+	if !w.replies.take(&out, w.now(), keep) {
 		return Deferred(errRepliesUsed)
 	}
 	out.Key = st.announce(ctx, i)
@@ -311,6 +322,12 @@ func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 		st.restart()
 		return
 	}
+	if c.w.a.caps.OneMessage {
+		if out.Resuming {
+			st.seal()
+		}
+		return // the final reply, or the end of the turn, closes it
+	}
 	st.close(ctx)
 	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
 		st.eraseFrom(ctx, min(n, len(st.shown)))
@@ -325,7 +342,7 @@ func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 // restart makes the messages of a stream ready for another text.
 func (st *stream) restart() {
 	st.void, st.dirty = true, false
-	st.text.Reset()
+	st.cutUnsealed()
 	for i := range st.shown {
 		st.shown[i].final = false
 	}
@@ -360,23 +377,23 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 		st.ended = true
 	} else {
 		defer c.drop(st)
-	}
-	texts := 0
-	for texts < len(parts) && parts[texts].Text != "" && len(parts[texts].Media) == 0 {
-		texts++
+		if c.w.a.caps.OneMessage {
+			return c.settleTurn(ctx, st, d, parts)
+		}
 	}
 	// What was read already is not wiped out by an error, nor by other words
 	// that are not the model's.
 	other := d.Plain || d.Turn != nil && d.Turn.Error != ""
-	if len(st.shown) == 0 || d.Parts > 0 || other || texts == 0 {
+	if len(st.shown) == 0 || d.Parts > 0 || other || texts(parts) == 0 {
 		if len(st.shown) > 0 && !st.ended {
 			st.close(ctx)
 		}
 		return d.Parts, ctx.Err() == nil
 	}
-	from = min(texts, len(st.shown))
+	from = min(texts(parts), len(st.shown))
 	for i, p := range st.shown[:from] {
-		text := parts[i].Text
+		text, out := parts[i].Text, parts[i]
+		out.Media = nil
 		if p.final && p.text == text {
 			continue
 		}
@@ -384,7 +401,7 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 			if p.key != "" {
 				return st.showPart(ctx, i, text, true)
 			}
-			return c.w.a.edit(ctx, parts[i], p.id, true)
+			return c.w.a.edit(ctx, out, p.id, true)
 		})
 		if err != nil && ctx.Err() != nil {
 			return 0, false
@@ -396,5 +413,24 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 		}
 	}
 	st.eraseFrom(ctx, from) // no more of them than of the answer
-	return from, true
+	return shown(parts[:from]), true
+}
+
+// texts is how many parts have a text; they come first.
+func texts(parts []bus.Outbound) (n int) {
+	for n < len(parts) && parts[n].Text != "" {
+		n++
+	}
+	return n
+}
+
+// shown notes that the texts of parts are shown, and returns how many of the
+// parts that leaves nothing to send of: only files may be left of the last.
+func shown(parts []bus.Outbound) int {
+	n := texts(parts)
+	if n == 0 || len(parts[n-1].Media) == 0 {
+		return n
+	}
+	parts[n-1].Text, parts[n-1].Question = "", nil
+	return n - 1
 }

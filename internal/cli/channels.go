@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,70 +16,15 @@ import (
 
 func channelsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "channels", Short: "Show the chat platforms of the bot", Aliases: []string{"channel"},
-		Example: "  nanobot channels status\n  nanobot channels status --json",
-		Args:    subcommand, RunE: showHelp,
+		Use: "channels", Short: "Manage the chat platforms of the bot", Aliases: []string{"channel"},
+		Example: `  nanobot channels list                     platforms, and the sections you have
+  nanobot channels status --json
+  nanobot channels test telegram            does its section work?
+  nanobot channels send telegram 12345 "Backup done"`,
+		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(channelsStatus(c), channelsLogin(c))
+	cmd.AddCommand(channelsList(c), channelsStatus(c), channelsTest(c), channelsSend(c), channelsLogin(c), channelsLogout(c), channelsRestart(c))
 	return cmd
-}
-
-func channelsLogin(c *command) *cobra.Command {
-	var force bool
-	cmd := &cobra.Command{
-		Use: "login NAME", Short: "Log in to a chat platform", Args: exactArgs(1),
-		Long: `login connects a channel to an account if that needs more than a token in the
-configuration. For other channels it lists the missing settings.`,
-		Example: "  nanobot channels login telegram\n  nanobot channels login telegram.work --force",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			if err := gateway.KnownChannel(name); err != nil {
-				return err
-			}
-			loaded, err := c.load()
-			if err != nil {
-				return err
-			}
-			if _, ok := loaded.Config.Channels.Each[name]; !ok {
-				return fmt.Errorf("channels.%s is not configured yet; docs/channels.md says how", name)
-			}
-			m, err := gateway.UnconnectedChannels(loaded)
-			if err != nil {
-				return err
-			}
-			_, err = m.Login(cmd.Context(), name, loginDialog{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
-			if errors.Is(err, channel.ErrNoLogin) {
-				cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot gateway\n", name)
-				return nil
-			}
-			return err
-		},
-	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "discard an earlier login")
-	return cmd
-}
-
-// loginDialog is the person during a login.
-type loginDialog struct {
-	cmd *cobra.Command
-	ask *prompter
-}
-
-// Tell implements channel.Dialog.
-func (l loginDialog) Tell(s channel.Step) {
-	for _, line := range []string{s.Note, s.URL, s.Code} {
-		if line != "" {
-			l.cmd.Println(line)
-		}
-	}
-}
-
-// Ask implements channel.Dialog.
-func (l loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
-	if q.Hidden {
-		return l.ask.secret(q.Text, "")
-	}
-	return l.ask.line(q.Text, "")
 }
 
 func channelsStatus(c *command) *cobra.Command {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -72,11 +75,12 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 	return nil, nil
 }
 
-func (f *jobFlags) route() (bus.Route, error) {
+// route is the chat that --channel and --to name.
+func (f *jobFlags) route(ctx context.Context, l *config.Loaded) (bus.Route, error) {
 	if (f.channel == "") != (f.to == "") {
 		return bus.Route{}, errors.New("--channel and --to must be used together")
 	}
-	return bus.Route{Channel: f.channel, ChatID: f.to}, nil
+	return gateway.Accounts{Loaded: l}.Address(ctx, bus.Route{Channel: f.channel, ChatID: f.to})
 }
 
 func cronAdd(c *command) *cobra.Command {
@@ -104,7 +108,7 @@ a zone use the configured time zone.`,
 			if err != nil {
 				return usageError{err}
 			}
-			route, err := f.route()
+			route, err := f.route(cmd.Context(), j.loaded)
 			if err != nil {
 				return usageError{err}
 			}
@@ -153,7 +157,7 @@ func cronEdit(c *command) *cobra.Command {
 		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
 		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			change, err := f.change(cmd, j.Location)
+			change, err := f.change(cmd, j)
 			if err != nil {
 				return usageError{err}
 			}
@@ -170,13 +174,13 @@ func cronEdit(c *command) *cobra.Command {
 }
 
 // change is what the flags that were given alter.
-func (f *jobFlags) change(cmd *cobra.Command, loc *time.Location) (c schedule.Change, err error) {
+func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err error) {
 	given := cmd.Flags().Changed
-	if c.Timing, err = f.timing(loc); err != nil {
+	if c.Timing, err = f.timing(j.Location); err != nil {
 		return c, err
 	}
 	if given("channel") || given("to") {
-		route, err := f.route()
+		route, err := f.route(cmd.Context(), j.loaded)
 		if err != nil {
 			return c, err
 		}

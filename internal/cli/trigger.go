@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -77,7 +78,11 @@ func triggerAdd(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := j.Triggers.Add(cmd.Context(), args[0], bus.Route{Channel: channel, ChatID: to}, "")
+			route, err := gateway.Accounts{Loaded: j.loaded}.Address(cmd.Context(), bus.Route{Channel: channel, ChatID: to})
+			if err != nil {
+				return err
+			}
+			t, err := j.Triggers.Add(cmd.Context(), args[0], route, "")
 			if err != nil {
 				return err
 			}

@@ -203,8 +203,8 @@ func TestChannelRaw(t *testing.T) {
 		"slack": {"enabled": true, "bot_token": 1, "dm": {"allow_from": [5], "policy": null}, "react_emoji": ""},
 		"feishu": [{"app_id": 1}, {"app_id": 2, "enabled": true}]}}`)
 	for name, want := range map[string]string{
-		"slack":    `{"enabled":true,"botToken":"1","dm":{"allowFrom":["5"]},"reactEmoji":""}`,
-		"feishu":   `[{"appId":"1"},{"appId":"2","enabled":true}]`,
+		"slack":  `{"enabled":true,"botToken":"1","dm":{"allowFrom":["5"]},"reactEmoji":""}`,
+		"feishu": `[{"appId":"1"},{"appId":"2","enabled":true}]`,
 	} {
 		if got := string(c.Channels.Each[name].Raw.JSON()); got != want {
 			t.Errorf("%s = %s, want %s", name, got, want)

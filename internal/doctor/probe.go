@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
@@ -24,7 +25,8 @@ import (
 )
 
 // Examine looks at this machine like Checkup and, unless offline, asks those
-// that the configuration names: the model, providers and MCP servers.
+// that the configuration names: the model, providers, MCP servers and chat
+// platforms.
 func Examine(ctx context.Context, o app.Options, offline bool) *Diagnosis {
 	d := Checkup(ctx, o)
 	if d.Config == nil {
@@ -35,6 +37,9 @@ func Examine(ctx context.Context, o app.Options, offline bool) *Diagnosis {
 	d.add(proxySymptoms(ctx, app.Getenv(o.Env), offline)...)
 	d.add(modelSymptoms(ctx, o, d.Config, offline)...)
 	d.add(mcpSymptoms(ctx, o, d.Config, offline)...)
+	if !offline {
+		d.askChannels(ctx)
+	}
 	return d
 }
 
@@ -275,4 +280,32 @@ func (d *Diagnosis) Fix() ([]string, error) {
 		done = append(done, s.ID)
 	}
 	return done, nil
+}
+
+// askChannels asks the platforms of channels whose settings are valid whether
+// they work.
+func (d *Diagnosis) askChannels(ctx context.Context) {
+	for i := range d.Symptoms {
+		s := &d.Symptoms[i]
+		name, ok := strings.CutPrefix(s.ID, "channel.")
+		if !ok || s.State != Well {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeWait)
+		report, err := gateway.Accounts{Loaded: d.Config}.Test(ctx, name)
+		cancel()
+		fix := "see: nanobot channels test " + name
+		switch {
+		case err != nil:
+			s.State, s.Detail, s.Fix = Broken, err.Error(), fix
+			continue
+		case report.Identity != "":
+			s.Detail = "works as " + report.Identity
+		}
+		for _, c := range report.Checks {
+			if !c.OK {
+				s.State, s.Detail, s.Fix = Doubt, c.Name+": "+c.Detail, fix
+			}
+		}
+	}
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
+	"github.com/nanobot-go/nanobot/internal/channel/slack"
+	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
@@ -27,11 +31,15 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
-		"email":     email.Driver(),
-		"signal":    signal.Driver(),
-		"telegram":  telegram.Driver(),
-		"websocket": websocket.Driver(websocket.Options{}),
-		"whatsapp":  whatsapp.Driver(),
+		"discord":    discord.Driver(),
+		"email":      email.Driver(),
+		"mattermost": mattermost.Driver(),
+		"msteams":    teams.Driver(),
+		"signal":     signal.Driver(),
+		"slack":      slack.Driver(),
+		"telegram":   telegram.Driver(),
+		"websocket":  websocket.Driver(websocket.Options{}),
+		"whatsapp":   whatsapp.Driver(),
 	}
 }
 
@@ -87,12 +95,6 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 	return func() (*http.Client, error) {
 		return httpsafe.Guarded(httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict})
 	}
-}
-
-// UnconnectedChannels are the channels of a configuration without a gateway: to
-// try them, and to log in.
-func UnconnectedChannels(l *config.Loaded) (*channel.Manager, error) {
-	return channel.NewManager(unconnected(l))
 }
 
 // unconnected are the options of channels that are made and never run.

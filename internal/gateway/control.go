@@ -79,6 +79,7 @@ func (g *Gateway) control() http.Handler {
 		g.o.Restart(bus.Route{})
 		answer(w, struct{}{}, nil)
 	})
+	g.accounts.routes(mux)
 	return mux
 }
 
@@ -94,42 +95,51 @@ func answer(w http.ResponseWriter, v any, err error) {
 // Control talks to the gateway that runs with a configuration. It returns an
 // error that is daemon.ErrNotRunning if there is none.
 func Control(ctx context.Context, l *config.Loaded, method, path string, in, out any) error {
-	client := httpsafe.Local(controlPath(l.DataDir), controlWait)
+	ctx, cancel := context.WithTimeout(ctx, controlWait)
+	defer cancel()
+	body, err := startControl(ctx, l, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // only read
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(io.LimitReader(body, controlMost)).Decode(out)
+}
+
+const controlMost = 16 << 20 // bytes of an answer
+
+// startControl makes a request and returns the answer, which the caller closes.
+func startControl(ctx context.Context, l *config.Loaded, method, path string, in any) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := httpsafe.Local(controlPath(l.DataDir), 0).Do(req)
 	if err != nil {
 		if _, gone := errors.AsType[*net.OpError](err); gone {
-			return fmt.Errorf("%w: start it with: nanobot gateway", daemon.ErrNotRunning)
+			return nil, fmt.Errorf("the gateway is %w: start it with: nanobot gateway", daemon.ErrNotRunning)
 		}
-		return err
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return err
+	var e struct{ Error string }
+	if json.NewDecoder(io.LimitReader(resp.Body, controlMost)).Decode(&e) != nil || e.Error == "" {
+		e.Error = resp.Status
 	}
-	if resp.StatusCode != http.StatusOK {
-		var e struct{ Error string }
-		if json.Unmarshal(data, &e) != nil || e.Error == "" {
-			e.Error = resp.Status
-		}
-		return errors.New(e.Error)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(data, out)
+	return nil, errors.New(e.Error)
 }
 
 // controlWait is longer than an agent may take to end its turns.

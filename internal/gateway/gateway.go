@@ -59,6 +59,7 @@ type Gateway struct {
 	state     state
 	messenger *messenger
 	channels  *channel.Manager
+	accounts  *accounts
 	front     *front
 	web       *webClients
 	restart   chan bus.Route
@@ -85,6 +86,9 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		o.Now = time.Now
 	}
 	o.Config.Lenient = true
+	if o.Config.Sections == nil {
+		o.Config.Sections = Sections(o.Channels)
+	}
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
 		state: state{moved: make(chan struct{})}, ending: make(chan struct{}), free: diskio.FreeBytes,
@@ -155,6 +159,9 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		return err
 	}
 	g.messenger.channels = g.channels
+	g.accounts = &accounts{
+		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
+	}
 	g.front.base = api.Options{
 		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
 		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
@@ -328,7 +335,8 @@ func (g *Gateway) Say(ctx context.Context, out bus.Outbound) error {
 	if out.Text == "" && len(out.Media) == 0 {
 		return errors.New("the message is empty")
 	}
-	if err := g.messenger.deliverable(out.Route); err != nil {
+	var err error
+	if out.Route, err = g.messenger.address(ctx, out.Route); err != nil {
 		return err
 	}
 	return g.messenger.queue.Publish(ctx, out)

@@ -40,8 +40,40 @@ func newParty() *party {
 	return &party{joined: make(chan struct{}, 16), said: make(chan bus.Outbound, 256)}
 }
 
+func (p *party) driver() channel.Driver {
+	return channel.Driver{
+		Title: "Party", New: p.factory, Options: func() any { return &partySection{} }, Login: p.login,
+		Probe: func(context.Context, channel.Deps, json.RawMessage) (channel.Report, error) {
+			return channel.Report{Identity: "guest", Checks: []channel.Check{{Name: "mood", Detail: "bring music"}}}, nil
+		},
+	}
+}
+
+type partySection struct {
+	channel.Common
+	Ticket string `json:"ticket" doc:"What the door asks for."`
+}
+
+// login asks for a name and finds a ticket.
+func (*party) login(ctx context.Context, _ channel.Deps, _ json.RawMessage, d channel.Dialog, force bool) (channel.Result, error) {
+	d.Tell(channel.Step{QR: "door:1", Note: "Scan this."})
+	name, err := d.Ask(ctx, channel.Question{Text: "Name"})
+	if err != nil || name == "nobody" {
+		return channel.Result{}, errors.Join(err, errors.New("nobody is not invited"))
+	}
+	return channel.Result{Identity: name, Patch: map[string]any{"ticket": fmt.Sprintf("t-%s-%v", name, force)}, Owner: name}, nil
+}
+
+// Address finds the chat of a person by name.
+func (*partygoer) Address(_ context.Context, target string) (bus.Route, error) {
+	if name, ok := strings.CutPrefix(target, "@"); ok && name != "ann" {
+		return bus.Route{}, fmt.Errorf("nobody is called %s", target)
+	}
+	return bus.Route{ChatID: strings.TrimPrefix(target, "@")}, nil
+}
+
 func (p *party) factory(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
-	var s struct{ channel.Common }
+	var s partySection
 	if err := channel.Decode(section, &s); err != nil {
 		return nil, err
 	}
@@ -215,7 +247,7 @@ func (h *host) options() gateway.Options {
 		Options: app.Options{
 			Doctor:   func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() },
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
-			Channels: map[string]channel.Driver{"party": {New: h.party.factory}}, Tools: h.tools, Now: h.now,
+			Channels: map[string]channel.Driver{"party": h.party.driver()}, Tools: h.tools, Now: h.now,
 		},
 		Listen: "-",
 	}

@@ -119,12 +119,22 @@ func (m *messenger) publish(ctx context.Context, out bus.Outbound) error {
 
 const publishWait = 10 * time.Second
 
-// elsewhere keeps a message for another chat until it is delivered.
-func (m *messenger) elsewhere(ctx context.Context, out bus.Outbound) error {
-	if err := m.deliverable(out.Route); err != nil {
-		return err
+// elsewhere keeps a message for another chat until it is delivered, and returns
+// which chat it is for.
+func (m *messenger) elsewhere(ctx context.Context, out bus.Outbound) (to bus.Route, err error) {
+	if out.Route, err = m.address(ctx, out.Route); err != nil {
+		return out.Route, err
 	}
-	return m.publish(ctx, out)
+	return out.Route, m.publish(ctx, out)
+}
+
+// address finds the chat that a route names, or says why nothing can be sent
+// there.
+func (m *messenger) address(ctx context.Context, r bus.Route) (bus.Route, error) {
+	if err := m.deliverable(r); err != nil {
+		return r, err
+	}
+	return m.channels.Address(ctx, r)
 }
 
 // deliverable says why nothing can be sent to a chat.

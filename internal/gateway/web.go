@@ -144,7 +144,7 @@ func (g *Gateway) settings() settings.Options {
 			return s.Problems, s.Later
 		},
 		Life: g.life, Go: g.background.Go,
-		Channels: g.channels, Drivers: g.web.drivers(), TryChannels: g.tryChannels,
+		Channels: g.channels, Drivers: g.web.drivers(), TryChannels: g.tryChannels, LoginChannel: g.accounts.Login,
 		API: func(cfg config.Config) (net.Addr, bool) { return g.Addr(), g.front.serves(cfg) },
 	}
 }
@@ -172,14 +172,10 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 	return err
 }
 
-// tryChannels makes channels without running them.
-func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error) {
-	m, err := channel.NewManager(channel.Options{
+// tryChannels makes channels that are never run.
+func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error) {
+	return channel.NewManager(channel.Options{
 		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return m.Status(), nil
 }

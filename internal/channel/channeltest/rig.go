@@ -69,6 +69,7 @@ func (r *Rig) Deps(name string) channel.Deps {
 			}
 			r.note(func() { r.ready = append(r.ready, identity) })
 		},
+		Quoted: func(bus.Route, string) (channel.Quoted, bool) { return channel.Quoted{}, false },
 		Refine: func(change func(*channel.Caps)) { r.note(func() { change(&r.refined) }) },
 		Dir:    func() (string, error) { return dir, nil },
 		Claim:  func(string) error { return nil },

@@ -287,11 +287,14 @@ func openFile(path string, remove bool) (io.ReadCloser, error) {
 	if !remove {
 		return f, nil
 	}
-	return &received{f}, nil
+	return &received{Reader: f, file: f}, nil
 }
 
 // received is a file that is gone after it was read.
-type received struct{ *os.File }
+type received struct {
+	io.Reader
+	file *os.File
+}
 
 // Close implements io.Closer.
-func (r *received) Close() error { return errors.Join(r.File.Close(), os.Remove(r.Name())) }
+func (r *received) Close() error { return errors.Join(r.file.Close(), os.Remove(r.file.Name())) }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -15,24 +16,26 @@ import (
 )
 
 // channels are chat platforms, who may talk there, and the API.
-type channels struct{ *editor }
+type channels struct {
+	*editor
+	logins *logins
+}
 
 // actions change chat platforms, who may talk there, and the API.
 func (ch *channels) actions() map[string]webui.Action {
 	out := map[string]webui.Action{
-		"settings.feature.enable":        ch.switchChannel(true),
-		"settings.feature.disable":       ch.switchChannel(false),
-		"settings.channel.validate":      ch.validateChannel,
-		"settings.channel.configure":     ch.configureChannel,
-		"settings.api_service.start":     ch.switchAPI(true),
-		"settings.api_service.stop":      ch.switchAPI(false),
-		"settings.pairing.approve":       ch.settlePairing(true),
-		"settings.pairing.deny":          ch.settlePairing(false),
-		"settings.pairing.revoke":        ch.revokePairing,
-		"settings.channel.connect.start": ch.noLogin,
-	}
-	for _, step := range []string{"poll", "cancel"} {
-		out["settings.channel.connect."+step] = ch.noLogin
+		"settings.feature.enable":         ch.switchChannel(true),
+		"settings.feature.disable":        ch.switchChannel(false),
+		"settings.channel.validate":       ch.validateChannel,
+		"settings.channel.configure":      ch.configureChannel,
+		"settings.api_service.start":      ch.switchAPI(true),
+		"settings.api_service.stop":       ch.switchAPI(false),
+		"settings.pairing.approve":        ch.settlePairing(true),
+		"settings.pairing.deny":           ch.settlePairing(false),
+		"settings.pairing.revoke":         ch.revokePairing,
+		"settings.channel.connect.start":  ch.connect,
+		"settings.channel.connect.poll":   ch.pollConnect,
+		"settings.channel.connect.cancel": ch.cancelConnect,
 	}
 	return out
 }
@@ -60,14 +63,30 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 	if err != nil {
 		return err
 	}
-	states, err := ch.TryChannels(l, map[string]json.RawMessage{name: text})
+	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: text})
 	if err != nil {
 		return err
 	}
-	if why := states[0].Error; why != "" {
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", name, why)
+	for _, s := range m.Status() {
+		if s.Error != "" {
+			return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
+		}
 	}
 	return nil
+}
+
+// probeWait is how long a platform may take to say whether a section works.
+const probeWait = 30 * time.Second
+
+// probeChannel asks the platform whether a section works.
+func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (channel.Report, error) {
+	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: l.Config.Channels.Each[name].Raw.JSON()})
+	if err != nil {
+		return channel.Report{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	return m.Probe(ctx, name)
 }
 
 func (ch *channels) switchChannel(on bool) webui.Action {
@@ -94,17 +113,22 @@ func (ch *channels) switchChannel(on bool) webui.Action {
 	}
 }
 
-// validateChannel says whether a section could be used, without saving it.
-func (ch *channels) validateChannel(_ context.Context, payload json.RawMessage) (any, error) {
+// validateChannel says whether a section could be used, without saving it, and
+// asks its platform.
+func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage) (any, error) {
 	e, err := ch.channelEdit(payload, true)
 	if err != nil {
 		return nil, err
 	}
-	_, _, _, err = ch.prepare(e)
+	_, next, _, err := ch.prepare(e)
 	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
 	switch {
 	case err == nil:
-		return map[string]any{"valid": true}, nil
+		report, err := ch.probeChannel(ctx, next, e.channel)
+		if err != nil {
+			return map[string]any{"valid": false, "error": ch.Secrets.Redact(err.Error())}, nil
+		}
+		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]channel.Check{}, report.Checks...)}, nil
 	case refused && why.Status == http.StatusUnprocessableEntity:
 		return map[string]any{"valid": false, "error": why.Message}, nil
 	}
@@ -136,7 +160,8 @@ func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, err
 		return edit{}, err
 	}
 	return edit{
-		make: func(*config.Loaded) (any, error) { return under(in.Settings, "channels", in.Name), nil },
+		channel: in.Name,
+		make:    func(*config.Loaded) (any, error) { return under(in.Settings, "channels", in.Name), nil },
 		check: func(next *config.Loaded) error {
 			if !always && !next.Config.Channels.Each[in.Name].Enabled {
 				return nil
@@ -170,27 +195,11 @@ func lockOut(l *config.Loaded, name string) error {
 	return nil
 }
 
-// noLogin answers who wants to connect a channel by hand.
-func (ch *channels) noLogin(_ context.Context, payload json.RawMessage) (any, error) {
-	var in struct {
-		Name string `json:"name"`
-		ID   string `json:"id"`
-	}
-	if err := webui.Decode(payload, &in); err != nil {
-		return nil, err
-	}
-	if err := ch.known(in.Name); err != nil {
-		return nil, err
-	}
-	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Login != nil {
-		return nil, webui.Refuse(http.StatusNotImplemented, "%s is connected in a terminal: nanobot channels login %s", in.Name, in.Name)
-	}
-	return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
-}
-
 // featureState is a chat platform this program knows, or a section.
 type featureState struct {
 	Name       string            `json:"name"`
+	Title      string            `json:"title,omitempty"` // of the platform
+	Login      bool              `json:"login,omitempty"` // it is connected with settings.channel.connect
 	Configured bool              `json:"configured"`
 	Enabled    bool              `json:"enabled"`
 	State      channel.Condition `json:"state"`
@@ -211,7 +220,10 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	}
 	out := []featureState{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		out = append(out, list[name])
+		f := list[name]
+		kind, _, _ := strings.Cut(name, ".")
+		f.Title, f.Login = ch.Drivers[kind].Title, ch.Drivers[kind].Login != nil
+		out = append(out, f)
 	}
 	return map[string]any{"channels": out}, nil
 }

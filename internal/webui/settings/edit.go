@@ -69,6 +69,8 @@ type edit struct {
 	// check judges what it would lead to. May be nil.
 	check func(next *config.Loaded) error
 	only  []string // settings it may change; nil is all
+
+	channel string // whose section it is about, if it is about one
 }
 
 // edited tells what became of an edit.

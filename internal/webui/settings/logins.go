@@ -36,6 +36,7 @@ type login struct {
 	mu    sync.Mutex
 	step  loginStep
 	moved chan struct{} // closed and replaced with every step
+	seen  chan struct{} // moved, when a client was told the step
 }
 
 // loginStep is what a person has to do.
@@ -45,15 +46,24 @@ type loginStep struct {
 	Code  string `json:"code,omitempty"`  // to type there
 	Paste bool   `json:"paste,omitempty"` // the address at which the browser ends may be sent with complete
 	Note  string `json:"note,omitempty"`
+
+	QR      string `json:"qr,omitempty"`       // to scan
+	Image   string `json:"qr_image,omitempty"` // the same as a picture
+	Expires string `json:"expires,omitempty"`  // of what is shown
+	Ask     string `json:"ask,omitempty"`      // a question, whose answer goes with the next poll
+	Hidden  bool   `json:"hidden,omitempty"`   // the answer is a secret
 }
+
+// todo reports whether the step gives a person something to do.
+func (s *loginStep) todo() bool { return s.URL != "" || s.QR != "" || s.Code != "" || s.Ask != "" }
 
 // tell notes what to do next.
 func (l *login) tell(s loginStep) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := l.step.URL == "" && s.URL != ""
+	first := !l.step.todo() && s.todo()
 	s.State = "waiting"
-	if s.URL == "" { // a remark about what was told before
+	if !s.todo() { // a remark about what was told before
 		l.step.State, l.step.Note = s.State, s.Note
 	} else {
 		s.Note = cmp.Or(s.Note, l.step.Note)
@@ -66,16 +76,22 @@ func (l *login) tell(s loginStep) {
 	l.moved = make(chan struct{})
 }
 
-func (l *login) now() (step loginStep, moved <-chan struct{}) {
+// next is closed when there is another step than the one that a client was told.
+func (l *login) next() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.step, l.moved
+	if l.seen == nil {
+		l.seen = l.moved
+	}
+	return l.seen
 }
 
 // waiting is what the person has to do.
 func (l *login) waiting() loginStep {
-	step, _ := l.now()
-	return step
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = l.moved
+	return l.step
 }
 
 // begin starts a login in place of one that may be under way, and waits for
@@ -177,9 +193,8 @@ func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) 
 	}
 	ctx, stop := context.WithTimeout(ctx, loginGiven)
 	defer stop()
-	var remark <-chan struct{} // about what was pasted
+	next := l.next()
 	if pasted != "" {
-		_, remark = l.now()
 		select {
 		case l.pasted <- pasted:
 		case <-l.done:
@@ -190,7 +205,7 @@ func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) 
 	select {
 	case <-l.done:
 		return ls.outcome(key, l)
-	case <-remark:
+	case <-next:
 	case <-ctx.Done():
 	}
 	return l.waiting(), nil

@@ -46,8 +46,11 @@ type Options struct {
 
 	Channels *channel.Manager
 	Drivers  map[string]channel.Driver
-	// TryChannels makes channels without running them.
-	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error)
+	// TryChannels makes channels that are never run.
+	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error)
+	// LoginChannel connects a channel to an account and keeps what that found
+	// out in the configuration.
+	LoginChannel func(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error)
 	// API tells where the API listens, nil if the program around the gateway
 	// serves it, and whether these settings let it be served there.
 	API func(cfg config.Config) (net.Addr, bool)
@@ -58,7 +61,7 @@ type Options struct {
 func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Action) {
 	ed := &editor{Options: o}
 	waiting := &logins{Options: o}
-	md, ch, srv := &models{ed, waiting}, &channels{ed}, &servers{ed, waiting}
+	md, ch, srv := &models{ed, waiting}, &channels{ed, waiting}, &servers{ed, waiting}
 
 	reads = map[string]webui.Read{
 		"settings":                  md.readSettings,
@@ -69,6 +72,7 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 		"settings/mcp-presets":      srv.readMCP,
 		"settings/mcp-oauth/status": srv.readMCPLogins,
 		"settings/nanobot-features": ch.readFeatures,
+		"settings/channel-schema":   ch.readSchema,
 		"settings/version-check":    ed.readVersion,
 		"settings/cli-apps": func(context.Context, *http.Request) (any, error) {
 			return nil, noCLIApps()

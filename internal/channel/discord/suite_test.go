@@ -1,0 +1,93 @@
+package discord
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
+	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+		fake := loopback(t)
+		fake.DM("42")
+		fail := func(f discordtest.Failure) func() {
+			f.Method, f.Path = http.MethodPost, "/channels/842/messages"
+			return func() { fake.Fail(f) }
+		}
+		return channeltest.Fixture{
+			Driver:  Driver(),
+			Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+			Options: func(o *channel.Options) { o.Client = plainClient(t) },
+			Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
+			Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+			Seen:    func() []channeltest.Seen { return seen(fake) },
+			Touched: func() int {
+				return len(fake.Calls("", "/typing")) + len(fake.Calls("", "/reactions")) + len(fake.Calls("", "/attachments"))
+			},
+			Limit: func(after time.Duration) {
+				fail(discordtest.Failure{Status: 429, RetryAfter: after.Seconds()})()
+			},
+			Break:   fail(discordtest.Failure{Status: 500, Text: "500: Internal Server Error"}),
+			Refuse:  fail(discordtest.Failure{Status: 403, Code: 50007, Text: "Cannot send messages to this user"}),
+			Cut:     fake.Cut,
+			Streams: true, Repeats: true,
+		}
+	})
+}
+
+func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(all, map[string]any{"token": discordtest.Token, "apiBase": fake.URL()})
+	if data, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func deliver(fake *discordtest.Server, in channeltest.In) {
+	m := object{"id": in.ID}
+	if in.Mentioned {
+		in.Text = "<@" + discordtest.BotID + "> " + in.Text
+		m["mentions"] = []object{{"id": discordtest.BotID, "username": discordtest.BotName}}
+	}
+	if in.File != "" {
+		m["attachments"] = []object{fake.Store(in.File, []byte("content of "+in.File))}
+	}
+	if !in.Group {
+		in.Chat = fake.DM(in.Sender)
+	}
+	if in.Thread != "" {
+		in.Chat = in.Thread
+	}
+	fake.Write(in.Sender, in.Chat, in.Text, m)
+}
+
+func seen(fake *discordtest.Server) []channeltest.Seen {
+	var out []channeltest.Seen
+	for _, m := range fake.Messages("") {
+		s := channeltest.Seen{Chat: m.Channel, Text: unescape(m.Text())}
+		if m.Channel == discordtest.Thread {
+			s.Chat, s.Thread = discordtest.Channel, m.Channel
+		}
+		for _, f := range m.Files {
+			s.Files = append(s.Files, f.Name)
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package mattermost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/wait"
+)
+
+const (
+	maxFiles        = 10 // of one post
+	downloadTries   = 3
+	downloadRetry   = time.Second
+	downloadTimeout = 2 * time.Minute
+)
+
+// files fetches what came with a post.
+type files struct {
+	bot   *bot
+	media []bus.Media
+	marks []string
+}
+
+// add fetches files. What cannot be had leaves a mark, so that the agent can say
+// so.
+func (f *files) add(ctx context.Context, ids []string) {
+	for i, id := range ids {
+		info, err := f.info(ctx, id)
+		name := channel.SafeName(info.Name)
+		if i >= maxFiles {
+			f.miss(name, "too many files in one message")
+			continue
+		}
+		var media bus.Media
+		if err == nil {
+			media, err = f.fetch(ctx, info)
+		}
+		switch {
+		case errors.Is(err, channel.ErrTooLarge):
+			f.miss(name, "too large")
+		case err != nil:
+			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "file", id, "err", err)
+			f.miss(name, "download failed")
+		default:
+			f.keep(ctx, media, info.MIME)
+		}
+	}
+}
+
+func (f *files) miss(name, why string) {
+	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", name, why))
+}
+
+// keep notes a file. Words of a recording are anybody's, since the file can be
+// anything.
+func (f *files) keep(ctx context.Context, media bus.Media, mime string) {
+	kind, _, _ := strings.Cut(mime, "/")
+	switch kind {
+	case "image", "video", "audio":
+	default:
+		kind = "file"
+	}
+	if kind == "audio" && f.bot.deps.Transcribe != nil {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+			f.marks = append(f.marks, "[transcription: "+words+"]")
+		}
+	}
+	f.media = append(f.media, media)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+}
+
+func (f *files) info(ctx context.Context, id string) (file, error) {
+	info := file{ID: id, Name: id}
+	err := f.again(ctx, func(ctx context.Context) error {
+		return f.bot.calls.call(ctx, http.MethodGet, "/files/"+id+"/info", nil, &info)
+	})
+	return info, err
+}
+
+func (f *files) fetch(ctx context.Context, info file) (media bus.Media, err error) {
+	if info.Size > f.bot.deps.Media.Max {
+		return media, channel.ErrTooLarge
+	}
+	err = f.again(ctx, func(ctx context.Context) error {
+		body, err := f.bot.calls.download(ctx, info.ID)
+		if err != nil {
+			return err
+		}
+		defer body.Close() //nolint:errcheck // read only
+		media, err = f.bot.deps.Media.Save(ctx, info.Name, body)
+		return err
+	})
+	return media, err
+}
+
+// again tries a few times, unless that is pointless.
+func (f *files) again(ctx context.Context, try func(ctx context.Context) error) (err error) {
+	for n := range downloadTries {
+		if n > 0 && wait.For(ctx, downloadRetry<<n) != nil {
+			return ctx.Err()
+		}
+		limited, cancel := context.WithTimeout(ctx, downloadTimeout)
+		err = try(limited)
+		cancel()
+		if err == nil || errors.Is(err, channel.ErrTooLarge) || refusal(err).refused() {
+			return err
+		}
+	}
+	return err
+}

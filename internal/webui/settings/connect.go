@@ -1,0 +1,132 @@
+package settings
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"rsc.io/qr"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/webui"
+)
+
+// connecting reads a payload about the login of a channel. Platforms whose keys
+// stand in the settings have none.
+func (ch *channels) connecting(payload json.RawMessage) (in connectInput, err error) {
+	if err := webui.Decode(payload, &in); err != nil {
+		return in, err
+	}
+	if err := ch.known(in.Name); err != nil {
+		return in, err
+	}
+	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Login == nil {
+		return in, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+	}
+	return in, nil
+}
+
+type connectInput struct {
+	Name   string `json:"name"`
+	Force  bool   `json:"force"`  // discard an earlier login
+	Answer string `json:"answer"` // to what the step asks
+}
+
+// connect starts a login. It goes on after the request.
+func (ch *channels) connect(ctx context.Context, payload json.RawMessage) (any, error) {
+	in, err := ch.connecting(payload)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
+		return nil, webui.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
+	}
+	return ch.logins.begin(ctx, "channel:"+in.Name, func(ctx context.Context, l *login) error {
+		r, err := ch.LoginChannel(ctx, in.Name, webDialog{l}, in.Force)
+		if err == nil {
+			ch.Tell(ctx, in.Name+" was connected in the web interface"+as(r.Identity)+".")
+		}
+		return err
+	})
+}
+
+func as(identity string) string {
+	if identity == "" {
+		return ""
+	}
+	return " as " + identity
+}
+
+// pollConnect waits for the next step of a login, after an answer if there is
+// one.
+func (ch *channels) pollConnect(ctx context.Context, payload json.RawMessage) (any, error) {
+	in, err := ch.connecting(payload)
+	if err != nil {
+		return nil, err
+	}
+	return ch.logins.proceed(ctx, "channel:"+in.Name, in.Answer)
+}
+
+func (ch *channels) cancelConnect(ctx context.Context, payload json.RawMessage) (any, error) {
+	in, err := ch.connecting(payload)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{}, ch.logins.end(ctx, "channel:"+in.Name)
+}
+
+// webDialog is a person at a page.
+type webDialog struct{ l *login }
+
+// Tell implements channel.Dialog.
+func (d webDialog) Tell(s channel.Step) {
+	step := loginStep{URL: s.URL, Code: s.Code, Note: s.Note, QR: s.QR}
+	if !s.Expires.IsZero() {
+		step.Expires = s.Expires.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	if s.QR != "" {
+		if code, err := qr.Encode(s.QR, qr.L); err == nil {
+			step.Image = "data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())
+		}
+	}
+	d.l.tell(step)
+}
+
+// Ask implements channel.Dialog.
+func (d webDialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+	d.l.tell(loginStep{Ask: q.Text, Hidden: q.Hidden})
+	select {
+	case text := <-d.l.pasted:
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// readSchema describes the settings of a platform, for a form: ?name=telegram.
+func (ch *channels) readSchema(_ context.Context, r *http.Request) (any, error) {
+	name := r.URL.Query().Get("name")
+	if err := ch.known(name); err != nil {
+		return nil, err
+	}
+	kind, _, _ := strings.Cut(name, ".")
+	var all struct {
+		Properties struct {
+			Channels struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+				Rest       json.RawMessage            `json:"additionalProperties"`
+			} `json:"channels"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(config.Schema(ch.File.Sections), &all); err != nil {
+		return nil, err
+	}
+	schema := all.Properties.Channels.Properties[kind]
+	if schema == nil {
+		schema = all.Properties.Channels.Rest
+	}
+	return map[string]any{"name": name, "title": ch.Drivers[kind].Title, "schema": schema}, nil
+}

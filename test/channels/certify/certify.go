@@ -1,0 +1,149 @@
+// Package certify runs the client libraries of other vendors against our fakes
+// of their platforms: a fake that the vendor's own library works with is not our
+// misunderstanding of the platform.
+//
+// A folder below test/channels holds the scripts and names the libraries at
+// pinned versions, in package.json with package-lock.json or in
+// requirements.txt. They are installed into its folder .installed when CI or
+// NANOBOT_SDK is set. Elsewhere a test runs only where they are installed
+// already, so that an ordinary test run needs no network.
+package certify
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	installTime = 45 * time.Second
+	scriptTime  = 45 * time.Second
+	stamp       = "installed.sha256" // of the files that name the libraries
+)
+
+// Script runs a script of the folder source, such as client.mjs or client.py,
+// beside the libraries that the folder names, and returns what it printed. The
+// test fails if the script does, and is skipped with a reason if the libraries
+// cannot be had.
+func Script(t *testing.T, source, script string, args ...string) []byte {
+	t.Helper()
+	program, names := "node", []string{"package.json", "package-lock.json"}
+	if strings.HasSuffix(script, ".py") {
+		program, names = "python3", []string{"requirements.txt"}
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+	dir := libraries(t, source, program, names)
+
+	data, err := os.ReadFile(filepath.Join(source, script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, script)
+	if err := os.WriteFile(copied, data, 0o600); err != nil { //nolint:gosec // names of this repository
+		t.Fatal(err)
+	}
+	if program != "node" {
+		program = interpreter(dir)
+	}
+	out, stderr, err := run(t.Context(), scriptTime, dir, program, append([]string{copied}, args...)...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", script, err, out, stderr)
+	}
+	return out
+}
+
+// libraries is a folder with what the files of these names ask for.
+func libraries(t *testing.T, source, program string, names []string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(source, ".installed", program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	sum := sha256.New()
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+		sum.Write(data)
+	}
+	want := []byte(hex.EncodeToString(sum.Sum(nil)))
+	if got, err := os.ReadFile(filepath.Join(dir, stamp)); err == nil && bytes.Equal(got, want) {
+		return dir
+	}
+	if os.Getenv("CI") == "" && os.Getenv("NANOBOT_SDK") == "" {
+		t.Skipf("the libraries of %s are not installed; set NANOBOT_SDK=1 to install them", filepath.Base(filepath.Dir(filepath.Dir(dir))))
+	}
+
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install(t, dir, program)
+	if err := os.WriteFile(filepath.Join(dir, stamp), want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// install fetches libraries. What cannot be fetched skips the test; what was
+// fetched and is not what was pinned fails it.
+func install(t *testing.T, dir, program string) {
+	t.Helper()
+	steps := [][]string{{"npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-timeout=10000", "--fetch-retries=1"}}
+	if program != "node" {
+		steps = [][]string{
+			{program, "-m", "venv", "venv"},
+			{interpreter(dir), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--timeout=10", "--retries=1", "-r", "requirements.txt"},
+		}
+	}
+	for _, step := range steps {
+		out, stderr, err := run(t.Context(), installTime, dir, step[0], step[1:]...)
+		said := string(out) + string(stderr)
+		switch {
+		case err == nil:
+		case strings.Contains(said, "EINTEGRITY") || strings.Contains(said, "EUSAGE") || strings.Contains(said, "DO NOT MATCH THE HASHES"):
+			t.Fatalf("%s: %v\n%s", step[0], err, said)
+		default:
+			t.Skipf("the libraries cannot be fetched: %s: %v\n%s", step[0], err, said)
+		}
+	}
+}
+
+// interpreter is Python with the libraries of a folder.
+func interpreter(dir string) string {
+	if runtime.GOOS == "windows" {
+		return filepath.Join(dir, "venv", "Scripts", "python.exe")
+	}
+	return filepath.Join(dir, "venv", "bin", "python3")
+}
+
+func run(ctx context.Context, limit time.Duration, dir, program string, args ...string) (out, stderr []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var stdout, complaint bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &stdout, &complaint, 2*time.Second
+	err = cmd.Run()
+	if ctx.Err() != nil && err != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	return stdout.Bytes(), complaint.Bytes(), err
+}
