@@ -100,6 +100,7 @@ var byPathAllowed = map[string]string{
 	"internal/channel/websocket/media.go":           "sends copies in the data folder",
 	"internal/channel/websocket/receive.go":         "removes received files in the data folder",
 	"internal/channel/websocket/websocket.go":       "makes the socket in the data folder",
+	"internal/channel/channeltest/contract.go":      "is for tests of channels",
 
 	"attach.go":                       "copies files that the program names; those of the workspace stay and go through a tree",
 	"replay.go":                       "works in a temporary folder",

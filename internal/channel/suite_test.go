@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,27 @@ type board struct {
 	fail    []error // of the next messages
 	inbox   chan channeltest.In
 	cut     chan struct{}
+	marks   map[string]channel.Phase // by chat and message
+	acked   map[string]bool
+	asked   *bus.Question
+	taps    map[string]*bus.Answer // by the id of the message
+}
+
+func newBoard() *board {
+	return &board{
+		inbox: make(chan channeltest.In, 100),
+		cut:   make(chan struct{}, 1),
+		marks: map[string]channel.Phase{},
+		acked: map[string]bool{},
+		taps:  map[string]*bus.Answer{},
+	}
+}
+
+// with does something under the lock.
+func (b *board) with(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	do()
 }
 
 // member is our account there.
@@ -31,13 +53,18 @@ type member struct {
 	d channel.Deps
 }
 
-func (*member) Name() string { return "test" }
+func (m *member) Name() string { return m.d.Name }
 
 func (*member) Caps() channel.Caps {
-	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second}
+	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true}
 }
 
 func (m *member) Run(ctx context.Context, submit channel.Submit) error {
+	intake, err := channel.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
+	if err != nil {
+		return err
+	}
+	defer intake.Wait()
 	m.d.Ready("bot", nil)
 	for {
 		select {
@@ -47,28 +74,28 @@ func (m *member) Run(ctx context.Context, submit channel.Submit) error {
 			m.d.Ready("", errors.New("the line is cut"))
 			m.d.Ready("bot", nil)
 		case in := <-m.inbox:
-			if err := m.take(ctx, in, submit); err != nil {
+			if err := intake.Hold(ctx, in.Chat, in.ID, in); err != nil {
 				return err
 			}
+			m.with(func() { m.acked[in.ID] = true })
 		}
 	}
 }
 
 func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Submit) error {
 	pass, ok := m.d.Gate.Admit(ctx, channel.Visitor{
-		Route: bus.Route{Channel: "test", ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: []string{in.Sender}, Direct: !in.Group, Mentioned: in.Mentioned,
+		Route: bus.Route{Channel: m.d.Name, ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: []string{in.Sender}, Direct: !in.Group, Mentioned: in.Mentioned,
 	})
 	if !ok {
 		return nil
 	}
 	msg := pass.Inbound(in.ID, in.Text)
 	msg.Untrusted = false // whoever sent it typed it
+	m.with(func() { msg.Answer = m.taps[in.ID] })
 	if in.File != "" {
-		f, err := m.d.Media.Save(ctx, in.File, strings.NewReader("content of "+in.File))
-		if err != nil {
-			return err
+		if f, err := m.d.Media.Save(ctx, in.File, strings.NewReader("content of "+in.File)); err == nil {
+			msg.Media = append(msg.Media, f)
 		}
-		msg.Media = append(msg.Media, f)
 	}
 	return submit(ctx, msg)
 }
@@ -82,6 +109,9 @@ func (m *member) Send(_ context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	post := channeltest.Seen{Chat: out.Route.ChatID, Thread: out.Route.ThreadID, Text: out.Text}
+	if out.Question != nil {
+		m.asked = out.Question
+	}
 	for _, f := range out.Media {
 		post.Files = append(post.Files, f.Name)
 	}
@@ -102,41 +132,63 @@ func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) er
 
 func (m *member) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
 
-func (m *member) Signal(context.Context, bus.Route, channel.Phase) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.touched++
+func (m *member) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
+	m.with(func() {
+		m.touched++
+		if phase != channel.Working {
+			m.marks[to.ChatID+"/"+to.MessageID] = phase
+		}
+	})
 	return nil
 }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(*testing.T) channeltest.Fixture {
-		b := &board{inbox: make(chan channeltest.In, 100), cut: make(chan struct{}, 1)}
-		failing := func(err error) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.fail = append(b.fail, err)
-		}
-		return channeltest.Fixture{
-			Driver: channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { return &member{b, d}, nil }},
-			Section: func(c channel.Common) json.RawMessage {
-				data, _ := json.Marshal(c) // plain data
-				return data
-			},
-			Owner: "7", Stranger: "8", Group: "crowd", Chat: func(sender string) string { return "dm" + sender },
-			Deliver: func(_ *testing.T, in channeltest.In) { b.inbox <- in },
-			Seen: func() []channeltest.Seen {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				return append([]channeltest.Seen{}, b.posts...)
-			},
-			Touched: func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.touched },
-			Limit:   func(after time.Duration) { failing(channel.RateLimited(after, errors.New("too many"))) },
-			Break:   func() { failing(errors.New("server error")) },
-			Refuse:  func() { failing(channel.Permanent(errors.New("no"))) },
-			Cut:     func() { b.cut <- struct{}{} },
-			Streams: true, Repeats: true,
-		}
+		one, two := newBoard(), newBoard()
+		f, second := one.fixture(), two.fixture()
+		f.Driver = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+			if d.Name == "test" {
+				return &member{one, d}, nil
+			}
+			return &member{two, d}, nil
+		}}
+		f.Second = &second
+		return f
 	})
+}
+
+func (b *board) fixture() channeltest.Fixture {
+	failing := func(err error) { b.with(func() { b.fail = append(b.fail, err) }) }
+	return channeltest.Fixture{
+		Section: func(c channel.Common) json.RawMessage {
+			data, _ := json.Marshal(c) // plain data
+			return data
+		},
+		Owner: "7", Stranger: "8", Group: "crowd", Thread: "corner", Chat: func(sender string) string { return "dm" + sender },
+		Deliver: func(_ *testing.T, in channeltest.In) { b.inbox <- in },
+		Seen: func() (out []channeltest.Seen) {
+			b.with(func() { out = slices.Clone(b.posts) })
+			return out
+		},
+		Touched: func() (n int) { b.with(func() { n = b.touched }); return n },
+		Limit:   func(after time.Duration) { failing(channel.RateLimited(after, errors.New("too many"))) },
+		Break:   func() { failing(errors.New("server error")) },
+		Refuse:  func() { failing(channel.Permanent(errors.New("no"))) },
+		Cut:     func() { b.cut <- struct{}{} },
+		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+		Marks: func(chat, id string) (out []string) {
+			b.with(func() {
+				if phase := b.marks[chat+"/"+id]; phase != "" {
+					out = []string{string(phase)}
+				}
+			})
+			return out
+		},
+		Tap: func(_ *testing.T, chat, label string) {
+			b.with(func() { b.taps["tap"] = &bus.Answer{QuestionID: b.asked.ID, Option: label} })
+			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chat, Text: label}
+		},
+		Acked: func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
+	}
 }

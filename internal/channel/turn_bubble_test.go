@@ -93,6 +93,7 @@ func TestOneMessage(t *testing.T) {
 
 // The message is closed, too, when the turn fails or a person stops it.
 func TestOneMessageEnds(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		last bus.Outbound
 		want string

@@ -5,10 +5,14 @@
 package channeltest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +66,34 @@ type Fixture struct {
 	Cut     func()                    // the connection is lost once
 	Streams bool                      // shows texts that grow
 	Repeats bool                      // may deliver a message with the same id again
+
+	// Thread is a thread of Group that the fake knows; "" is none. In.Thread
+	// and Seen.Thread are such ids.
+	Thread string
+	// MediaLimit says that Section passes maxMediaBytes on.
+	MediaLimit bool
+	// AnyName says that the fake can deliver files of any name.
+	AnyName bool
+	// Marks are the marks of ours that a message bears now.
+	Marks func(chat, id string) []string
+	// Tap taps, as the owner, the button with a label below the last message
+	// in a chat that has buttons.
+	Tap func(t *testing.T, chat, label string)
+	// Acked reports whether the platform was told that a message arrived, so
+	// that it would not deliver it again.
+	Acked func(id string) bool
+	// Frame hands the channel what is not a message: a frame or a body that
+	// comes from the platform itself, whatever is in it.
+	Frame func(t *testing.T, frame []byte)
+	// Forge is Deliver by somebody who does not know the secret.
+	Forge func(t *testing.T, in In)
+	// Backlog puts a message of this age into the platform's history while the
+	// channel is away, if the channel reads that when it comes back.
+	Backlog func(t *testing.T, in In, age time.Duration)
+	// Serve gets what the gateway's own listener serves, at each start.
+	Serve func(h http.Handler)
+	// Second is another account on a fake of its own, for a second section.
+	Second *Fixture
 }
 
 // Run checks a channel. Each test gets a fixture of its own.
@@ -80,6 +112,18 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"stream":       testStream,
 		"files":        testFiles,
 		"end":          testEnd,
+		"threads":      testThreads,
+		"long stream":  testLongStream,
+		"large file":   testLargeFile,
+		"file limit":   testFileLimit,
+		"file names":   testFileNames,
+		"marks":        testMarks,
+		"buttons":      testButtons,
+		"durable ack":  testAck,
+		"bad frames":   testFrames,
+		"forged":       testForged,
+		"backlog":      testBacklog,
+		"two accounts": testTwoAccounts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,20 +144,61 @@ type house struct {
 	m    *channel.Manager
 	stop func()
 
-	mu    sync.Mutex
-	got   []bus.Inbound
-	reply func(in bus.Inbound) []bus.Outbound // nil: the usual
+	change func(c *channel.Common) // nil: as usual
+	later  time.Duration           // how far the queue's clock is ahead
+
+	mu      sync.Mutex
+	got     []bus.Inbound
+	reply   func(in bus.Inbound) []bus.Outbound // nil: the usual
+	full    bool                                // the queue takes nothing in
+	refused int                                 // messages that it did not take for that
+}
+
+// leaky is the queue, with a disk that may be full.
+type leaky struct {
+	*journal.Journal
+	h *house
+}
+
+func (l leaky) Submit(ctx context.Context, in bus.Inbound) error {
+	l.h.mu.Lock()
+	full := l.h.full
+	if full {
+		l.h.refused++
+	}
+	l.h.mu.Unlock()
+	if full {
+		return errors.New("no space left on device")
+	}
+	return l.Journal.Submit(ctx, in)
+}
+
+// setFull says whether the queue takes anything in.
+func (h *house) setFull(full bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.full = full
 }
 
 func (h *house) begin() {
 	h.t.Helper()
-	q, err := journal.Open(disk.Open(filepath.Join(h.dir, "bus"), nil), journal.Options{})
+	q, err := journal.Open(disk.Open(filepath.Join(h.dir, "bus"), nil), journal.Options{Now: func() time.Time { return time.Now().Add(h.later) }})
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	common := func(f *Fixture) json.RawMessage {
+		c := channel.Common{Enabled: true, AllowFrom: []string{f.Owner}}
+		if h.change != nil {
+			h.change(&c)
+		}
+		return f.Section(c)
+	}
 	o := channel.Options{
-		Queue: q, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.Driver},
-		Sections: map[string]json.RawMessage{"test": h.Section(channel.Common{Enabled: true, AllowFrom: []string{h.Owner}})},
+		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.Driver},
+		Sections: map[string]json.RawMessage{"test": common(&h.Fixture)},
+	}
+	if h.Second != nil {
+		o.Sections["test.two"] = common(h.Second)
 	}
 	if h.Options != nil {
 		h.Options(&o)
@@ -122,12 +207,17 @@ func (h *house) begin() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	if h.Serve != nil {
+		h.Serve(m.Handler())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := m.Run(ctx); err != nil {
-			h.t.Error(err)
-		}
+	pprof.Do(ctx, pprof.Labels("house", h.label()), func(ctx context.Context) { // goroutines inherit it
+		wg.Go(func() {
+			if err := m.Run(ctx); err != nil {
+				h.t.Error(err)
+			}
+		})
 	})
 	wg.Go(func() { h.agent(ctx, q) })
 	h.q, h.m = q, m
@@ -138,7 +228,9 @@ func (h *house) begin() {
 			h.t.Error(err)
 		}
 	}
-	h.await("the channel to run", func() bool { return m.Status()[0].State == channel.Running })
+	h.await("the channels to run", func() bool {
+		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.State != channel.Running })
+	})
 }
 
 func (h *house) end() {
@@ -146,6 +238,23 @@ func (h *house) end() {
 		h.stop()
 		h.stop = nil
 	}
+}
+
+func (h *house) label() string { return fmt.Sprintf("%p", h) }
+
+// goroutines are those that the manager started and that still run, without
+// connections that could be used again.
+func (h *house) goroutines() (out []string) {
+	var b bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
+		h.t.Error(err)
+	}
+	for g := range strings.SplitSeq(b.String(), "\n\n") {
+		if strings.Contains(g, `"house":"`+h.label()+`"`) && !strings.Contains(g, "net/http.(*persistConn)") {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // agent answers every message.
@@ -222,7 +331,9 @@ func (h *house) write(n int, text string) {
 // settled waits until nothing is left to be sent.
 func (h *house) settled() {
 	h.t.Helper()
-	h.await("an empty queue", func() bool { s := h.m.Status()[0]; return s.Queue == 0 })
+	h.await("an empty queue", func() bool {
+		return !slices.ContainsFunc(h.m.Status(), func(s channel.Status) bool { return s.Queue > 0 })
+	})
 }
 
 // expect waits for these texts in the owner's chat and looks that no more come.

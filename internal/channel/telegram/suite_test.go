@@ -1,9 +1,14 @@
 package telegram
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,44 +19,190 @@ import (
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		fake := loopback(t)
-		send := func(f telegramtest.Failure) func() {
-			f.Method = "sendMessage"
-			return func() { fake.Fail(f) }
-		}
-		return channeltest.Fixture{
-			Driver:  Driver(),
-			Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
-			Options: func(o *channel.Options) {
-				o.Client = func(string) (*http.Client, error) {
-					transport := &http.Transport{}
-					t.Cleanup(transport.CloseIdleConnections)
-					return &http.Client{Transport: transport}, nil
-				}
-			},
-			Owner: "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123",
-			Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
-			Seen:    func() []channeltest.Seen { return seen(fake) },
-			Touched: func() int {
-				n := 0
-				for _, m := range []string{"getFile", "file", "sendChatAction", "setMessageReaction"} {
-					n += len(fake.Calls(m))
-				}
-				return n
-			},
-			Limit: func(after time.Duration) {
-				fake.Fail(telegramtest.Failure{Method: "sendMessage", Code: 429, RetryAfter: int(after.Seconds())})
-			},
-			Break:   send(telegramtest.Failure{Code: 500, Text: "Internal Server Error"}),
-			Refuse:  send(telegramtest.Failure{Code: 403, Text: "Forbidden: bot was blocked by the user"}),
-			Cut:     fake.CutAll,
-			Streams: true, Repeats: true,
-		}
-	})
+	channeltest.Run(t, pollingFixture)
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server) json.RawMessage {
+// The webhook keeps the same promises.
+func TestSuiteWebhook(t *testing.T) {
+	t.Parallel()
+	channeltest.Run(t, webhookFixture)
+}
+
+func pollingFixture(t *testing.T) channeltest.Fixture {
+	t.Helper()
+	fake := loopback(t)
+	send := func(f telegramtest.Failure) func() {
+		f.Method = "sendMessage"
+		return func() { fake.Fail(f) }
+	}
+	var delivered sync.Map
+	return channeltest.Fixture{
+		Driver:  Driver(),
+		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
+		Options: func(o *channel.Options) {
+			o.Client = func(string) (*http.Client, error) {
+				transport := &http.Transport{}
+				t.Cleanup(transport.CloseIdleConnections)
+				return &http.Client{Transport: transport}, nil
+			}
+		},
+		Owner: "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
+		Deliver: func(t *testing.T, in channeltest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
+		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Touched: func() int {
+			n := 0
+			for _, m := range []string{"getFile", "file", "sendChatAction", "setMessageReaction"} {
+				n += len(fake.Calls(m))
+			}
+			return n
+		},
+		Limit: func(after time.Duration) {
+			fake.Fail(telegramtest.Failure{Method: "sendMessage", Code: 429, RetryAfter: int(after.Seconds())})
+		},
+		Break:   send(telegramtest.Failure{Code: 500, Text: "Internal Server Error"}),
+		Refuse:  send(telegramtest.Failure{Code: 403, Text: "Forbidden: bot was blocked by the user"}),
+		Cut:     fake.CutAll,
+		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+		Marks: func(chat, id string) []string {
+			if r := fake.Reaction(atoi(t, chat), atoi(t, id)); r != "" {
+				return []string{r}
+			}
+			return nil
+		},
+		Tap: func(t *testing.T, chat, label string) {
+			fake.Update(object{"callback_query": tapOn(t, fake, chat, label)})
+		},
+		Acked: func(id string) bool {
+			_, ok := delivered.Load(id)
+			return ok && fake.Pending() == 0
+		},
+	}
+}
+
+// tapOn is a tap on a button of the last message that has such a one.
+func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
+	t.Helper()
+	for _, m := range slices.Backward(fake.Messages(atoi(t, chat))) {
+		var k keyboard
+		if m.Params["reply_markup"] == "" || json.Unmarshal([]byte(m.Params["reply_markup"]), &k) != nil {
+			continue
+		}
+		for _, row := range k.Rows {
+			if row[0].Text == label {
+				return object{
+					"id": "tap1", "from": object{"id": 42, "first_name": "Ann"}, "data": row[0].Data,
+					"message": object{"message_id": m.ID, "from": us(), "chat": private(atoi(t, chat)), "text": m.Plain, "reply_markup": k},
+				}
+			}
+		}
+	}
+	t.Fatalf("no button says %q", label)
+	return nil
+}
+
+// caller is Telegram as it calls a webhook: it repeats an update until it is
+// acknowledged.
+type caller struct {
+	t       *testing.T
+	mu      sync.Mutex
+	handler http.Handler
+	next    int64
+	numbers map[string]int64 // of updates, by the id of the message
+	acked   map[string]bool
+}
+
+// post delivers a body once.
+func (c *caller) post(secret string, body []byte) int {
+	c.mu.Lock()
+	h := c.handler
+	c.mu.Unlock()
+	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/telegram", bytes.NewReader(body))
+	r.Header.Set(secretField, secret)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+// update delivers something until it is acknowledged.
+func (c *caller) update(id string, body object) {
+	c.t.Helper()
+	c.mu.Lock()
+	if c.numbers[id] == 0 {
+		c.next++
+		c.numbers[id] = c.next
+	}
+	body["update_id"] = c.numbers[id]
+	c.mu.Unlock()
+	data, err := json.Marshal(body)
+	if err != nil {
+		c.t.Error(err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(time.Minute)
+	for c.post(hookSecret, data) != http.StatusOK {
+		select {
+		case <-tick.C:
+		case <-limit:
+			c.t.Errorf("update %s is not acknowledged", id)
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acked[id] = true
+}
+
+const hookSecret = "s3cret-0123456789"
+
+func webhookFixture(t *testing.T) channeltest.Fixture {
+	t.Helper()
+	fake := loopback(t)
+	c := &caller{t: t, next: 1000, numbers: map[string]int64{}, acked: map[string]bool{}}
+	f := pollingFixture(t)
+	f.Section = func(common channel.Common) json.RawMessage {
+		return commonSection(t, common, fake, hooked(map[string]any{"webhookSecretToken": hookSecret}))
+	}
+	f.Serve = func(h http.Handler) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.handler = h
+	}
+	message := func(in channeltest.In) object {
+		m := messageOf(t, fake, in)
+		m["date"] = 1_700_000_000
+		return object{"message": m}
+	}
+	f.Deliver = func(_ *testing.T, in channeltest.In) { c.update(in.ID, message(in)) }
+	f.Seen = func() []channeltest.Seen { return seen(fake) }
+	f.Touched, f.Cut, f.Limit, f.Break, f.Refuse = nil, nil, nil, nil, nil // sending is the same
+	f.Marks = nil
+	f.Tap = func(t *testing.T, chat, label string) {
+		t.Helper()
+		c.update("tap", object{"callback_query": tapOn(t, fake, chat, label)})
+	}
+	f.Acked = func(id string) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.acked[id]
+	}
+	f.Frame = func(_ *testing.T, frame []byte) { c.post(hookSecret, frame) }
+	f.Forge = func(t *testing.T, in channeltest.In) {
+		t.Helper()
+		body := message(in)
+		body["update_id"] = 99
+		data, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := c.post("guessed", data); code != http.StatusUnauthorized {
+			t.Errorf("a forged update: status %d", code)
+		}
+	}
+	return f
+}
+
+func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -61,7 +212,8 @@ func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server) js
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	all["token"], all["apiBase"] = telegramtest.Token, fake.URL()
+	all["token"], all["apiBase"], all["inlineKeyboards"] = telegramtest.Token, fake.URL(), true
+	maps.Copy(all, more)
 	if data, err = json.Marshal(all); err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +229,18 @@ func atoi(t *testing.T, s string) int64 {
 	return n
 }
 
-func deliver(t *testing.T, fake *telegramtest.Server, in channeltest.In) {
+// messageOf is a message as Telegram tells it.
+func messageOf(t *testing.T, fake *telegramtest.Server, in channeltest.In) object {
 	t.Helper()
 	m := object{
 		"message_id": atoi(t, in.ID), "text": in.Text, "chat": private(atoi(t, in.Chat)),
 		"from": object{"id": atoi(t, in.Sender), "first_name": "Ann"},
 	}
 	if in.Group {
-		m["chat"] = group(object{"id": atoi(t, in.Chat)})
+		m["chat"] = group(object{"id": atoi(t, in.Chat), "is_forum": true})
+	}
+	if in.Thread != "" {
+		m["message_thread_id"], m["is_topic_message"] = atoi(t, in.Thread), true
 	}
 	if in.Mentioned {
 		m["text"] = "@" + telegramtest.BotName + " " + in.Text
@@ -93,10 +249,10 @@ func deliver(t *testing.T, fake *telegramtest.Server, in channeltest.In) {
 	if in.File != "" {
 		delete(m, "text")
 		m["caption"] = in.Text
-		id := fake.Store("documents/"+in.File, []byte("content of "+in.File))
+		id := fake.Store("documents/"+in.ID+".txt", []byte("content of "+in.File))
 		m["document"] = object{"file_id": id, "file_unique_id": id, "file_name": in.File}
 	}
-	fake.Post(m)
+	return m
 }
 
 func seen(fake *telegramtest.Server) []channeltest.Seen {
