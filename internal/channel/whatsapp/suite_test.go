@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,20 +16,27 @@ import (
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixture(t, false) })
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, false) })
 }
 
 // The bridge of Python nanobot can do less, and is told less.
 func TestOldBridgeSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixture(t, true) })
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, true) })
 }
 
-func fixture(t *testing.T, old bool) channeltest.Fixture {
+func fixtures(t *testing.T, old bool) channeltest.Fixture {
+	t.Helper()
+	f, second := fixture(t, old, whatsapptest.JID), fixture(t, old, "4915100000002:1@s.whatsapp.net")
+	f.Second = &second
+	return f
+}
+
+func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 	t.Helper()
 	dir := t.TempDir()
 	fake := whatsapptest.New(dir)
-	fake.Old = old
+	fake.Old, fake.JID = old, jid
 	t.Cleanup(fake.Close)
 	f := channeltest.Fixture{
 		Driver: Driver(),
@@ -85,7 +93,13 @@ func fixture(t *testing.T, old bool) channeltest.Fixture {
 		Break:   func() { fake.Fail(whatsapptest.Failure{Error: "Error: timed out", Code: "other"}) },
 		Refuse:  func() { fake.Fail(whatsapptest.Failure{Error: "not-authorized", Code: "permanent"}) },
 		Cut:     fake.Drop,
-		Repeats: true,
+		Repeats: true, MediaLimit: true, AnyName: !old,
+		Frame: func(_ *testing.T, data []byte) { fake.Raw(string(data)) },
+	}
+	if !old {
+		f.Acked = func(id string) bool {
+			return slices.ContainsFunc(fake.Asked("ack"), func(a whatsapptest.Frame) bool { return a["id"] == id })
+		}
 	}
 	return f
 }

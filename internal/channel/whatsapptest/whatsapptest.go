@@ -54,7 +54,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
-	Old bool // set before the first connection
+	Old bool   // set before the first connection
+	JID string // of the account; set before the first connection
 
 	http *httptest.Server
 	dir  string
@@ -74,7 +75,7 @@ type Server struct {
 // New starts a bridge with a connected account. Files that are fetched are
 // written to dir. Close ends it.
 func New(dir string) *Server {
-	s := &Server{dir: dir, status: "connected", keys: map[string]string{}, files: map[string][]byte{}}
+	s := &Server{JID: JID, dir: dir, status: "connected", keys: map[string]string{}, files: map[string][]byte{}}
 	s.http = httptest.NewServer(s)
 	return s
 }
@@ -112,7 +113,7 @@ func (s *Server) Status(status, reason string) {
 	s.mu.Lock()
 	s.status = status
 	s.mu.Unlock()
-	s.tell(Frame{"type": "status", "status": status, "reason": reason, "jid": JID})
+	s.tell(Frame{"type": "status", "status": status, "reason": reason, "jid": s.JID})
 }
 
 // Scan links the account, as the phone does.
@@ -242,7 +243,7 @@ func (s *Server) greet(c *ws.Conn) {
 	s.mu.Lock()
 	hello := Frame{"type": "hello", "protocol": 2, "status": s.status}
 	if s.status == "connected" {
-		hello["jid"] = JID
+		hello["jid"] = s.JID
 	}
 	s.mu.Unlock()
 	if data, err := json.Marshal(hello); err == nil && !s.Old {
