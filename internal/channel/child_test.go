@@ -29,6 +29,8 @@ func program(mode string) channel.Program {
 	}
 }
 
+func leave(code int) { os.Exit(code) } //nolint:forbidigo // the other program ends without the rest of the tests
+
 // TestChildProgram is the other program.
 func TestChildProgram(t *testing.T) {
 	mode := os.Getenv(childMode)
@@ -40,25 +42,25 @@ func TestChildProgram(t *testing.T) {
 	switch mode {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "cannot open the store with "+strings.TrimSpace(token))
-		os.Exit(3)
+		leave(3)
 	case "rude":
-		fmt.Println("hello")
+		fmt.Fprintln(os.Stdout, "hello")
 		_, _ = io.Copy(io.Discard, in)
-		os.Exit(0)
+		leave(0)
 	case "far":
-		fmt.Println(`{"listen":"192.0.2.1:80"}`)
+		fmt.Fprintln(os.Stdout, `{"listen":"192.0.2.1:80"}`)
 		_, _ = io.Copy(io.Discard, in)
-		os.Exit(0)
+		leave(0)
 	case "parent":
 		d := channeltest.NewRig(t).Deps("test")
 		c, err := d.Child(t.Context(), program("stubborn"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println("child " + c.Address)
+		fmt.Fprintln(os.Stdout, "child "+c.Address)
 		select {}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,19 +77,19 @@ func TestChildProgram(t *testing.T) {
 	if mode == "family" {
 		other = grandchild(t)
 	}
-	fmt.Printf("{\"listen\":%q}\n", l.Addr())
+	fmt.Fprintf(os.Stdout, "{\"listen\":%q}\n", l.Addr())
 	fmt.Fprintf(os.Stderr, "token %s key %q grandchild %s\n", strings.TrimSpace(token), os.Getenv("SOME_API_KEY"), other)
 	if mode == "stubborn" || mode == "family" {
 		select {}
 	}
 	_, _ = io.Copy(io.Discard, in)
-	os.Exit(0)
+	leave(0)
 }
 
 // grandchild starts a further program and says where it listens.
 func grandchild(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestChildProgram$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildProgram$")
 	cmd.Env = append(os.Environ(), childMode+"=stubborn")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -104,7 +106,7 @@ func grandchild(t *testing.T) string {
 }
 
 func listens(address string) bool {
-	c, err := net.DialTimeout("tcp", address, time.Minute)
+	c, err := (&net.Dialer{Timeout: time.Minute}).DialContext(context.Background(), "tcp", address)
 	if err != nil {
 		return false
 	}

@@ -24,11 +24,11 @@ var errDone = errors.New("done")
 
 // talk runs a conversation with the other side outside of Run: step is called
 // with every frame until it returns errDone or another error.
-func talk(ctx context.Context, d channel.Deps, section json.RawMessage, step func(ctx context.Context, b *bot, f *frame) error) (*bot, error) {
+func talk(ctx context.Context, d channel.Deps, section json.RawMessage, step func(ctx context.Context, b *bot, f *frame) error) error {
 	d.Gate = nil // the channel that runs sets its rules
 	b, err := newBot(d, section)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var lost error
 	b.deps.Ready = func(_ string, err error) { lost = err }
@@ -42,13 +42,13 @@ func talk(ctx context.Context, d channel.Deps, section json.RawMessage, step fun
 	})
 	switch {
 	case errors.Is(err, errDone):
-		return b, nil
+		return nil
 	case err == nil && lost != nil:
-		return b, lost
+		return lost
 	case err == nil:
-		return b, errors.New("it took too long: try again")
+		return errors.New("it took too long: try again")
 	}
-	return b, err
+	return err
 }
 
 // login links the account by a QR code or a code to type in.
@@ -70,7 +70,7 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 	}, phone)
 
 	identity := ""
-	_, err = talk(ctx, d, section, func(ctx context.Context, b *bot, f *frame) error {
+	err = talk(ctx, d, section, func(ctx context.Context, b *bot, f *frame) error {
 		switch f.Type {
 		case typeHello, typeStatus:
 			switch f.Status {
@@ -116,7 +116,7 @@ func logout(ctx context.Context, d channel.Deps, section json.RawMessage) error 
 	if b.o.Transport == bridge {
 		return errors.New("the link belongs to the bridge: remove this device on the phone, or delete the bridge's folder")
 	}
-	_, err = talk(ctx, d, section, func(ctx context.Context, b *bot, f *frame) error {
+	err = talk(ctx, d, section, func(ctx context.Context, b *bot, f *frame) error {
 		switch {
 		case f.Type != typeHello && f.Type != typeStatus:
 		case f.Status == connected:
@@ -177,7 +177,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	ctx, cancel := context.WithTimeout(ctx, 2*helloTime)
 	defer cancel()
 	r := channel.Report{Checks: []channel.Check{{Name: "bridge", OK: true, Detail: b.o.BridgeURL}}}
-	_, err = talk(ctx, d, section, func(_ context.Context, _ *bot, f *frame) error {
+	err = talk(ctx, d, section, func(_ context.Context, _ *bot, f *frame) error {
 		if f.Type == typeHello || f.Type == typeStatus {
 			r.Identity, _ = parseJID(f.JID)
 			r.Checks = append(r.Checks, channel.Check{Name: "account", OK: f.Status == connected, Detail: f.Status})

@@ -59,7 +59,7 @@ func (p *person) add(jid string) {
 }
 
 // ids are all forms of it, the best first.
-func (p person) ids() []string {
+func (p *person) ids() []string {
 	var out []string
 	if p.phone != "" {
 		out = append(out, p.phone, p.phone+"@"+phoneServer)

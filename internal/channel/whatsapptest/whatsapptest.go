@@ -25,7 +25,7 @@ import (
 
 // Token and JID are of the bridge and its account.
 const (
-	Token = "token-of-the-bridge-0123456789" //nolint:gosec // of a server that exists in tests only
+	Token = "token-of-the-bridge-0123456789"
 	JID   = "4915100000001:7@s.whatsapp.net"
 )
 
@@ -204,13 +204,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.auth(r.Context(), c) {
 		return
 	}
-	s.greet(c)
+	s.greet(c) //nolint:contextcheck // what tests send has no request
 	for {
 		_, data, err := c.Read(r.Context())
 		if err != nil {
 			break
 		}
-		s.serve(c, data)
+		s.serve(c, data) //nolint:contextcheck // what tests send has no request
 	}
 	s.mu.Lock()
 	if s.client == c {
