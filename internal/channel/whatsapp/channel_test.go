@@ -476,3 +476,16 @@ func TestEdited(t *testing.T) {
 		end()
 	}
 }
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false, nil)
+	for name, want := range map[string]string{"+49 176 00000042": annJID, ann + "@c.us": annJID, annLID: annLID, crowd: crowd} {
+		if got, err := r.Address(t.Context(), name); err != nil || got != (bus.Route{Channel: "whatsapp", ChatID: want}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if _, err := r.Address(t.Context(), "ann"); err == nil {
+		t.Error("a name is not a chat")
+	}
+}

@@ -20,7 +20,7 @@ const jitter = 400 * time.Millisecond // before a message: programs that write i
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	f := frame{To: target(out.Route.ChatID), Key: out.Key}
 	if f.To == "" {
-		return "", channel.Permanent(fmt.Errorf("%q is not a WhatsApp chat: use a phone number with its country code, or an id that ends in @s.whatsapp.net, @lid or @g.us", out.Route.ChatID))
+		return "", channel.Permanent(noChat(out.Route.ChatID))
 	}
 	f.Type, f.Text = typeSend, out.Text
 	if !out.Plain {
@@ -142,4 +142,20 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		return send(ctx, c, frame{Type: typePresence, To: to, State: "composing"})
 	}
 	return send(ctx, c, frame{Type: typePresence, To: to, State: "paused"})
+}
+
+// Address implements channel.Addresser: a phone number as people write it, or an
+// id of WhatsApp.
+func (b *bot) Address(_ context.Context, name string) (bus.Route, error) {
+	jid := target(strings.NewReplacer(" ", "", "(", "", ")", "", "/", "").Replace(name))
+	if jid == "" {
+		return bus.Route{}, noChat(name)
+	}
+	var p person
+	p.add(jid)
+	return bus.Route{Channel: b.deps.Name, ChatID: b.facts.chat(p, jid)}, nil
+}
+
+func noChat(name string) error {
+	return fmt.Errorf("%q is not a WhatsApp chat: use a phone number with its country code, or an id that ends in @s.whatsapp.net, @lid or @g.us", name)
 }
