@@ -244,6 +244,8 @@ func (b *backup) visit(at visit) error {
 		return b.folder(at.name, at.entry)
 	case passing(at.name):
 		return nil
+	case isDatabase(at.name) && at.entry.Type().IsRegular():
+		return b.database(at)
 	case !at.entry.Type().IsRegular():
 		b.left(at.name, "is a link or not a regular file")
 		return nil
@@ -261,6 +263,9 @@ func passing(name string) bool {
 		return true
 	case !isOurs(name):
 		return false
+	}
+	if db, ok := strings.CutSuffix(strings.TrimSuffix(base, "-shm"), "-wal"); ok || db != base {
+		return isDatabase(path.Dir(name) + "/" + db) // its content is in the copy of the database
 	}
 	return strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".sock") || base == ".locks" || base == ".workspace" || base == ".workspace.json"
 }

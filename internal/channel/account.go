@@ -86,7 +86,7 @@ func (m *Manager) unclaim(name string) {
 
 // dir makes the folder of the account.
 func (s *supervisor) dir() (string, error) {
-	path := filepath.Join(datadir.Channels.In(s.m.o.DataDir), SafeName(s.name))
+	path := datadir.Accounts.In(s.m.o.DataDir, SafeName(s.name))
 	if d := s.m.o.Drivers[platform(s.name)]; d.Folder != "" && s.name == platform(s.name) {
 		path = filepath.Join(s.m.o.DataDir, d.Folder)
 	}

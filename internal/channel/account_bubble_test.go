@@ -121,10 +121,10 @@ func TestLoginWhileRunning(t *testing.T) {
 		if s := statusOf(r, "a"); s.State != channel.Running || s.Identity != "+49" {
 			t.Errorf("after the login the channel is %s as %q", s.State, s.Identity)
 		}
-		if _, err := os.Stat(filepath.Join(r.dir, "channels", "a", "session")); err != nil {
+		if _, err := os.Stat(filepath.Join(r.dir, "accounts", "a", "session")); err != nil {
 			t.Error(err)
 		}
-		info, err := os.Stat(filepath.Join(r.dir, "channels", "a"))
+		info, err := os.Stat(filepath.Join(r.dir, "accounts", "a"))
 		if err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("the folder of the account: %v, %v", info, err)
 		}

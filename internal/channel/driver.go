@@ -37,7 +37,7 @@ type Driver struct {
 	// wants them.
 	Quiet bool
 	// Folder is the name of the account's folder below the data folder where
-	// older versions kept it. "": channels/NAME.
+	// older versions kept it. "": accounts/NAME.
 	Folder string
 }
 

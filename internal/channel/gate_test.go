@@ -405,6 +405,7 @@ func TestDecodeRelaxed(t *testing.T) {
 	for _, section := range []string{
 		`{"enabled":true,"streaming":false,"maxMediaBytes":1000,"token":"42","port":993,"every":0.5}`,
 		`{"enabled":"true","streaming":"off","maxMediaBytes":"1000","token":42,"port":"993","every":"0.5"}`,
+		`{"enabled":[true],"streaming":[ false ],"maxMediaBytes":1000,"token":"42","port":993,"every":0.5}`,
 		`{"enabled":1,"streaming":"No","maxMediaBytes":1e3,"token":"42","port":993.0,"every":"5e-1"}`,
 	} {
 		var got own

@@ -110,7 +110,7 @@ func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
 	word := strings.ToLower(strings.Trim(string(v), " \t\r\n\""))
 	switch t.Kind() {
 	case reflect.Bool:
-		switch word {
+		switch strings.Trim(word, "[] \t\r\n") { // version 0.1.5 of Python nanobot wrote [false] for a switch of Matrix
 		case "true", "1", "yes", "on", "t", "y":
 			return json.RawMessage("true")
 		case "false", "0", "no", "off", "f", "n":

@@ -21,6 +21,7 @@ const (
 	Prices      Name = "prices.json"
 	Skills      Name = "skills.json"
 	Workspaces  Name = "workspaces.json"
+	Accounts    Name = "accounts"
 	Auth        Name = "auth"
 	Bus         Name = "bus"
 	Cache       Name = "cache"
@@ -139,6 +140,7 @@ func Data() []Entry {
 		folder(Media, "channel", "files that were received, made or sent", Entry{Backup: Small, Access: Read}),
 		folder(Origin, "origin", "which files came from outside", Entry{Backup: Always}),
 		folder(Guests, "guard", "a folder for each guest and group: workspace, home, received files, undo", Entry{Backup: Always}),
+		folder(Accounts, "channel", "sessions and keys of chat accounts, a folder each", Entry{Backup: WithSecrets, Secret: true}),
 		folder(Auth, "llm/signin", "tokens of providers and MCP servers, the key of triggers", Entry{Backup: WithSecrets, Secret: true}),
 		folder(Secrets, "keyring", "keys that were typed into a chat, and keys of the configuration", Entry{Backup: WithSecrets, Secret: true}),
 		folder(Index, "session/search", "full-text index", Entry{Derived: true, Stale: true}),
@@ -160,9 +162,9 @@ func Data() []Entry {
 		folder("whatsapp-auth", "channel/whatsapp", "WhatsApp's linked device", Entry{Backup: WithSecrets, Secret: true}),
 		folder("weixin", "", "Weixin's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("bridge", "", "the WhatsApp bridge of Python nanobot", Entry{}),
-		folder("matrix-store", "", "Matrix's keys of Python nanobot", Entry{Secret: true}),
-		folder("mochat", "", "Mochat's state of Python nanobot", Entry{Secret: true}),
-		folder("msteams", "", "Teams' state of Python nanobot", Entry{Secret: true}),
+		folder("matrix-store", "channel/matrix", "Matrix's keys, also those of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
+		folder("mochat", "", "Mochat's state of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
+		folder("msteams", "", "Teams' state of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 	}
 }
 

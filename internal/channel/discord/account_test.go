@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
@@ -42,7 +43,16 @@ func house(t *testing.T, sections map[string]json.RawMessage) *channel.Manager {
 			if err != nil {
 				return
 			}
-			out := bus.Outbound{ID: "final:" + in.ID, Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: "re: " + in.Text, Turn: &bus.Turn{}}
+			text := "re: " + in.Text
+			if in.Text == "a long one" {
+				text = strings.TrimSpace(strings.Repeat("many words in a line\n\n", 250))
+				for part := range strings.SplitAfterSeq(text, "\n") {
+					if err := q.Publish(ctx, bus.Outbound{Kind: bus.Delta, Route: in.Route, StreamID: in.ID, Text: part}); err != nil {
+						return
+					}
+				}
+			}
+			out := bus.Outbound{ID: "final:" + in.ID, Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: text, Turn: &bus.Turn{}}
 			if err := q.Complete(ctx, in.ID, out); err != nil {
 				t.Error(err)
 			}
@@ -92,4 +102,42 @@ func TestAccounts(t *testing.T) {
 	})
 	same.Write("42", same.DM("42"), "hi", nil)
 	await(t, "the answer", func() bool { return len(same.Messages("")) > 0 })
+}
+
+// A message whose confirmation is lost is not sent again: Discord knows its key.
+func TestSentOnce(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
+	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
+	chat := fake.DM("42")
+	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chat + "/messages", After: true, Times: 2})
+	fake.Write("42", chat, "hi", nil)
+	await(t, "the third try", func() bool { return len(fake.Calls("POST", "/channels/"+chat+"/messages")) == 3 })
+	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
+	if got := contents(fake, chat); !slices.Equal(got, []string{"re: hi"}) {
+		t.Errorf("people see %q", got)
+	}
+}
+
+// An answer that is longer than a message grows in several of them, each within
+// the limit and all of it once.
+func TestLongStream(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
+	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
+	chat := fake.DM("42")
+	fake.Write("42", chat, "a long one", nil)
+	await(t, "all of it", func() bool { return strings.Count(strings.Join(contents(fake, chat), "\n"), "many words") >= 250 })
+	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
+	list := contents(fake, chat)
+	if n := strings.Count(strings.Join(list, "\n"), "many words in a line"); n != 250 || len(list) < 3 {
+		t.Errorf("%d lines in %d messages", n, len(list))
+	}
+	for _, c := range fake.Calls("", "/messages") {
+		if c.Status >= 400 && (c.Method == "POST" || c.Method == "PATCH") {
+			t.Errorf("%s %s: %d", c.Method, c.Path, c.Status)
+		}
+	}
 }

@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	directMost  = 100 // direct chats that are read after a pause
-	pageSize    = 100 // messages of one request
-	pagesMost   = 10  // of one channel
-	catchUpMost = 100 // channels of a server that are read after a pause
-	allChats    = "*" // the cursor of all chats together: all that was written before is taken
+	directMost  = 100     // direct chats that are read after a pause
+	pageSize    = 100     // messages of one request
+	pagesMost   = 10      // of one channel
+	catchUpMost = 100     // channels of a server that are read after a pause
+	openMost    = 20      // direct chats that are opened for people on the lists
+	allChats    = "*"     // the cursor of all chats together: all that was written before is taken
+	personMark  = "user:" // precedes a person, whose cursor names the direct chat
 )
 
 // progress is how far was read: one cursor for all chats, since the gateway keeps
@@ -34,7 +36,7 @@ type progress struct {
 
 // begin says who we are, and returns the newest message that was taken and the
 // direct chats, the last used first.
-func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []string, err error) {
+func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last uint64, direct []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors == nil {
@@ -43,56 +45,78 @@ func (p *progress) begin(d channel.Deps, bot string) (last uint64, direct []stri
 		}
 		p.last = number(p.cursors.Get(allChats))
 	}
-	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return s == allChats })
+	if p.last == 0 { // the first session ever: what is written from now on counts
+		p.last = snowflake(d.Now())
+		p.note(ctx)
+		return 0, nil, nil
+	}
+	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
 	return p.last, direct[:min(len(direct), directMost)], nil
 }
 
 // saw notes a message that is durable or not for us.
-func (p *progress) saw(id string) {
+func (p *progress) saw(ctx context.Context, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = max(p.last, number(id))
-	p.note()
+	p.note(ctx)
 }
 
 // note moves the cursor. The lock is held.
-func (p *progress) note() {
+func (p *progress) note(ctx context.Context) {
 	if p.cursors != nil && p.reading == 0 && p.last > 0 {
-		p.report(p.cursors.Set(allChats, strconv.FormatUint(p.last, 10)))
+		p.keep(ctx, allChats, strconv.FormatUint(p.last, 10))
 	}
 }
 
 // direct notes a message in a direct chat of somebody who may be here.
-func (p *progress) direct(chat, message string) {
+func (p *progress) direct(ctx context.Context, chat, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.report(p.cursors.Set(chat, message))
+		p.keep(ctx, chat, message)
 	}
+}
+
+// keep notes a cursor. One that is new is written at once: a crash may leave an
+// older value of a cursor, but not none. The lock is held.
+func (p *progress) keep(ctx context.Context, chat, at string) {
+	fresh := p.cursors.Get(chat) == ""
+	err := p.cursors.Set(chat, at)
+	if err == nil && fresh {
+		err = p.cursors.Flush()
+	}
+	if err != nil { // what is read again is known by its ids
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+	}
+}
+
+// knows reports whether there is a cursor.
+func (p *progress) knows(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursors == nil || p.cursors.Get(key) != ""
 }
 
 // begun and done count the channels that are being caught up with.
 func (p *progress) begun() { p.mu.Lock(); p.reading++; p.mu.Unlock() }
 
-func (p *progress) done() {
+func (p *progress) done(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reading--
-	p.note()
+	p.note(ctx)
 }
 
 // flush writes the cursors at the end of a run.
-func (p *progress) flush() {
+func (p *progress) flush(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cursors != nil {
-		p.report(p.cursors.Flush())
+	if p.cursors == nil {
+		return
 	}
-}
-
-func (p *progress) report(err error) {
-	if err != nil { // what is read again is known by its ids
-		p.log.Warn("how far was read cannot be noted", "err", err)
+	if err := p.cursors.Flush(); err != nil {
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }
 
@@ -104,11 +128,12 @@ type missed struct {
 
 // began is the beginning of a session: direct chats are caught up with, servers
 // when they come online.
-func (rc *receiver) began(bot string, guilds []string) error {
-	last, direct, err := rc.read.begin(rc.bot.deps, bot)
+func (rc *receiver) began(ctx context.Context, bot string, guilds []string) error {
+	last, direct, err := rc.read.begin(ctx, rc.bot.deps, bot)
 	if err != nil {
 		return err
 	}
+	rc.once.Do(func() { close(rc.ready) })
 	rc.mu.Lock()
 	rc.since = rc.from(last)
 	rc.guilds = map[string]bool{}
@@ -121,9 +146,28 @@ func (rc *receiver) began(bot string, guilds []string) error {
 		return nil
 	}
 	for _, id := range direct {
-		rc.catchUp(missed{channel: id, after: since})
+		rc.catchUp(ctx, missed{channel: id, after: since})
 	}
 	return nil
+}
+
+// openDirect finds out the direct chats of people on the lists, once each:
+// Discord does not list them, and what is written there during a pause would not
+// be found. Nobody sees it.
+func (rc *receiver) openDirect(ctx context.Context) {
+	people := slices.DeleteFunc(slices.Concat(rc.bot.o.Owners, rc.bot.o.AllowFrom), func(s string) bool { return number(s) == 0 })
+	for _, id := range people[:min(len(people), openMost)] {
+		if rc.read.knows(personMark + id) {
+			continue
+		}
+		to, err := rc.bot.directChat(ctx, id)
+		if err != nil {
+			rc.bot.deps.Log.DebugContext(ctx, "find the direct chat of a person", "person", id, "err", err)
+			continue
+		}
+		rc.read.direct(ctx, to.ChatID, "0")
+		rc.read.direct(ctx, personMark+id, to.ChatID)
+	}
 }
 
 // from is where reading begins: where it ended, but not longer ago than the
@@ -139,7 +183,7 @@ func (rc *receiver) from(last uint64) uint64 {
 
 // guildCame catches up with the channels of a server in which something was
 // written, those with the newest messages first.
-func (rc *receiver) guildCame(g guild) {
+func (rc *receiver) guildCame(ctx context.Context, g guild) {
 	rc.mu.Lock()
 	since, expected := rc.since, rc.guilds[g.ID]
 	delete(rc.guilds, g.ID)
@@ -155,24 +199,24 @@ func (rc *receiver) guildCame(g guild) {
 		return 1
 	})
 	for _, c := range all[:min(len(all), catchUpMost)] {
-		rc.catchUp(missed{channel: c.ID, guild: g.ID, after: since})
+		rc.catchUp(ctx, missed{channel: c.ID, guild: g.ID, after: since})
 	}
 }
 
 // catchUp queues the reading of a channel, before anything that comes live.
-func (rc *receiver) catchUp(m missed) {
+func (rc *receiver) catchUp(ctx context.Context, m missed) {
 	rc.read.begun()
-	rc.in.Add(m.channel, event{Missed: &m}, rc.read.done)
+	rc.in.Add(m.channel, event{Missed: &m}, func() { rc.read.done(ctx) })
 }
 
 // fallBehind reads a channel later, because a message of it could not be held.
-func (rc *receiver) fallBehind(m *message) {
+func (rc *receiver) fallBehind(ctx context.Context, m *message) {
 	rc.mu.Lock()
 	already := rc.behind[m.ChannelID]
 	rc.behind[m.ChannelID] = true
 	rc.mu.Unlock()
 	if n := number(m.ID); !already && n > 0 {
-		rc.catchUp(missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
+		rc.catchUp(ctx, missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
 	}
 }
 

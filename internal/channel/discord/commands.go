@@ -61,14 +61,18 @@ func (b *bot) commandList() []slash {
 	return list
 }
 
-// optionName is the first word of a hint such as "[preset|model]".
+// optionName is the first word of a hint such as "[preset|model]". A hint of
+// several words, such as "[keep|drop ID]", does not begin with a name.
 func optionName(args string) string {
+	if strings.Contains(args, " ") {
+		return "arguments"
+	}
 	word := strings.ToLower(strings.TrimLeft(args, "[<("))
 	if i := strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
 		word = word[:i]
 	}
 	if word == "" {
-		return "text"
+		return "arguments"
 	}
 	return word[:min(len(word), nameMost)]
 }

@@ -81,13 +81,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer b.run.Unlock()
 	defer b.calls.http.CloseIdleConnections()
-	rc := &receiver{bot: b, submit: submit, read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
+	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
+	b.calls.revive()
 	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
 	rc.in = in
-	defer rc.read.flush()
+	defer rc.read.flush(ctx)
 	defer rc.side.Wait()
 	defer in.Wait()
 

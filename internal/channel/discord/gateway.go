@@ -220,7 +220,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 	case "GUILD_CREATE":
 		if v, ok := decodeEvent[guild](ctx, g, f); ok && v.ID != "" {
 			p.enter(v, g.bot.me.Load())
-			g.rc.guildCame(v)
+			g.rc.guildCame(ctx, v)
 		}
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		if v, ok := decodeEvent[place](ctx, g, f); ok && v.ID != "" {
@@ -276,10 +276,13 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	for i, guild := range v.Guilds {
 		ids[i] = guild.ID
 	}
-	if err := g.rc.began(v.User.ID, ids); err != nil {
+	if err := g.rc.began(ctx, v.User.ID, ids); err != nil {
 		return err
 	}
-	g.rc.side.Go(func() { g.rc.register(ctx, v.App.ID) })
+	g.rc.side.Go(func() {
+		g.rc.register(ctx, v.App.ID)
+		g.rc.openDirect(ctx)
+	})
 	g.bot.deps.Ready(g.bot.identity(), nil)
 	return nil
 }

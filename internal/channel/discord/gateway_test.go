@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -153,7 +154,7 @@ func TestRevoked(t *testing.T) {
 	if err := <-done; !channel.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
-	if n := len(fake.Calls("POST", "")); n != 1 {
+	if n := len(fake.Calls("POST", "/messages")); n != 1 {
 		t.Errorf("%d calls were made with a token that is refused", n)
 	}
 }
@@ -223,7 +224,7 @@ func TestHeldUntilAccepted(t *testing.T) {
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
 	end := r.begin()
-	r.Refuse(fmt.Errorf("disk full"))
+	r.Refuse(errors.New("disk full"))
 	chat := fake.DM("42")
 	fake.Write("42", chat, "one", nil)
 	fake.Write("42", chat, "two", nil)
@@ -235,5 +236,76 @@ func TestHeldUntilAccepted(t *testing.T) {
 	r.receive(2)
 	if got := r.texts(); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// More than can be held is read again from Discord, in order and once; the
+// connection stays.
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	r := newRig(t, fake, nil)
+	defer r.begin()()
+	r.Refuse(errors.New("disk full"))
+	chat := fake.DM("42")
+	var want []string
+	for i := range 550 {
+		want = append(want, fmt.Sprint("message ", i))
+		fake.Write("42", chat, want[i], nil)
+	}
+	r.Await("the limit", func() bool { return strings.Contains(r.Log.String(), "cannot be held") })
+	r.Refuse(nil)
+	r.Await("all of them", func() bool { return len(r.Inbound()) >= len(want) })
+	if diff := cmp.Diff(want, r.texts()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if fake.Identified() != 1 || len(r.States()) != 1 {
+		t.Errorf("the connection did not last: %q", r.States())
+	}
+}
+
+// stored is a cursor on the disk.
+func (r *rig) stored(key string) string {
+	r.t.Helper()
+	c, err := channel.OpenCursors(r.deps, discordtest.BotID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c.Get(key)
+}
+
+// A crash at any time leaves a cursor for every chat that must be read after it.
+func TestCursorsAtOnce(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	r := newRig(t, fake, map[string]any{"allowFrom": []string{"42", "43", "*", "ann"}})
+	defer r.begin()()
+	fake.Write("44", fake.DM("44"), "hi", nil)
+	r.receive(1)
+	r.Await("the direct chats of the list", func() bool { return r.stored(personMark+"43") != "" })
+	for _, key := range []string{allChats, "844", "842", "843"} {
+		if r.stored(key) == "" {
+			t.Errorf("there is no cursor of %s on the disk", key)
+		}
+	}
+}
+
+// Somebody on the list who writes for the first time while nobody is there is
+// answered, too.
+func TestFirstWordsWhileAway(t *testing.T) {
+	t.Parallel()
+	fake := loopback(t)
+	r := newRig(t, fake, nil)
+	end := r.begin()
+	r.Await("the direct chat", func() bool { return r.stored(personMark+"42") != "" })
+	end()
+	fake.Write("42", fake.DM("42"), "anybody there?", nil)
+	r.reopen(nil)
+	defer r.begin()()
+	if got := r.receive(1); got[0].Text != "anybody there?" {
+		t.Errorf("got %q", got[0].Text)
+	}
+	if n := len(fake.Calls("POST", "/users/@me/channels")); n != 1 {
+		t.Errorf("the direct chat was looked up %d times", n)
 	}
 }

@@ -44,6 +44,8 @@ type receiver struct {
 	bot    *bot
 	submit channel.Submit
 	in     *channel.Intake[event]
+	ready  chan struct{}  // closed when the first session begins
+	once   sync.Once      // closes it
 	side   sync.WaitGroup // answers to interactions, and the registration of commands
 
 	read    progress
@@ -75,10 +77,11 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 	}
 	e := event{Message: m, Edited: changed}
 	if !rc.forUs(m) {
-		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Add(1) <= chatterMax {
+		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Load() < chatterMax {
+			rc.chatter.Add(1)
 			rc.in.Add(m.ChannelID, e, func() { rc.chatter.Add(-1) })
 		}
-		rc.read.saw(m.ID)
+		rc.read.saw(ctx, m.ID)
 		return
 	}
 	key := m.ID
@@ -87,10 +90,10 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 	}
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
 		rc.warn(ctx, "hold", "a message cannot be held; its channel is read again later", err)
-		rc.fallBehind(m)
+		rc.fallBehind(ctx, m)
 		return
 	}
-	rc.read.saw(m.ID)
+	rc.read.saw(ctx, m.ID)
 }
 
 // concerns reports whether a message says something to a bot: not our own, not
@@ -111,6 +114,9 @@ func (rc *receiver) robot(m *message) bool {
 // forUs reports whether the gate may find that a message is for us.
 func (rc *receiver) forUs(m *message) bool {
 	policy := rc.bot.o.GroupPolicy
+	if c, ok := rc.bot.places.known.Get(m.ChannelID); ok && m.GuildID != "" && !rc.bot.o.answersIn(rc.bot.routeIn(c)) {
+		return false
+	}
 	return m.GuildID == "" || policy != "" && policy != channel.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
 }
 
@@ -133,11 +139,14 @@ func (rc *receiver) onlyByReply(m *message) bool {
 // handle turns an event into a message for the agent. An error means that it is
 // not durable yet.
 func (rc *receiver) handle(ctx context.Context, e event) error {
+	select {
+	case <-rc.ready: // what an earlier process held waits until we know who we are
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	switch {
 	case e.Missed != nil:
 		return rc.catchUpWith(ctx, e.Missed)
-	case rc.bot.me.Load() == nil: // held by an earlier process
-		return channel.ErrNotReady
 	case e.Interaction != nil && e.Interaction.Type == interactionButton:
 		return rc.tapped(ctx, e.Interaction)
 	case e.Interaction != nil:
@@ -177,11 +186,7 @@ func cleanName(s string) string {
 
 // speaker tells the people of a group apart.
 func speaker(m *message) string {
-	nick := ""
-	if m.Member != nil {
-		nick = m.Member.Nick
-	}
-	return fmt.Sprintf("%s (@%s)", shownName(m.Author, nick), cleanName(m.Author.Username))
+	return fmt.Sprintf("%s (@%s)", shownName(m.Author, m.Member.nick()), cleanName(m.Author.Username))
 }
 
 func moment(stamp string) time.Time {
@@ -200,11 +205,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 		return err
 	}
 	route.MessageID = m.ID
-	nick := ""
-	if m.Member != nil {
-		nick = m.Member.Nick
-	}
-	v := rc.visitor(route, m.GuildID, m.Author, nick)
+	v := rc.visitor(route, m.GuildID, m.Author, m.Member.nick())
 	v.Backlog = how == backlog
 	if v.At = moment(m.Timestamp); how == edited {
 		v.At = moment(m.Edited)
@@ -232,10 +233,10 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 		return nil // it was read again
 	}
 	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
-		rc.read.direct(m.ChannelID, m.ID)
+		rc.read.direct(ctx, m.ChannelID, m.ID)
 	}
-	rc.place(&in)
 	in.Meta = meta(m)
+	rc.place(&in)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
 	in.Untrusted = false // it has only what was typed
 	if in.Answer = rc.replied(m, how == edited); in.Answer != nil {
@@ -277,6 +278,7 @@ func (rc *receiver) place(in *bus.Inbound) {
 	in.WantsStream = rc.bot.caps.EditEvery > 0
 	if t := in.Route.ThreadID; t != "" {
 		in.SessionKey = in.Route.SessionKey() + ":thread:" + t
+		in.Meta["thread_id"], in.Meta["parent_channel_id"] = t, in.Route.ChatID
 	}
 }
 

@@ -95,7 +95,7 @@ func TestThread(t *testing.T) {
 	fake.Write("42", discordtest.Archived, "<@999> two", names(nil)) // not announced, so it is looked up
 	got := r.receive(2)
 	for _, in := range got {
-		if in.Route.ChatID != discordtest.Channel || in.SessionKey != "discord:600:thread:"+in.Route.ThreadID {
+		if in.Route.ChatID != discordtest.Channel || in.SessionKey != "discord:600:thread:"+in.Route.ThreadID || in.Meta["parent_channel_id"] != discordtest.Channel {
 			t.Errorf("a message of a thread is at %+v with the session %q", in.Route, in.SessionKey)
 		}
 	}

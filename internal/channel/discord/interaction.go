@@ -35,9 +35,9 @@ const (
 // used accepts a command or a button: it is held, then answered in time, beside
 // the reader.
 func (rc *receiver) used(ctx context.Context, i *interaction) {
-	who, nick := i.User, ""
+	who := i.User
 	if i.Member != nil && i.Member.User != nil {
-		who, nick = i.Member.User, i.Member.Nick
+		who = i.Member.User
 	}
 	if who == nil || i.ID == "" || i.Type != interactionCommand && i.Type != interactionButton || rc.bot.me.Load() == nil {
 		return
@@ -49,7 +49,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		rc.side.Go(func() { rc.reply(ctx, i, token, "I only work in servers and in direct chats with me.") })
 		return
 	}
-	v := rc.visitor(bus.Route{Channel: rc.bot.deps.Name, ChatID: i.ChannelID}, i.GuildID, who, nick)
+	v := rc.visitor(bus.Route{Channel: rc.bot.deps.Name, ChatID: i.ChannelID}, i.GuildID, who, i.Member.nick())
 	v.Mentioned = true
 	if !rc.admits(ctx, v) {
 		rc.side.Go(func() {
@@ -76,10 +76,10 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 
 // admits asks the gate without any effect. A thread is judged by its channel.
 func (rc *receiver) admits(ctx context.Context, v channel.Visitor) bool {
-	if c, ok := rc.bot.places.known.Get(v.Route.ChatID); ok && c.thread() {
-		v.Route.ChatID, v.Route.ThreadID = c.ParentID, v.Route.ChatID
+	if c, ok := rc.bot.places.known.Get(v.Route.ChatID); ok {
+		v.Route = rc.bot.routeIn(c)
 	}
-	return rc.bot.deps.Gate.Knows(ctx, v)
+	return (v.Direct || rc.bot.o.answersIn(v.Route)) && rc.bot.deps.Gate.Knows(ctx, v)
 }
 
 // reply answers an interaction: with words that only this person sees, or with
@@ -104,11 +104,7 @@ func (rc *receiver) admit(ctx context.Context, i *interaction) (pass channel.Pas
 		return pass, v, false, err
 	}
 	route.MessageID = tapMark + i.ID
-	nick := ""
-	if i.Member != nil {
-		nick = i.Member.Nick
-	}
-	v = rc.visitor(route, i.GuildID, i.User, nick)
+	v = rc.visitor(route, i.GuildID, i.User, i.Member.nick())
 	v.Mentioned = true
 	pass, ok = rc.bot.deps.Gate.Admit(ctx, v)
 	return pass, v, ok, nil
@@ -136,11 +132,11 @@ func (rc *receiver) commanded(ctx context.Context, i *interaction) error {
 	}
 	in := pass.Inbound("cmd."+i.ID, strings.Join(words, " "))
 	in.Untrusted = false
-	rc.place(&in)
 	in.Meta = interactionMeta(i)
+	rc.place(&in)
 	in.Meta["is_slash_command"] = "true"
 	if v.Direct {
-		rc.read.direct(i.ChannelID, i.ID)
+		rc.read.direct(ctx, i.ChannelID, i.ID)
 	}
 	return rc.submit(ctx, in)
 }
@@ -163,8 +159,8 @@ func (rc *receiver) tapped(ctx context.Context, i *interaction) error {
 		in.Answer = &bus.Answer{QuestionID: id, Option: btn.Label}
 		in.Untrusted = false // the program wrote it
 	}
-	rc.place(&in)
 	in.Meta = interactionMeta(i)
+	rc.place(&in)
 	in.Meta["button_label"] = btn.Label
 	if err := rc.submit(ctx, in); err != nil {
 		return err

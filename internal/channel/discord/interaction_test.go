@@ -142,3 +142,12 @@ func TestForgedButtons(t *testing.T) {
 		t.Error("a forged button is not in the log")
 	}
 }
+
+func TestOptionNames(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"[preset|model]": "preset", "<name>": "name", "[keep|drop ID]": "arguments", "...": "arguments", "[n]": "n"} {
+		if got := optionName(args); got != want {
+			t.Errorf("%s is called %q, want %q", args, got, want)
+		}
+	}
+}

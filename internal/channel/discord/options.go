@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/markdown"
@@ -39,7 +40,7 @@ type options struct {
 	EditedMessages    bool            `json:"editedMessages" doc:"Answer a message again when its author changes it."`
 	ReadReceiptEmoji  string          `json:"readReceiptEmoji" doc:"Reaction on a message that was received; empty for none."`
 	WorkingEmoji      string          `json:"workingEmoji" doc:"Reaction while the agent works on a message; empty for none."`
-	WorkingEmojiDelay float64         `json:"workingEmojiDelay" doc:"Seconds of work before workingEmoji is shown." min:"0" max:"8"`
+	WorkingEmojiDelay float64         `json:"workingEmojiDelay" doc:"Seconds of work before workingEmoji is shown, 8 at most." min:"0"`
 	ProxyUsername     string          `json:"proxyUsername" doc:"User name for the proxy; needs proxyPassword."`
 	ProxyPassword     httpsafe.Secret `json:"proxyPassword" doc:"Password for the proxy; needs proxyUsername."`
 	APIBase           string          `json:"apiBase" doc:"Address of the REST API, version 10."`
@@ -76,19 +77,21 @@ func (o *options) check() error {
 		return errors.New("apiBase: not an http address")
 	case (o.ProxyUsername == "") != o.ProxyPassword.IsZero():
 		return errors.New("proxyUsername and proxyPassword: set both or none")
-	case o.ProxyUsername != "" && o.Proxy == "":
-		return errors.New("proxyUsername: proxy is missing")
-	case o.WorkingEmojiDelay < 0 || o.WorkingEmojiDelay > 8:
-		return errors.New("workingEmojiDelay: 0 to 8 seconds")
 	case o.Intents < 0:
 		return errors.New("intents: not a sum of intents")
 	}
 	return nil
 }
 
+// workingDelay is how long a message is worked on before that is shown. A signal
+// has ten seconds.
+func (o *options) workingDelay() time.Duration {
+	return time.Duration(min(max(o.WorkingEmojiDelay, 0), 8) * float64(time.Second))
+}
+
 // proxy is the address of the proxy with its credentials.
 func (o *options) proxy() string {
-	if o.ProxyUsername == "" {
+	if o.ProxyUsername == "" || o.Proxy == "" {
 		return o.Proxy
 	}
 	u, err := url.Parse(o.Proxy)
@@ -102,10 +105,16 @@ func (o *options) proxy() string {
 // inAllowedChannel is the rule of allowChannels. A thread has the chat id of its
 // channel.
 func (o *options) inAllowedChannel(v channel.Visitor) channel.Decision {
-	if slices.Contains(o.AllowChannels, v.Route.ChatID) || v.Route.ThreadID != "" && slices.Contains(o.AllowChannels, v.Route.ThreadID) {
+	if o.answersIn(v.Route) {
 		return ""
 	}
 	return channel.Ignore
+}
+
+// answersIn reports whether the lists allow a place in a server.
+func (o *options) answersIn(r bus.Route) bool {
+	return (len(o.AllowChannels) == 0 || slices.Contains(o.AllowChannels, r.ChatID) || slices.Contains(o.AllowChannels, r.ThreadID)) &&
+		(o.GroupPolicy != channel.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
 }
 
 // caps are the limits of the platform. The margin to 2000 is for escapes.

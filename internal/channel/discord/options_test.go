@@ -20,8 +20,8 @@ func TestOptions(t *testing.T) {
 		"no token":        {`{}`, "token is missing"},
 		"with the scheme": {`{"token":"Bot SECRET"}`, "token: enter only"},
 		"one credential":  {`{"token":"a","proxy":"http://p","proxyUsername":"u"}`, "set both or none"},
-		"no proxy":        {`{"token":"a","proxyUsername":"u","proxyPassword":"SECRET"}`, "proxy is missing"},
-		"delay":           {`{"token":"a","workingEmojiDelay":60}`, "workingEmojiDelay"},
+		"no proxy":        {`{"token":"a","proxyUsername":"u","proxyPassword":"p"}`, ""},
+		"long delay":      {`{"token":"a","workingEmojiDelay":60}`, ""},
 		"base":            {`{"token":"a","apiBase":"ftp://x"}`, "apiBase"},
 		"unknown":         {`{"token":"a","allowChannel":[]}`, "allowChannels"},
 	} {

@@ -131,10 +131,15 @@ func (b *bot) route(ctx context.Context, guild, id string) (bus.Route, error) {
 	if err != nil {
 		return r, err
 	}
+	return b.routeIn(c), nil
+}
+
+// routeIn is the route of a place that is known.
+func (b *bot) routeIn(c place) bus.Route {
 	if c.thread() && c.ParentID != "" {
-		r.ChatID, r.ThreadID = c.ParentID, id
+		return bus.Route{Channel: b.deps.Name, ChatID: c.ParentID, ThreadID: c.ID}
 	}
-	return r, nil
+	return bus.Route{Channel: b.deps.Name, ChatID: c.ID}
 }
 
 // Address implements channel.Addresser: a target is the id of a channel, a thread

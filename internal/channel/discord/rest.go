@@ -31,6 +31,8 @@ const (
 	// minutes. A tenth of it means that something is wrong.
 	refusedMost = 1000
 	refusedSpan = 10 * time.Minute
+
+	sameWindow = 250 * time.Millisecond // two answers that name the same end of a bucket differ by less
 )
 
 // The codes of errors that are told apart.
@@ -224,7 +226,7 @@ func (c *client) learn(name, major string, h http.Header) {
 		}
 	}
 	reset := now.Add(time.Duration(seconds * float64(time.Second)))
-	if b := c.buckets[id+"/"+major]; b != nil && now.Before(b.reset) {
+	if b := c.buckets[id+"/"+major]; b != nil && now.Before(b.reset) && reset.Sub(b.reset) < sameWindow {
 		left = min(left, b.left) // answers may overtake each other
 	}
 	c.buckets[id+"/"+major] = &bucket{left, reset}
@@ -345,6 +347,13 @@ func (k call) encode() (body io.Reader, size int64, kind string, err error) {
 	}
 	flush()
 	return io.MultiReader(parts...), size, w.FormDataContentType(), err
+}
+
+// revive forgets that the token was refused: a person may have looked after it.
+func (c *client) revive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revoked = false
 }
 
 // dead reports whether Discord refused the token.

@@ -233,9 +233,10 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 // mark is what is shown at a message of a person. Its lock is held while Discord
 // is asked, so that the end comes after what it takes away.
 type mark struct {
-	mu    sync.Mutex
-	waits bool // for workingEmoji
-	ended bool
+	mu      sync.Mutex
+	waits   bool // for workingEmoji
+	working bool // workingEmoji is shown
+	ended   bool
 }
 
 // signalPatience is how long a reaction waits for its bucket, which is small.
@@ -250,20 +251,24 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	case channel.Seen:
 		return b.react(ctx, route, http.MethodPut, b.o.ReadReceiptEmoji)
 	}
-	m := b.markOf(route.MessageID)
+	m, known := b.markOf(route.MessageID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ended = true
-	return errors.Join(b.react(ctx, route, http.MethodDelete, b.o.ReadReceiptEmoji), b.react(ctx, route, http.MethodDelete, b.o.WorkingEmoji))
+	err := b.react(ctx, route, http.MethodDelete, b.o.ReadReceiptEmoji)
+	if m.working || !known { // an earlier process may have set it
+		err = errors.Join(err, b.react(ctx, route, http.MethodDelete, b.o.WorkingEmoji))
+	}
+	return err
 }
 
-func (b *bot) markOf(message string) *mark {
-	if m, ok := b.marks.Get(message); ok {
-		return m
+// markOf is the mark of a message, and whether it was known before.
+func (b *bot) markOf(message string) (m *mark, known bool) {
+	if m, known = b.marks.Get(message); !known {
+		m = &mark{}
+		b.marks.Put(message, m)
 	}
-	m := &mark{}
-	b.marks.Put(message, m)
-	return m
+	return m, known
 }
 
 // work shows workingEmoji after its delay, once per message.
@@ -271,12 +276,12 @@ func (b *bot) work(ctx context.Context, route bus.Route) error {
 	if number(route.MessageID) == 0 || b.o.WorkingEmoji == "" {
 		return nil
 	}
-	m := b.markOf(route.MessageID)
+	m, _ := b.markOf(route.MessageID)
 	m.mu.Lock()
 	first := !m.waits && !m.ended
 	m.waits = true
 	m.mu.Unlock()
-	if !first || wait.For(ctx, time.Duration(b.o.WorkingEmojiDelay*float64(time.Second))) != nil {
+	if !first || wait.For(ctx, b.o.workingDelay()) != nil {
 		return nil
 	}
 	m.mu.Lock()
@@ -284,6 +289,7 @@ func (b *bot) work(ctx context.Context, route bus.Route) error {
 	if m.ended {
 		return nil
 	}
+	m.working = true
 	return b.react(ctx, route, http.MethodPut, b.o.WorkingEmoji)
 }
 

@@ -2,8 +2,10 @@ package discord
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,31 +17,64 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+		f := fixture(t, loopback(t))
 		fake := loopback(t)
-		fake.DM("42")
-		fail := func(f discordtest.Failure) func() {
-			f.Method, f.Path = http.MethodPost, "/channels/842/messages"
-			return func() { fake.Fail(f) }
-		}
-		return channeltest.Fixture{
-			Driver:  Driver(),
-			Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
-			Options: func(o *channel.Options) { o.Client = plainClient(t) },
-			Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
-			Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
-			Seen:    func() []channeltest.Seen { return seen(fake) },
-			Touched: func() int {
-				return len(fake.Calls("", "/typing")) + len(fake.Calls("", "/reactions")) + len(fake.Calls("", "/attachments"))
-			},
-			Limit: func(after time.Duration) {
-				fail(discordtest.Failure{Status: 429, RetryAfter: after.Seconds()})()
-			},
-			Break:   fail(discordtest.Failure{Status: 500, Text: "500: Internal Server Error"}),
-			Refuse:  fail(discordtest.Failure{Status: 403, Code: 50007, Text: "Cannot send messages to this user"}),
-			Cut:     fake.Cut,
-			Streams: true, Repeats: true,
-		}
+		fake.SetBot("998")
+		second := fixture(t, fake)
+		f.Second = &second
+		return f
 	})
+}
+
+func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
+	t.Helper()
+	fake.DM("42")
+	fail := func(f discordtest.Failure) func() {
+		f.Method, f.Path = http.MethodPost, "/channels/842/messages"
+		return func() { fake.Fail(f) }
+	}
+	return channeltest.Fixture{
+		Driver:  Driver(),
+		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Options: func(o *channel.Options) { o.Client = plainClient(t) },
+		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
+		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Touched: func() int {
+			return len(fake.Calls("", "/typing")) + len(fake.Calls("", "/reactions")) + len(fake.Calls("", "/attachments"))
+		},
+		Limit: func(after time.Duration) {
+			fail(discordtest.Failure{Status: 429, RetryAfter: after.Seconds()})()
+		},
+		Break:   fail(discordtest.Failure{Status: 500, Text: "500: Internal Server Error"}),
+		Refuse:  fail(discordtest.Failure{Status: 403, Code: 50007, Text: "Cannot send messages to this user"}),
+		Cut:     fake.Cut,
+		Streams: true, Repeats: true, Thread: discordtest.Thread, MediaLimit: true, AnyName: true,
+		Marks: fake.Reactions,
+		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
+		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
+		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
+			fake.Write(in.Sender, in.Chat, in.Text, object{"timestamp": time.Now().Add(-age).Format(time.RFC3339)})
+		},
+	}
+}
+
+// tap presses the button with a label.
+func tap(t *testing.T, fake *discordtest.Server, chat, label string) {
+	t.Helper()
+	for _, m := range slices.Backward(fake.Messages(chat)) {
+		rows, _ := m.Body["components"].([]any)
+		for _, row := range rows {
+			list, _ := row.(object)["components"].([]any)
+			for _, b := range list {
+				if btn, _ := b.(object); btn["label"] == label {
+					fake.Press("42", chat, m.ID, fmt.Sprint(btn["custom_id"]))
+					return
+				}
+			}
+		}
+	}
+	t.Errorf("no message has a button %q", label)
 }
 
 func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) json.RawMessage {

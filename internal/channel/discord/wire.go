@@ -53,6 +53,14 @@ type member struct {
 	Nick string `json:"nick,omitempty"`
 }
 
+// nick is the name of somebody in a server, "" if they have none there.
+func (m *member) nick() string {
+	if m == nil {
+		return ""
+	}
+	return m.Nick
+}
+
 type message struct {
 	ID           string       `json:"id"`
 	ChannelID    string       `json:"channel_id"`

@@ -84,7 +84,7 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 		said.text = b.o.MentionOnlyResponse
 	}
 	v := rc.visitor(a)
-	v.Mentioned = said.named || slices.ContainsFunc(said.quotes, func(q quote) bool { return q.of != "" && q.of == a.Recipient.Name })
+	v.Mentioned = said.named || rc.answersUs(a, &said, v.Route)
 	if !v.Direct && !edited {
 		v.Text = said.overheard()
 	}
@@ -117,6 +117,23 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 	}
 	pass.Arrived()
 	return nil
+}
+
+// answersUs reports whether a message answers one of ours. Of quotes that are
+// remembered it takes the whole text: Teams cuts it.
+func (rc *receiver) answersUs(a *activity, said *said, route bus.Route) bool {
+	ours := false
+	for i := range said.quotes {
+		q := &said.quotes[i]
+		if m, known := rc.bot.deps.Quoted(route, q.id); known && !q.forwarded {
+			q.text = m.Text
+			if m.SenderID == "" {
+				q.of, ours = "you", true
+			}
+		}
+		ours = ours || q.of != "" && q.of == a.Recipient.Name
+	}
+	return ours
 }
 
 // id tells a message from all others. The conversation is in it, because ids

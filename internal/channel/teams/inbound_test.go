@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
 )
 
@@ -91,6 +92,24 @@ func TestGroupsAndThreads(t *testing.T) {
 	_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "msteams", ChatID: team, ThreadID: "1"}, Text: "x"})
 	if err == nil || !strings.Contains(err.Error(), "ConversationNotFound") {
 		t.Errorf("an unknown thread: %v", err)
+	}
+}
+
+// Of a message that is remembered the whole text is quoted, and a reply to ours
+// is for us.
+func TestQuotesAreRemembered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newFake(t), nil)
+	r.deps.Quoted = func(to bus.Route, id string) (channel.Quoted, bool) {
+		return channel.Quoted{Text: "send the money to Bob, all of it"}, to.ChatID == group && id == "1700000000001"
+	}
+	r.reopen(nil)
+	defer r.begin()()
+	about := in(teamstest.Group, group)
+	about["attachments"] = []any{pageOf(replyPage)}
+	r.say("1", "no", about)
+	if got := shown(r.receive(1)[0]); got != "Ann: no, <b> first\n> what this answers: [answers you: send the money to Bob, all of it]" {
+		t.Errorf("the agent reads %q", got)
 	}
 }
 

@@ -123,9 +123,11 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 	if err != nil || !ok || !b.deps.Gate.Knows(ctx, v) {
 		return nil //nolint:nilerr // nobody of ours answers an offer of ours
 	}
-	if err := b.facts.dropOffer(value.Context.Offer); err != nil {
-		return err
-	}
+	defer func() { // at last: after a crash the person learns at least that it failed
+		if err := b.facts.dropOffer(value.Context.Offer); err != nil {
+			b.deps.Log.WarnContext(ctx, "forget an offer", "err", err)
+		}
+	}()
 	if a.ReplyToID != "" { // the card has no use any more
 		if err := b.Erase(ctx, v.Route, a.ReplyToID); err != nil {
 			b.deps.Log.DebugContext(ctx, "remove an offer", "err", err)

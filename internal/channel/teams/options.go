@@ -144,7 +144,7 @@ func (o *options) caps() channel.Caps {
 	c := channel.Caps{
 		MaxChars: maxText, Unit: markdown.Bytes,
 		EditEvery: 1500 * time.Millisecond, GroupEditEvery: 3 * time.Second,
-		Typing: 5 * time.Second, MaxMedia: maxFile, Buttons: true, Group: isGroup,
+		Typing: 5 * time.Second, MaxMedia: maxFile, Buttons: true, Quotes: true, Group: isGroup,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 40, Per: time.Second},
 			Chat:  channel.Limit{Count: 6, Per: 4 * time.Second},

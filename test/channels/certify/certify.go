@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	installTime = 45 * time.Second
+	installTime = 2 * time.Minute // a homeserver of 240 MB is among them
 	scriptTime  = 45 * time.Second
 	stamp       = "installed.sha256" // of the files that name the libraries
 )
@@ -61,6 +61,17 @@ func Script(t *testing.T, source, script string, args ...string) []byte {
 		t.Fatalf("%s: %v\n%s\n%s", script, err, out, stderr)
 	}
 	return out
+}
+
+// Python is an interpreter with the libraries that requirements.txt of the
+// folder source names, for a test that runs programs of its own. The test is
+// skipped with a reason if they cannot be had.
+func Python(t *testing.T, source string) string {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	return interpreter(libraries(t, source, "python3", []string{"requirements.txt"}))
 }
 
 // libraries is a folder with what the files of these names ask for.
@@ -111,7 +122,7 @@ func install(t *testing.T, dir, program string) {
 	if program != "node" {
 		steps = [][]string{
 			{program, "-m", "venv", "venv"},
-			{interpreter(dir), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--timeout=10", "--retries=1", "-r", "requirements.txt"},
+			{interpreter(dir), "-m", "pip", "install", "--quiet", "--no-compile", "--no-input", "--disable-pip-version-check", "--timeout=10", "--retries=1", "-r", "requirements.txt"},
 		}
 	}
 	for _, step := range steps {

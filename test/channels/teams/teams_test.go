@@ -220,8 +220,8 @@ func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Chan
 	t.Helper()
 	rig := channeltest.NewRig(t)
 	d := rig.Deps("msteams")
-	client := func() (*http.Client, error) { return fake.Client(), nil }
-	d.Client, d.Fetch = func(string) (*http.Client, error) { return client() }, client
+	d.Client = func(string) (*http.Client, error) { return fake.Client(), nil }
+	d.Fetch = func() (*http.Client, error) { return fake.Client(), nil }
 	section, err := json.Marshal(map[string]any{
 		"appId": teamstest.AppID, "appPassword": teamstest.Password, "tenantId": teamstest.Tenant, "port": 0, "allowFrom": []string{"*"},
 		"loginBase": fake.URL(), "openIdUrl": fake.OpenIDURL(), "serviceUrl": fake.ServiceURL(), "trustedServiceUrlHosts": []string{"127.0.0.1"},

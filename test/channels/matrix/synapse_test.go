@@ -1,0 +1,183 @@
+package matrix_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
+	"github.com/nanobot-go/nanobot/internal/channel/matrix"
+	"github.com/nanobot-go/nanobot/test/channels/certify"
+)
+
+const (
+	botUser  = "@bot:localhost"
+	annUser  = "@ann:localhost"
+	password = "correct horse battery"
+)
+
+// house is our channel at a Synapse.
+type house struct {
+	*channeltest.Rig
+	t    *testing.T
+	url  string
+	deps channel.Deps
+	ch   channel.Streamer
+}
+
+func newHouse(t *testing.T, url string) *house {
+	t.Helper()
+	h := &house{Rig: channeltest.NewRig(t), t: t, url: url}
+	h.deps = h.Deps("matrix")
+	h.deps.Client = func(string) (*http.Client, error) {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}, nil
+	}
+	return h
+}
+
+// begin starts the channel, over the state that an earlier one left.
+func (h *house) begin() (end func()) {
+	h.t.Helper()
+	section, err := json.Marshal(object{
+		"enabled": true, "homeserver": h.url, "userId": botUser, "password": password, "allowFrom": []string{annUser}, "streaming": true,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.deps.Gate = h.Gate("matrix", section, nil)
+	ch, err := matrix.Driver().New(h.deps, section)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.ch = ch.(channel.Streamer)
+	n := len(h.States())
+	stop := h.Start(ch.Run)
+	h.Await("the connection", func() bool { return len(h.States()) > n })
+	return func() {
+		h.t.Helper()
+		if err := stop(); err != nil {
+			h.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// receive waits for a message of these words.
+func (h *house) receive(text string) (got bus.Inbound) {
+	h.t.Helper()
+	h.Await("the message "+text, func() bool {
+		for _, in := range h.Inbound() {
+			if strings.Contains(in.Text, text) {
+				got = in
+				return true
+			}
+		}
+		return false
+	})
+	return got
+}
+
+func (h *house) send(out bus.Outbound) string {
+	h.t.Helper()
+	id, err := h.ch.Send(h.t.Context(), out)
+	if err != nil {
+		h.t.Fatalf("Send: %v\n%s", err, h.Log)
+	}
+	return id
+}
+
+// TestSynapse works in a plain and in an encrypted room of a real homeserver,
+// with a person who has another implementation of everything.
+func TestSynapse(t *testing.T) {
+	url := synapse(t, certify.Python(t, "synapse"))
+	python := certify.Python(t, ".")
+	register(t, url, "bot", password)
+	register(t, url, "ann", "ann's")
+	h := newHouse(t, url)
+	end := h.begin()
+	p := newPeer(t, python, url, annUser, "ann's", true)
+	p.login()
+
+	for _, secret := range []bool{false, true} {
+		if secret && !encrypted {
+			t.Log("without the build tag goolm only the plain room was tried")
+			break
+		}
+		room := p.do(object{"do": "room", "invite": botUser, "encrypted": secret})["room"].(string)
+		name := map[bool]string{false: "plain", true: "secret"}[secret]
+		p.do(object{"do": "send", "room": room, "text": "hello " + name})
+		in := h.receive("hello " + name)
+		if in.Scope != "" || in.Untrusted || in.SenderID != annUser {
+			t.Errorf("%s: the message is %+v", name, in)
+		}
+
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: "**answer** " + name, Key: "k/" + name}
+		id := h.send(out)
+		got := p.receive("**answer** " + name)
+		if got["kind"] != "RoomMessageText" || got["decrypted"] != secret || !strings.Contains(got["formatted_body"].(string), "<strong>answer</strong>") {
+			t.Errorf("%s: the person got %v", name, got)
+		}
+		if again := h.send(out); again != id {
+			t.Errorf("%s: the same key made %s and %s", name, id, again)
+		}
+		out.Text = "edited " + name
+		if err := h.ch.Edit(t.Context(), out, id, true); err != nil {
+			t.Errorf("%s: edit: %v", name, err)
+		}
+		if got := p.receive("edited " + name); got["relates"] != "m.replace" || got["event"] != id {
+			t.Errorf("%s: the edit is %v", name, got)
+		}
+
+		path := filepath.Join(t.TempDir(), name+".txt")
+		if err := os.WriteFile(path, []byte("content of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.send(bus.Outbound{Kind: bus.Message, Route: in.Route, Media: []bus.Media{{Path: path}}})
+		if got := p.do(object{"do": "download", "name": name + ".txt"}); got["data"] != "content of "+name {
+			t.Errorf("%s: the file is %v", name, got)
+		}
+		p.do(object{"do": "upload", "room": room, "name": "in-" + name + ".txt", "data": "for " + name, "encrypted": secret})
+		h.Await("the file", func() bool {
+			for _, in := range h.Inbound() {
+				if len(in.Media) == 1 && in.Media[0].Name == "in-"+name+".txt" {
+					data, err := os.ReadFile(in.Media[0].Path)
+					return err == nil && string(data) == "for "+name
+				}
+			}
+			return false
+		})
+
+		// What is said while the gateway is down is read afterwards, with the
+		// keys of the device that it had.
+		end()
+		p.do(object{"do": "send", "room": room, "text": "are you there, " + name})
+		end = h.begin()
+		h.receive("are you there, " + name)
+	}
+	end()
+	if !encrypted {
+		return
+	}
+	if got := p.do(object{"do": "devices", "user": botUser})["devices"].([]any); len(got) != 1 {
+		t.Errorf("the bot has %v, want one device", got)
+	}
+	if !strings.Contains(h.Log.String(), "verified=true") {
+		t.Errorf("the device of the bot is not signed:\n%s", h.Log)
+	}
+	if _, err := os.Stat(filepath.Join(must(h.deps.Dir()), "crypto.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+func must(dir string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}
