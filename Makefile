@@ -7,7 +7,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=goolm)
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check check-deep mcp-suite build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
+.PHONY: check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
 
 check: fmt-check vet lint deps-check tools-test tests ## the definition of done
 
@@ -20,6 +20,9 @@ mcp-suite: ## the client part of the public MCP conformance suite; needs npx and
 
 build: ## static binary in ./nanobot
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot
+
+build-whatsapp: ## nanobot-whatsapp in ./nanobot-whatsapp, under the GPL
+	cd cmd/nanobot-whatsapp && $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../../nanobot-whatsapp .
 
 run: ## start a chat
 	$(GO) run ./cmd/nanobot agent
@@ -36,6 +39,7 @@ test: fmt-check vet tests ## all tests, with the race detector where our code ru
 tests:
 	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -shuffle=on -count=1 -timeout 15m $$($(GO) list $(PKGS) | grep -v '/test/security$$')
 	$(GO) test -shuffle=on -count=1 -timeout 15m $(OUTSIDE)
+	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -shuffle=on -count=1 -timeout 5m ./...
 
 vet:
 	$(GO) vet $(PKGS)

@@ -22,6 +22,7 @@ var starters = []string{
 	"internal/cli/config_edit.go",        // the user's editor
 	"internal/config/command.go",         // ${cmd:...} of the configuration, if the environment allows it
 	"internal/cli/login.go",              // a browser
+	"internal/channel/child.go",          // programs of ours beside a channel
 	"internal/daemon/restart*.go",        // ourselves
 	"internal/daemon/manager.go",         // the service manager
 	"internal/daemon/process_*.go",       // ourselves

@@ -159,7 +159,7 @@ func Data() []Entry {
 		folder(Workspace, "", "the workspace, if none is configured elsewhere", Entry{Backup: Always, Access: Write}),
 
 		file("secrets.json", "", "keys of an older version", Entry{Secret: true}),
-		folder("whatsapp-auth", "", "WhatsApp's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
+		folder("whatsapp-auth", "channel/whatsapp", "WhatsApp's linked device", Entry{Backup: WithSecrets, Secret: true}),
 		folder("weixin", "", "Weixin's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("bridge", "", "the WhatsApp bridge of Python nanobot", Entry{}),
 		folder("matrix-store", "channel/matrix", "Matrix's keys, also those of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -40,6 +41,7 @@ func Channels() map[string]channel.Driver {
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),
+		"whatsapp":   whatsapp.Driver(),
 	}
 }
 

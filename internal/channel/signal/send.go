@@ -219,3 +219,38 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	}
 	return classify(b.rpc.call(ctx, "sendReaction", params, nil))
 }
+
+// Address implements channel.Addresser: a number, a UUID, a user name, the id of
+// a group or its name.
+func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
+	route := bus.Route{Channel: b.deps.Name}
+	if id, ok := strings.CutPrefix(target, groupPrefix); ok || isGroup(target) {
+		route.ChatID = id
+		return route, nil
+	}
+	if _, err := b.address(target); err == nil {
+		route.ChatID = b.facts.chat([]string{normal(target)})
+		return route, nil
+	}
+
+	var groups []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	if err := b.rpc.call(ctx, "listGroups", nil, &groups); err != nil {
+		return route, classify(err)
+	}
+	for _, g := range groups {
+		if !strings.EqualFold(g.Name, target) {
+			continue
+		}
+		if route.ChatID != "" {
+			return bus.Route{}, fmt.Errorf("several groups have the name %q: use group.ID", target)
+		}
+		route.ChatID = g.ID
+	}
+	if route.ChatID == "" {
+		return route, fmt.Errorf("%q is neither a group of this account nor a number with its country code, a UUID, u:NAME.NUMBER or group.ID", target)
+	}
+	return route, nil
+}

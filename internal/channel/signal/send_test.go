@@ -182,3 +182,18 @@ func TestSignals(t *testing.T) {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 }
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for target, want := range map[string]string{
+		ann: ann, strings.TrimPrefix(ann, "+"): ann, strings.ToUpper(annUUID): annUUID, crowd: crowd, "group." + crowd: crowd, "group z3jv": crowd,
+	} {
+		if got, err := r.Address(t.Context(), target); err != nil || got != (bus.Route{Channel: "signal", ChatID: want}) {
+			t.Errorf("%s: %+v, %v", target, got, err)
+		}
+	}
+	if _, err := r.Address(t.Context(), "ann"); err == nil || !strings.Contains(err.Error(), "neither a group of this account") {
+		t.Errorf("Address: %v", err)
+	}
+}

@@ -86,6 +86,9 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer b.run.Unlock()
 	defer b.rpc.http.CloseIdleConnections()
+	if err := b.deps.Claim(b.o.PhoneNumber); err != nil {
+		return err
+	}
 	if err := b.facts.open(b.o.PhoneNumber); err != nil {
 		return err
 	}

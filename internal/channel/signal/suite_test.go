@@ -3,6 +3,7 @@ package signal
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,36 +15,46 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		fake := signaltest.New(crowd)
-		t.Cleanup(fake.Close)
-		began := time.Now().UnixMilli()
-		return channeltest.Fixture{
-			Driver:  Driver(),
-			Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
-			Options: func(o *channel.Options) { o.Client = client4(t) },
-			Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
-			Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
-			Seen: func() []channeltest.Seen {
-				var out []channeltest.Seen
-				for _, m := range fake.Messages() {
-					s := channeltest.Seen{Chat: m.Chat, Text: m.Text}
-					for _, f := range m.Files {
-						s.Files = append(s.Files, f.Name)
-					}
-					out = append(out, s)
-				}
-				return out
-			},
-			Touched: func() int { return len(fake.Calls("sendTyping")) + len(fake.Calls("getAttachment")) },
-			Limit: func(after time.Duration) {
-				fake.Fail(signaltest.Failure{Method: "send", Code: -5, Text: "Failed to send message due to rate limiting", RetryAfter: int(after.Seconds())})
-			},
-			Break:   func() { fake.Fail(signaltest.Failure{Method: "send", Code: -3, Text: "Connection closed!"}) },
-			Refuse:  func() { fake.Fail(signaltest.Failure{Method: "send", Code: -1, Text: "Unregistered user"}) },
-			Cut:     fake.Drop,
-			Repeats: true,
-		}
+		f, second := fixture(t, signaltest.New(crowd)), fixture(t, signaltest.NewAccount("+4915100000002", crowd))
+		f.Second = &second
+		return f
 	})
+}
+
+func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
+	t.Helper()
+	t.Cleanup(fake.Close)
+	began := time.Now().UnixMilli()
+	return channeltest.Fixture{
+		Driver:  Driver(),
+		Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
+		Options: func(o *channel.Options) { o.Client = client4(t) },
+		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
+		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
+		Seen: func() []channeltest.Seen {
+			var out []channeltest.Seen
+			for _, m := range fake.Messages() {
+				s := channeltest.Seen{Chat: m.Chat, Text: m.Text}
+				for _, f := range m.Files {
+					s.Files = append(s.Files, f.Name)
+				}
+				out = append(out, s)
+			}
+			return out
+		},
+		Touched: func() int { return len(fake.Calls("sendTyping")) + len(fake.Calls("getAttachment")) },
+		Limit: func(after time.Duration) {
+			fake.Fail(signaltest.Failure{Method: "send", Code: -5, Text: "Failed to send message due to rate limiting", RetryAfter: int(after.Seconds())})
+		},
+		Break:      func() { fake.Fail(signaltest.Failure{Method: "send", Code: -3, Text: "Connection closed!"}) },
+		Refuse:     func() { fake.Fail(signaltest.Failure{Method: "send", Code: -1, Text: "Unregistered user"}) },
+		Cut:        fake.Drop,
+		Repeats:    true,
+		MediaLimit: true, AnyName: true,
+		Frame: func(_ *testing.T, data []byte) {
+			fake.PostRaw("data:" + strings.ReplaceAll(string(data), "\n", "\ndata:") + "\n\n")
+		},
+	}
 }
 
 func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.RawMessage {
@@ -56,7 +67,7 @@ func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	all["dm"] = object{}
+	all["dm"], all["phoneNumber"] = object{}, fake.Number()
 	return section(t, fake.Host(), fake.Port(), all)
 }
 
@@ -69,7 +80,7 @@ func deliver(t *testing.T, fake *signaltest.Server, began int64, in channeltest.
 	data := object{"message": in.Text}
 	if in.Mentioned {
 		data["message"] = "\uFFFC " + in.Text
-		data["mentions"] = []object{{"number": signaltest.Number, "uuid": signaltest.UUID, "start": 0, "length": 1}}
+		data["mentions"] = []object{{"number": fake.Number(), "uuid": signaltest.UUID, "start": 0, "length": 1}}
 	}
 	if in.Group {
 		data["groupInfo"] = object{"groupId": in.Chat, "type": "DELIVER"}

@@ -75,7 +75,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
-	http *httptest.Server
+	http   *httptest.Server
+	number string
 
 	mu       sync.Mutex
 	queue    []string
@@ -92,8 +93,11 @@ type Server struct {
 }
 
 // New starts a server that knows these groups. Close ends it.
-func New(groups ...string) *Server {
-	s := &Server{groups: groups, files: map[string][]byte{}, blocked: map[string]bool{}, news: make(chan struct{}), last: 1700000000000}
+func New(groups ...string) *Server { return NewAccount(Number, groups...) }
+
+// NewAccount is New with another account.
+func NewAccount(number string, groups ...string) *Server {
+	s := &Server{number: number, groups: groups, files: map[string][]byte{}, blocked: map[string]bool{}, news: make(chan struct{}), last: 1700000000000}
 	s.http = httptest.NewServer(s)
 	return s
 }
@@ -104,6 +108,9 @@ func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
+
+// Number is the account.
+func (s *Server) Number() string { return s.number }
 
 // Host and Port are where the server listens.
 func (s *Server) Host() string {
@@ -120,7 +127,7 @@ func (s *Server) Port() int {
 
 // Post queues an envelope for whoever listens.
 func (s *Server) Post(envelope map[string]any) {
-	data, err := json.Marshal(map[string]any{"account": Number, "envelope": envelope})
+	data, err := json.Marshal(map[string]any{"account": s.number, "envelope": envelope})
 	if err != nil {
 		panic(err)
 	}
@@ -227,7 +234,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // events streams to one client; the next one takes over.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if a := r.URL.Query().Get("account"); a != "" && a != Number {
+	if a := r.URL.Query().Get("account"); a != "" && a != s.number {
 		http.Error(w, "unknown account", http.StatusBadRequest)
 		return
 	}
@@ -357,7 +364,7 @@ func (s *Server) failing(method string) *Failure {
 
 // do runs a method. The caller holds the lock.
 func (s *Server) do(method string, p map[string]any) (any, *refusal) {
-	if p["account"] != Number {
+	if p["account"] != s.number {
 		return nil, refuse(-32602, "Method requires valid account parameter")
 	}
 	switch method {
@@ -366,7 +373,7 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 	case "version":
 		return map[string]any{"version": "0.14.5"}, nil
 	case "getUserStatus":
-		return []map[string]any{{"recipient": Number, "number": Number, "uuid": UUID, "isRegistered": true}}, nil
+		return []map[string]any{{"recipient": s.number, "number": s.number, "uuid": UUID, "isRegistered": true}}, nil
 	case "listGroups":
 		var out []map[string]any
 		for _, g := range s.groups {
