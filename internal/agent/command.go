@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -88,7 +89,7 @@ func Commands() []Command {
 // commandTable is the agent's own rows and those handed in.
 func commandTable(more []Command) ([]Command, error) {
 	all := append(Commands(), more...)
-	slices.SortFunc(all, func(a, b Command) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	seen := map[string]bool{}
 	for _, c := range all {
 		for _, name := range append([]string{c.Name}, c.Aliases...) {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -76,7 +76,7 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 			out = append(out, u)
 		}
 	}
-	slices.SortFunc(out, func(a, b Untaken) int { return cmp.Compare(a.Key, b.Key) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out, errors.Join(errs...)
 }
 

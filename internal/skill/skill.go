@@ -11,7 +11,6 @@
 package skill
 
 import (
-	"cmp"
 	"embed"
 	"io/fs"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -251,7 +251,7 @@ func (l *Library) refresh() *snapshot {
 		}
 		next.skills = append(next.skills, s)
 	}
-	slices.SortFunc(next.skills, func(a, b Skill) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(next.skills, func(i, j int) bool { return next.skills[i].Name < next.skills[j].Name })
 	var active []string
 	for i := range next.skills {
 		s := &next.skills[i]

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"time"
@@ -192,12 +193,7 @@ func (rc *receiver) guildCame(ctx context.Context, g guild) {
 		return
 	}
 	all := slices.DeleteFunc(slices.Concat(g.Channels, g.Threads), func(c place) bool { return !c.readable() || number(c.LastMessage) <= since })
-	slices.SortFunc(all, func(a, b place) int {
-		if number(a.LastMessage) > number(b.LastMessage) {
-			return -1
-		}
-		return 1
-	})
+	sort.Slice(all, func(i, j int) bool { return number(all[i].LastMessage) > number(all[j].LastMessage) })
 	for _, c := range all[:min(len(all), catchUpMost)] {
 		rc.catchUp(ctx, missed{channel: c.ID, guild: g.ID, after: since})
 	}
@@ -248,12 +244,7 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 			one.ChannelID, one.GuildID = m.channel, m.guild
 			list = append(list, one)
 		}
-		slices.SortFunc(list, func(a, b message) int {
-			if number(a.ID) < number(b.ID) {
-				return -1
-			}
-			return 1
-		})
+		sort.Slice(list, func(i, j int) bool { return number(list[i].ID) < number(list[j].ID) })
 		for i := range list {
 			after = max(after, number(list[i].ID))
 			if rc.concerns(&list[i]) {

@@ -1,7 +1,6 @@
 package email
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -286,7 +286,7 @@ func (m *mailbox) heads(uids []imap.UID) ([]head, error) {
 			out = append(out, head{b.UID, b.RFC822Size, b.BodySection[0].Bytes, b.InternalDate})
 		}
 	}
-	slices.SortFunc(out, func(a, b head) int { return cmp.Compare(a.uid, b.uid) })
+	sort.Slice(out, func(i, j int) bool { return out[i].uid < out[j].uid })
 	return out, nil
 }
 

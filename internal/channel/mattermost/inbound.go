@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -283,6 +284,6 @@ func (rc *receiver) threadBefore(ctx context.Context, p *post) ([]post, error) {
 			out = append(out, q)
 		}
 	}
-	slices.SortFunc(out, func(a, b post) int { return int(a.CreateAt - b.CreateAt) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].CreateAt < out[j].CreateAt })
 	return out, nil
 }

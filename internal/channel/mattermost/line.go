@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -295,6 +295,6 @@ func (l *line) missed(ctx context.Context, id string, since int64) ([]post, erro
 			break
 		}
 	}
-	slices.SortStableFunc(out, func(a, b post) int { return cmp.Compare(a.CreateAt, b.CreateAt) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].CreateAt < out[j].CreateAt })
 	return out, nil
 }

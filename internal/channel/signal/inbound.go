@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -155,7 +156,7 @@ const placeholder = '\uFFFC'
 func (rc *receiver) withoutUs(m *dataMessage) (words string, mentioned bool) {
 	words = m.Message
 	list := slices.Clone(m.Mentions)
-	slices.SortFunc(list, func(x, y mention) int { return y.Start - x.Start }) // from the end
+	sort.Slice(list, func(i, j int) bool { return list[i].Start > list[j].Start }) // from the end
 	for _, n := range list {
 		from, to, ok := span(words, n.Start, n.Length)
 		if !ok {

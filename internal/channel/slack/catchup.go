@@ -1,11 +1,10 @@
 package slack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	api "github.com/slack-go/slack"
@@ -74,7 +73,7 @@ func (b *bot) catchPlace(ctx context.Context, where, after string) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(list, func(x, y api.Message) int { return cmp.Compare(x.Timestamp, y.Timestamp) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Timestamp < list[j].Timestamp })
 	for i := range list {
 		m := fromHistory(chat, &list[i].Msg)
 		in := b.in.Load()

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -79,7 +79,7 @@ func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 		return nil, &llm.Error{Kind: llm.InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
 	}
 	out = slices.DeleteFunc(out, func(o Offer) bool { return !text.Plain(o.ID, maxName) })
-	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
 }
 
