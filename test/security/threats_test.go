@@ -35,7 +35,8 @@ func threats() []threat {
 		{"T3", "injection through channels", []string{
 			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated", "internal/agent TestOthersDoNotJoin",
 			"internal/channel TestNameOfAStranger", "internal/channel/telegram TestWordsOfOthers", "internal/channel/email TestForgedSender",
-			"internal/channel/email TestVerified", "internal/channel/email TestWordsOfOthersInAMail",
+			"internal/channel/email TestVerified", "internal/channel/email TestWordsOfOthersInAMail", "internal/channel/slack TestThreadContext",
+			"internal/channel/mattermost TestThreadContext", "internal/channel/discord TestForgedButtons", "internal/channel/matrix TestPlainInEncryptedRoom",
 		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
@@ -84,7 +85,8 @@ func threats() []threat {
 			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
 			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
 			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
-			"internal/channel/telegram TestWebhookRefuses",
+			"internal/channel/telegram TestWebhookRefuses", "internal/channel/slack TestWebhookRefuses", "internal/channel/slack TestWebhookReplay",
+			"internal/channel/teams TestForgedRequests", "internal/channel/mattermost TestPressForged",
 		}, "a proxy on this machine that leaves no mark makes strangers look local: set a key"},
 		{"T14", "malicious MCP servers", []string{
 			"TestInjections", "internal/tool/mcp TestT14MaliciousServer", "internal/tool/mcp TestHeadersStayAtTheirOrigin", "internal/tool/mcp TestPins",

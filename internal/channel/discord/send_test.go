@@ -193,7 +193,7 @@ func TestBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if limited == nil || limited.After < 50*time.Second || limited.After > time.Minute {
+	if limited == nil || limited.After <= 0 || limited.After > time.Minute {
 		t.Fatalf("the third message: %v, want it to wait for the bucket", limited)
 	}
 	if _, err := r.Send(t.Context(), answerTo(fake.DM("43"), "", "x")); err != nil {

@@ -36,7 +36,7 @@ async def work(client):
     loop = asyncio.get_running_loop()
 
     def coming(event, fits):
-        return loop.create_task(client.wait_for(event, check=fits, timeout=30))
+        return loop.create_task(client.wait_for(event, check=fits, timeout=120))
 
     guild = client.get_guild(500)
     channel = client.get_channel(600)
@@ -103,7 +103,7 @@ async def work(client):
 
 async def refused(client, word, error):
     try:
-        await asyncio.wait_for(client.start(word), 30)
+        await asyncio.wait_for(client.start(word), 120)
     except error:
         return "refused"
     finally:
