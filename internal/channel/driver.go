@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Driver is a chat platform: what its section of the configuration may say, and
@@ -16,7 +19,8 @@ type Driver struct {
 	// Options makes the struct of a section, filled with its defaults: a
 	// pointer, for Decode. Schema, reference, completion and forms come from
 	// its tags (json, doc, enum, min, max) and its types; what is a secret has
-	// the type httpsafe.Secret. Nil: only Common is known.
+	// the type httpsafe.Secret. Fields with the tag setup are asked for when a
+	// channel is added. Nil: only Common is known.
 	Options func() any
 	// New makes a channel of a section.
 	New Factory
@@ -53,6 +57,32 @@ func (d Driver) Section() any {
 		c.MaxMediaBytes = cmp.Or(c.MaxMediaBytes, mediaMax)
 	}
 	return section
+}
+
+// Field is a setting that a person is asked for when a channel is added.
+type Field struct {
+	Name    string
+	Doc     string
+	Usual   string // its default; "" is none
+	Secret  bool
+	Consent bool // it must be true
+}
+
+// Fields are the settings without which a section does not work.
+func (d Driver) Fields() []Field {
+	var out []Field
+	for f, v := range reflect.ValueOf(d.Section()).Elem().Fields() {
+		if f.Tag.Get("setup") == "" {
+			continue
+		}
+		_, secret := v.Interface().(httpsafe.Secret)
+		field := Field{Name: f.Tag.Get("json"), Doc: f.Tag.Get("doc"), Secret: secret, Consent: v.Kind() == reflect.Bool}
+		if !secret && !v.IsZero() {
+			field.Usual = fmt.Sprint(v.Interface())
+		}
+		out = append(out, field)
+	}
+	return out
 }
 
 // Factory makes a channel of its section of the configuration. Keys are

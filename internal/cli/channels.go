@@ -18,12 +18,13 @@ func channelsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "channels", Short: "Manage the chat platforms of the bot", Aliases: []string{"channel"},
 		Example: `  nanobot channels list                     platforms, and the sections you have
+  nanobot channels add telegram             asks for what is needed
   nanobot channels status --json
   nanobot channels test telegram            does its section work?
   nanobot channels send telegram 12345 "Backup done"`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(channelsList(c), channelsStatus(c), channelsTest(c), channelsSend(c), channelsLogin(c), channelsLogout(c), channelsRestart(c))
+	cmd.AddCommand(channelsList(c), channelsAdd(c), channelsStatus(c), channelsTest(c), channelsSend(c), channelsLogin(c), channelsLogout(c), channelsRestart(c))
 	return cmd
 }
 

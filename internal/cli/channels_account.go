@@ -194,29 +194,30 @@ func channelsLogin(c *command) *cobra.Command {
 configuration, such as a QR code. While a gateway runs, the gateway logs in and
 starts the channel afterwards. For other channels it lists the missing settings.`,
 		Example: "  nanobot channels login whatsapp\n  nanobot channels login whatsapp.work --force",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			a, err := accountsOf(c, name)
-			if err != nil {
-				return err
-			}
-			result, err := a.Login(cmd.Context(), name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
-			switch {
-			case errors.Is(err, channel.ErrNoLogin):
-				cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
-				return nil
-			case err != nil:
-				return err
-			case result.Identity != "":
-				cmd.Printf("%s is logged in as %s.\n", name, result.Identity)
-			default:
-				cmd.Printf("%s is logged in.\n", name)
-			}
-			return nil
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return loginChannel(cmd.Context(), c, cmd, args[0], force) },
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "discard an earlier login")
 	return cmd
+}
+
+// loginChannel connects a channel to an account with the person at the terminal.
+func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name string, force bool) error {
+	a, err := accountsOf(c, name)
+	if err != nil {
+		return err
+	}
+	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
+	switch {
+	case errors.Is(err, channel.ErrNoLogin):
+		cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
+	case err != nil:
+		return err
+	case result.Identity != "":
+		cmd.Printf("%s is logged in as %s.\n", name, result.Identity)
+	default:
+		cmd.Printf("%s is logged in.\n", name)
+	}
+	return nil
 }
 
 func channelsLogout(c *command) *cobra.Command {

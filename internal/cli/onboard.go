@@ -195,5 +195,5 @@ Until then a built-in demo answers (it is not an AI):
 `)
 		return
 	}
-	cmd.Printf("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n", info.Name, info.Why)
+	cmd.Printf("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, info.Why)
 }

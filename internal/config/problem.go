@@ -113,6 +113,7 @@ func (e *Error) Error() string {
 
 // plainPart reports whether a path part is a list index or looks like a name:
 // a letter or underscore, then at most 63 letters, digits, underscores, dashes.
+// A short one may have dots, as slack.work has.
 func plainPart(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false
@@ -123,7 +124,8 @@ func plainPart(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+		dot := c == '.' && len(s) <= 32
+		if !letter && (i == 0 || !dot && c != '-' && (c < '0' || c > '9')) {
 			return false
 		}
 	}

@@ -42,9 +42,15 @@ func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error)
 	if running(err) {
 		return r, err
 	}
+	return a.Try(ctx, name)
+}
+
+// Try is Test without the running gateway, for a section that it does not have
+// yet.
+func (a Accounts) Try(ctx context.Context, name string) (channel.Report, error) {
 	m, err := channel.NewManager(unconnected(a.Loaded))
 	if err != nil {
-		return r, err
+		return channel.Report{}, err
 	}
 	return m.Probe(ctx, name)
 }

@@ -33,7 +33,7 @@ const (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	Token             httpsafe.Secret `json:"token" doc:"Token of the bot, from the Bot page of the Discord developer portal."`
+	Token             httpsafe.Secret `json:"token" setup:"yes" doc:"Token of the bot, from the Bot page of the Discord developer portal."`
 	Intents           int             `json:"intents" doc:"Events that Discord sends, as the sum of their numbers." min:"0"`
 	AllowChannels     []string        `json:"allowChannels" doc:"Ids of server channels in which the bot answers; a thread belongs to its channel. Empty: all."`
 	AllowBots         bool            `json:"allowBots" doc:"Answer other bots and webhooks that are in allowFrom or admitted by \"*\"."`

@@ -20,19 +20,19 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	ConsentGranted bool `json:"consentGranted" doc:"You agree that the agent reads and answers this mailbox."`
+	ConsentGranted bool `json:"consentGranted" setup:"yes" doc:"You agree that the agent reads and answers this mailbox."`
 
-	IMAPHost     string          `json:"imapHost" doc:"Server that mail is read from."`
+	IMAPHost     string          `json:"imapHost" setup:"yes" doc:"Server that mail is read from."`
 	IMAPPort     int             `json:"imapPort" min:"1" max:"65535" doc:"Port of the IMAP server."`
-	IMAPUsername string          `json:"imapUsername" doc:"User name at the IMAP server."`
-	IMAPPassword httpsafe.Secret `json:"imapPassword" doc:"Password at the IMAP server."`
+	IMAPUsername string          `json:"imapUsername" setup:"yes" doc:"User name at the IMAP server."`
+	IMAPPassword httpsafe.Secret `json:"imapPassword" setup:"yes" doc:"Password at the IMAP server."`
 	IMAPMailbox  string          `json:"imapMailbox" doc:"Folder that is read."`
 	IMAPUseSSL   bool            `json:"imapUseSsl" doc:"Connect with TLS; without it STARTTLS is used, except on this machine."`
 
-	SMTPHost     string          `json:"smtpHost" doc:"Server that mail is sent by."`
+	SMTPHost     string          `json:"smtpHost" setup:"yes" doc:"Server that mail is sent by."`
 	SMTPPort     int             `json:"smtpPort" min:"1" max:"65535" doc:"Port of the SMTP server."`
-	SMTPUsername string          `json:"smtpUsername" doc:"User name at the SMTP server."`
-	SMTPPassword httpsafe.Secret `json:"smtpPassword" doc:"Password at the SMTP server."`
+	SMTPUsername string          `json:"smtpUsername" setup:"yes" doc:"User name at the SMTP server."`
+	SMTPPassword httpsafe.Secret `json:"smtpPassword" setup:"yes" doc:"Password at the SMTP server."`
 	SMTPUseTLS   bool            `json:"smtpUseTls" doc:"Use STARTTLS."`
 	SMTPUseSSL   bool            `json:"smtpUseSsl" doc:"Connect with TLS from the first byte."`
 	FromAddress  string          `json:"fromAddress" doc:"Address of the agent; empty uses the user name."`

@@ -16,9 +16,9 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	Homeserver        string          `json:"homeserver" doc:"Address of the homeserver of the bot's account."`
-	UserID            string          `json:"userId" doc:"Full id of the bot's account, such as @bot:example.org."`
-	Password          httpsafe.Secret `json:"password" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
+	Homeserver        string          `json:"homeserver" setup:"yes" doc:"Address of the homeserver of the bot's account."`
+	UserID            string          `json:"userId" setup:"yes" doc:"Full id of the bot's account, such as @bot:example.org."`
+	Password          httpsafe.Secret `json:"password" setup:"yes" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
 	AccessToken       httpsafe.Secret `json:"accessToken" doc:"Access token of a device that no other program uses, instead of a password."`
 	DeviceID          string          `json:"deviceId" doc:"Device that accessToken belongs to."`
 	E2EEEnabled       bool            `json:"e2eeEnabled" alias:"e2EeEnabled" doc:"Read and write encrypted rooms."`

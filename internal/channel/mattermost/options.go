@@ -16,8 +16,8 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	ServerURL            string          `json:"serverUrl" doc:"Address of the Mattermost server, such as https://chat.example.com."`
-	Token                httpsafe.Secret `json:"token" doc:"Access token of the bot account."`
+	ServerURL            string          `json:"serverUrl" setup:"yes" doc:"Address of the Mattermost server, such as https://chat.example.com."`
+	Token                httpsafe.Secret `json:"token" setup:"yes" doc:"Access token of the bot account."`
 	TeamID               string          `json:"teamId" doc:"Only channels of this team are served, besides direct messages."`
 	AllowFromMatchMode   string          `json:"allowFromMatchMode" enum:"id|username|email" doc:"What the entries of allowFrom, owners and dm.allowFrom are."`
 	GroupPolicyInThread  channel.Policy  `json:"groupPolicyInThread" enum:"mention|open|allowlist" doc:"The groupPolicy of messages in threads; if empty, groupPolicy."`

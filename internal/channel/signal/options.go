@@ -19,9 +19,9 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	PhoneNumber            string       `json:"phoneNumber" doc:"The bot's own number, such as +4915112345678."`
-	DaemonHost             string       `json:"daemonHost" doc:"The host on which signal-cli listens."`
-	DaemonPort             int          `json:"daemonPort" doc:"The port on which signal-cli listens." min:"1" max:"65535"`
+	PhoneNumber            string       `json:"phoneNumber" setup:"yes" doc:"The bot's own number, such as +4915112345678."`
+	DaemonHost             string       `json:"daemonHost" setup:"yes" doc:"The host on which signal-cli listens."`
+	DaemonPort             int          `json:"daemonPort" setup:"yes" doc:"The port on which signal-cli listens." min:"1" max:"65535"`
 	GroupMessageBufferSize int          `json:"groupMessageBufferSize" doc:"How many earlier messages of a group come along with one for the bot; groupHistory replaces it." min:"1"`
 	AttachmentsDir         *string      `json:"attachmentsDir" doc:"The folder in which signal-cli stores files, if it is on this machine; other files are fetched over its API."`
 	DM                     dmOptions    `json:"dm" doc:"Who may write to the bot directly."`

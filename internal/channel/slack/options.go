@@ -19,8 +19,8 @@ import (
 type options struct {
 	channel.Common
 	Mode                 string          `json:"mode" doc:"How events arrive: by a connection to Slack, or by requests of Slack." enum:"socket|webhook"`
-	BotToken             httpsafe.Secret `json:"botToken" doc:"The bot user's OAuth token, which begins with xoxb-."`
-	AppToken             httpsafe.Secret `json:"appToken" doc:"The app-level token with the scope connections:write, which begins with xapp-; for mode socket."`
+	BotToken             httpsafe.Secret `json:"botToken" setup:"yes" doc:"The bot user's OAuth token, which begins with xoxb-."`
+	AppToken             httpsafe.Secret `json:"appToken" setup:"yes" doc:"The app-level token with the scope connections:write, which begins with xapp-; for mode socket."`
 	SigningSecret        httpsafe.Secret `json:"signingSecret" doc:"The app's signing secret, which proves that a request is from Slack; for mode webhook."`
 	WebhookPath          string          `json:"webhookPath" doc:"Path of the Request URL; for mode webhook."`
 	WebhookListenHost    string          `json:"webhookListenHost" doc:"Address that receives requests, if webhookListenPort is set."`

@@ -19,9 +19,9 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	AppID                  string          `json:"appId" doc:"Application (client) id of the bot."`
-	AppPassword            httpsafe.Secret `json:"appPassword" doc:"Value of a client secret of the application."`
-	TenantID               string          `json:"tenantId" doc:"Directory (tenant) id; required for bots of the type single tenant."`
+	AppID                  string          `json:"appId" setup:"yes" doc:"Application (client) id of the bot."`
+	AppPassword            httpsafe.Secret `json:"appPassword" setup:"yes" doc:"Value of a client secret of the application."`
+	TenantID               string          `json:"tenantId" setup:"yes" doc:"Directory (tenant) id; required for bots of the type single tenant."`
 	Host                   string          `json:"host" doc:"Address that the bot listens on."`
 	Port                   int             `json:"port" doc:"Port that the bot listens on; 0 uses the port of the gateway." min:"0" max:"65535"`
 	Path                   string          `json:"path" doc:"Path of the messaging endpoint."`

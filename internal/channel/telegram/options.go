@@ -19,7 +19,7 @@ import (
 // options is the section of the configuration.
 type options struct {
 	channel.Common
-	Token                 httpsafe.Secret `json:"token" doc:"Token of the bot, from @BotFather."`
+	Token                 httpsafe.Secret `json:"token" setup:"yes" doc:"Token of the bot, from @BotFather."`
 	APIBase               string          `json:"apiBase" doc:"Address of the Bot API; change it for a server of your own."`
 	ReplyToMessage        bool            `json:"replyToMessage" doc:"Quote the message that is answered."`
 	ReactEmoji            string          `json:"reactEmoji" doc:"Reaction on messages that were received; empty is none."`

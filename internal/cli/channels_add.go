@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
+)
+
+func channelsAdd(c *command) *cobra.Command {
+	var set, allow []string
+	var untested bool
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Connect the bot to a chat platform", Args: exactArgs(1), ValidArgsFunction: platformNames,
+		Long: `add asks for the settings that a chat platform needs, tries them, and writes them
+into the configuration. A running gateway uses them at once. The pages in docs/
+say how to make a bot on each platform. For a second account, add a name:
+slack.work.
+
+In a script, give the settings with --set. Other users of this machine can see
+arguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.`,
+		Example: `  nanobot channels add telegram
+  nanobot channels add slack.work
+  nanobot channels add telegram --set 'token=${TELEGRAM_TOKEN}' --allow 12345`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a := &addition{c: c, cmd: cmd, name: args[0], set: map[string]string{}, allow: allow}
+			for _, s := range set {
+				key, value, ok := strings.Cut(s, "=")
+				if !ok {
+					return usageError{fmt.Errorf("--set %s: write key=value", s)}
+				}
+				a.set[key] = value
+			}
+			return a.run(cmd.Context(), untested)
+		},
+	}
+	cmd.Flags().StringArrayVar(&set, "set", nil, "`key=value` of a setting; may be repeated")
+	cmd.Flags().StringArrayVar(&allow, "allow", nil, "`id` of a person who may talk to the bot; may be repeated")
+	cmd.Flags().BoolVar(&untested, "untested", false, "do not ask the platform whether the settings work")
+	return cmd
+}
+
+// platformNames completes names of platforms.
+func platformNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(gateway.Channels())), cobra.ShellCompDirectiveNoFileComp
+}
+
+// addition is a channel that is being added.
+type addition struct {
+	c     *command
+	cmd   *cobra.Command
+	name  string
+	set   map[string]string
+	allow []string
+}
+
+func (a *addition) run(ctx context.Context, untested bool) error {
+	if err := gateway.KnownChannel(a.name); err != nil {
+		return usageError{err}
+	}
+	kind, _, _ := strings.Cut(a.name, ".")
+	driver := gateway.Channels()[kind]
+	o := a.c.configOptions()
+	path, err := config.Locate(o)
+	if err != nil {
+		return err
+	}
+	file, err := config.Open(path, o.Sections)
+	if err != nil {
+		return err
+	}
+
+	if err := a.answers(driver); err != nil {
+		return err
+	}
+	if err := a.write(file); err != nil {
+		return usageError{err}
+	}
+	o.Text = file.Text()
+	next, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	if !untested && driver.Login == nil {
+		if err := a.try(ctx, next); err != nil {
+			return err
+		}
+	}
+	if err := file.Save(time.Now()); err != nil {
+		return err
+	}
+	a.cmd.Printf("Added channels.%s to %s.\n", a.name, path)
+	return a.finish(ctx, driver, next)
+}
+
+// answers asks for what is not given.
+func (a *addition) answers(driver channel.Driver) error {
+	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	talk := ask.terminal()
+	if talk {
+		a.cmd.Printf("%s: its page in docs/channels.md says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
+	}
+	var missing []string
+	for _, f := range driver.Fields() {
+		switch _, given := a.set[f.Name]; {
+		case given:
+		case f.Consent && !talk, !talk && f.Usual == "":
+			missing = append(missing, fmt.Sprintf("  --set %s=...   %s", f.Name, f.Doc))
+		case talk:
+			answer, err := askField(ask, f)
+			if err != nil {
+				return err
+			}
+			a.set[f.Name] = answer
+		}
+	}
+	if len(missing) > 0 {
+		return usageError{fmt.Errorf("channels.%s needs more settings:\n%s", a.name, strings.Join(missing, "\n"))}
+	}
+	if talk && len(a.allow) == 0 {
+		id, err := ask.line("Your own id there (empty: the bot gives you a code to approve)", "")
+		if err != nil {
+			return err
+		}
+		if id != "" {
+			a.allow = []string{id}
+		}
+	}
+	return nil
+}
+
+// askField asks until there is an answer.
+func askField(ask *prompter, f channel.Field) (string, error) {
+	question := strings.TrimSuffix(f.Doc, ".")
+	for {
+		var answer string
+		var err error
+		switch {
+		case f.Consent:
+			answer, err = ask.line(question+" (yes/no)", "")
+			if answer = strings.ToLower(answer); answer != "" && strings.HasPrefix("yes", answer) {
+				return "true", err
+			}
+			if err == nil && answer != "" {
+				return "", errors.New("nothing was changed")
+			}
+		case f.Secret:
+			answer, err = ask.secret(question, "")
+		default:
+			answer, err = ask.line(question, f.Usual)
+			answer = cmp.Or(answer, f.Usual)
+		}
+		if errors.Is(err, errSkipped) {
+			return "", errors.New("nothing was changed")
+		}
+		if err != nil || answer != "" {
+			return answer, err
+		}
+	}
+}
+
+// write puts the section into the text of the file.
+func (a *addition) write(file *config.File) error {
+	at := "channels." + strings.ReplaceAll(a.name, ".", `\.`) + "."
+	for _, key := range slices.Sorted(maps.Keys(a.set)) {
+		if err := file.Set(at+key, a.set[key]); err != nil {
+			return err
+		}
+	}
+	if len(a.allow) > 0 {
+		if err := file.Set(at+"allowFrom", strings.Join(a.allow, ",")); err != nil {
+			return err
+		}
+	}
+	return file.Set(at+"enabled", "true")
+}
+
+// try asks the platform before anything is written.
+func (a *addition) try(ctx context.Context, next *config.Loaded) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	report, err := gateway.Accounts{Loaded: next}.Try(ctx, a.name)
+	if err != nil {
+		return fmt.Errorf("nothing was changed, because the settings do not work: %w\nTo add them all the same: --untested", err)
+	}
+	printReport(a.cmd, a.name, report)
+	return nil
+}
+
+// finish logs in where a platform needs it, and says how to go on.
+func (a *addition) finish(ctx context.Context, driver channel.Driver, next *config.Loaded) error {
+	running := gateway.Control(ctx, next, http.MethodPost, "/reload", nil, nil) == nil
+	if driver.Login != nil {
+		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
+			a.cmd.Printf("Log in with: nanobot channels login %s\n", a.name)
+			return nil
+		}
+		return loginChannel(ctx, a.c, a.cmd, a.name, false)
+	}
+	if running {
+		a.cmd.Printf("The gateway uses it now. See: nanobot channels status\n")
+	} else {
+		a.cmd.Printf("Start it with: nanobot gateway\n")
+	}
+	return nil
+}
