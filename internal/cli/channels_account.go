@@ -194,7 +194,9 @@ func channelsLogin(c *command) *cobra.Command {
 configuration, such as a QR code. While a gateway runs, the gateway logs in and
 starts the channel afterwards. For other channels it lists the missing settings.`,
 		Example: "  nanobot channels login whatsapp\n  nanobot channels login whatsapp.work --force",
-		RunE:    func(cmd *cobra.Command, args []string) error { return loginChannel(cmd.Context(), c, cmd, args[0], force) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return loginChannel(cmd.Context(), c, cmd, args[0], force)
+		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "discard an earlier login")
 	return cmd
