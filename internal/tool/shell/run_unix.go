@@ -108,10 +108,10 @@ func (k *kin) end() (found, left int) {
 	}
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	asked := map[int]bool{}
+	asked, held := map[int]bool{}, map[int]bool{}
 	var killed time.Time // nobody is given up before that and a wait for its effect
 	for {
-		alive, inGroup := k.members()
+		alive, inGroup := k.freeze(held)
 		if len(alive) == 0 || !killed.IsZero() && time.Since(killed) > killWait {
 			return len(asked), len(alive)
 		}
@@ -130,10 +130,35 @@ func (k *kin) end() (found, left int) {
 			if sig == syscall.SIGKILL || !asked[pid] {
 				asked[pid] = true
 				k.signal(pid, sig)
+				k.signal(pid, syscall.SIGCONT) // it was held
 			}
 		}
 		<-tick.C
 	}
+}
+
+// freezeMost bounds the looks for more processes: a fork bomb has no last one.
+const freezeMost = 20
+
+// freeze lists the processes of the call after it has held those that are new,
+// so that none can leave a child behind between the look and the signal: a
+// process that starts a session, forks and ends meanwhile would take its child
+// out of our sight.
+func (k *kin) freeze(held map[int]bool) (alive []int, inGroup bool) {
+	for range freezeMost {
+		alive, inGroup = k.members()
+		fresh := false
+		for _, pid := range alive {
+			if !held[pid] {
+				held[pid], fresh = true, true
+				k.signal(pid, syscall.SIGSTOP)
+			}
+		}
+		if !fresh {
+			break
+		}
+	}
+	return alive, inGroup
 }
 
 func exitCode(e *exec.ExitError) int {
