@@ -138,6 +138,59 @@ func TestKeysOfAFinishedAnswer(t *testing.T) {
 	})
 }
 
+// silentPlatform does what it is told the first times and does not say so.
+type silentPlatform struct {
+	*platform
+	sends, edits int
+}
+
+func (s *silentPlatform) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	id, err := s.platform.Send(ctx, out)
+	if s.sends--; s.sends >= 0 {
+		return "", errors.New("EOF")
+	}
+	return id, err
+}
+
+func (s *silentPlatform) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
+	if s.edits--; s.edits >= 0 {
+		return errors.New("EOF")
+	}
+	return s.platform.Edit(ctx, out, id, final)
+}
+
+// A message whose confirmation was lost has the words of the first try. It says
+// all at the end, also if the next try had all the words already.
+func TestKeysOfALostConfirmation(t *testing.T) {
+	for edits := range 3 {
+		t.Run(fmt.Sprint(edits), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p := streaming()
+				p.caps.Keys = true
+				r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+						p.deps = d
+						return &silentPlatform{p, 1, edits}, nil
+					}}
+				})
+				grow := delta("c", "s1", "The answer ")
+				grow.Route.MessageID = "1"
+				r.publish(grow)
+				grow.Text = "is four."
+				r.publish(grow)
+				out := final("f", "c", "The answer is four.")
+				out.Route.MessageID, out.Streamed = "1", true
+				r.publish(bus.Outbound{Kind: bus.DeltaEnd, Route: grow.Route, StreamID: "s1"}, out)
+				time.Sleep(time.Minute)
+				got := p.saw("send", "edit", "final edit")
+				if last := got[len(got)-1]; last.Text != "The answer is four." || last.ID != "m1" || len(p.saw("send")) != 1 {
+					t.Errorf("%d lost edits: shown %q", edits, lines(got))
+				}
+			})
+		})
+	}
+}
+
 // forgetful is a queue of a process that dies before it can note what it sent.
 type forgetful struct{ bus.Queue }
 

@@ -238,6 +238,9 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	st.c.rate.chat.take(time.Now())
 	id, err := w.a.send(ctx, out)
 	if err != nil {
+		if out.Key != "" {
+			st.shown[i].found = true // it may be there all the same, with these words
+		}
 		return err
 	}
 	if id == "" { // it cannot be changed, so no more is shown before the end
@@ -247,12 +250,20 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	if i == len(st.shown) {
 		st.shown = append(st.shown, shownPart{})
 	}
-	old := st.shown[i].found
-	st.shown[i] = shownPart{id: id, text: text, final: final}
-	st.noteShown(ctx)
-	if old { // it may be the message of a process that died, with other words
-		return w.a.edit(ctx, out, id, final)
+	said := shownPart{id: id, text: text, final: final}
+	if !st.shown[i].found {
+		st.shown[i] = said
+		st.noteShown(ctx)
+		return nil
 	}
+	// It may be the message of an earlier try, or of a process that died, with
+	// other words.
+	st.shown[i] = shownPart{id: id}
+	st.noteShown(ctx)
+	if err := w.a.edit(ctx, out, id, final); err != nil {
+		return err
+	}
+	st.shown[i] = said
 	return nil
 }
 
