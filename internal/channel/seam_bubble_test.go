@@ -162,6 +162,7 @@ func (s *silentPlatform) Edit(ctx context.Context, out bus.Outbound, id string, 
 // A message whose confirmation was lost has the words of the first try. It says
 // all at the end, also if the next try had all the words already.
 func TestKeysOfALostConfirmation(t *testing.T) {
+	t.Parallel()
 	for edits := range 3 {
 		t.Run(fmt.Sprint(edits), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -294,7 +294,7 @@ func (l *loginDialog) Tell(s channel.Step) {
 // Ask implements channel.Dialog.
 func (l *loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
 	if q.Hidden {
-		return l.ask.secret(q.Text, "")
+		return l.ask.secret(q.Text)
 	}
 	return l.ask.line(q.Text, "")
 }

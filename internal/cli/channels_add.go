@@ -159,7 +159,7 @@ func askField(ask *prompter, f channel.Field) (string, error) {
 				return "", errors.New("nothing was changed")
 			}
 		case f.Secret:
-			answer, err = ask.secret(question, "")
+			answer, err = ask.secret(question)
 		default:
 			answer, err = ask.line(question, f.Usual)
 			answer = cmp.Or(answer, f.Usual)

@@ -132,7 +132,7 @@ func keysSet(c *command) *cobra.Command {
 func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 	var value string
 	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
-		s, err := ask.secret("The key "+name+" (it is not shown)", "")
+		s, err := ask.secret("The key " + name + " (it is not shown)")
 		if err != nil {
 			return "", err
 		}

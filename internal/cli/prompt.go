@@ -70,11 +70,11 @@ func (p *prompter) edited(question string) (string, error) {
 
 // secret reads without showing what is typed. The echo is off before the
 // question appears, so that even a paste that comes at once stays hidden.
-func (p *prompter) secret(question, otherwise string) (string, error) {
+func (p *prompter) secret(question string) (string, error) {
 	if !p.terminal() {
-		return p.line(question, otherwise)
+		return p.line(question, "")
 	}
-	return p.raw(strings.TrimSuffix(label(question, otherwise), ": "), true)
+	return p.raw(question, true)
 }
 
 // raw reads an answer in raw mode. Line breaks of a paste are part of the

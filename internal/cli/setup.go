@@ -309,7 +309,7 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 		question += " (- for none)"
 	}
 	for {
-		key, err := s.ask.secret(question, "")
+		key, err := s.ask.secret(question)
 		if err != nil {
 			return 0, err
 		}
