@@ -18,9 +18,9 @@ func channelsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "channels", Short: "Manage the chat platforms of the bot", Aliases: []string{"channel"},
 		Example: `  nanobot channels list                     platforms, and the sections you have
-  nanobot channels add telegram             asks for what is needed
+  nanobot channels add telegram             enter its settings and try them
   nanobot channels status --json
-  nanobot channels test telegram            does its section work?
+  nanobot channels test telegram            check its settings
   nanobot channels send telegram 12345 "Backup done"`,
 		Args: subcommand, RunE: showHelp,
 	}
@@ -77,7 +77,7 @@ func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.S
 
 func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 	if len(list) == 0 {
-		cmd.Println("No channel is configured. docs/channels.md says how to add one.")
+		cmd.Println("No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")

@@ -85,7 +85,7 @@ type Fixture struct {
 	// Frame hands the channel what is not a message: a frame or a body that
 	// comes from the platform itself, whatever is in it.
 	Frame func(t *testing.T, frame []byte)
-	// Forge is Deliver by somebody who does not know the secret.
+	// Forge is Deliver by a sender who does not know the secret.
 	Forge func(t *testing.T, in In)
 	// Backlog puts a message of this age into the platform's history while the
 	// channel is away, if the channel reads that when it comes back.

@@ -70,7 +70,7 @@ func (p *progress) note(ctx context.Context) {
 	}
 }
 
-// direct notes a message in a direct chat of somebody who may be here.
+// direct notes a message in a direct chat of a person who is admitted.
 func (p *progress) direct(ctx context.Context, chat, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +154,7 @@ func (rc *receiver) began(ctx context.Context, bot string, guilds []string) erro
 
 // openDirect finds out the direct chats of people on the lists, once each:
 // Discord does not list them, and what is written there during a pause would not
-// be found. Nobody sees it.
+// be found. People do not see it.
 func (rc *receiver) openDirect(ctx context.Context) {
 	people := slices.DeleteFunc(slices.Concat(rc.bot.o.Owners, rc.bot.o.AllowFrom), func(s string) bool { return number(s) == 0 })
 	for _, id := range people[:min(len(people), openMost)] {

@@ -3,7 +3,7 @@
 // interactions, and Discord's own Markdown.
 //
 // What a person writes is held durably before the number of its event is used to
-// resume. What was written while nobody was connected is read from the channels
+// resume. What was written while the bot was not connected is read from the channels
 // that changed since, so nothing is lost between two sessions. Slash commands
 // and buttons must be answered within three seconds: they are held, answered, and
 // then handled.

@@ -44,7 +44,7 @@ type files struct {
 }
 
 // add fetches the files of a message; own says that its sender sent them, not
-// somebody who is quoted. What cannot be had leaves a mark, so that the agent can
+// the person who is quoted. What cannot be had leaves a mark, so that the agent can
 // say so.
 func (f *files) add(ctx context.Context, m *message, own bool) {
 	for _, a := range m.Attachments {

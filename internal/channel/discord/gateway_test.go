@@ -290,7 +290,7 @@ func TestCursorsAtOnce(t *testing.T) {
 	}
 }
 
-// Somebody on the list who writes for the first time while nobody is there is
+// A person on the list who writes for the first time while the bot is away is
 // answered, too.
 func TestFirstWordsWhileAway(t *testing.T) {
 	t.Parallel()

@@ -197,7 +197,7 @@ func moment(stamp string) time.Time {
 	return t
 }
 
-// written handles what somebody wrote. Nothing is fetched for people before the
+// written handles what a person wrote. Nothing is fetched for people before the
 // gate has let them in.
 func (rc *receiver) written(ctx context.Context, m *message, how arrival) error {
 	route, err := rc.bot.route(ctx, m.GuildID, m.ChannelID)

@@ -109,7 +109,7 @@ func (rc *receiver) names(who user) []string {
 	return nil
 }
 
-// written hands over what somebody wrote.
+// written hands over what a person wrote.
 func (rc *receiver) written(ctx context.Context, e *event, v channel.Visitor, pass channel.Pass) error {
 	b, p := rc.bot, &e.Post
 	in := pass.Inbound(p.ID, "")

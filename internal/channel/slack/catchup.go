@@ -31,7 +31,7 @@ func (b *bot) seen(ctx context.Context, m *message) {
 	}
 }
 
-// catchUp reads what was written in the places we know while nobody listened.
+// catchUp reads what was written in the places we know while the bot was away.
 func (b *bot) catchUp(ctx context.Context) {
 	since, wanted := b.deps.Gate.Backlog()
 	if !wanted {

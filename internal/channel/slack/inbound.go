@@ -94,7 +94,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return nil
 }
 
-// written handles what somebody wrote. Nothing is fetched before the gate has
+// written handles what a person wrote. Nothing is fetched before the gate has
 // let the sender in.
 func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error {
 	b := rc.bot

@@ -6,7 +6,7 @@
 // An event is acknowledged when it is on disk (channel.Intake), because Slack
 // waits for three seconds only. A mention arrives as two events, and Slack
 // repeats what it holds for lost: messages are told apart by conversation and
-// time stamp, so each is handled once. What was written while nobody listened
+// time stamp, so each is handled once. What was written while the bot was away
 // is read from the conversations that are known.
 //
 // The Web API is spoken by slack-go, the connection is made by package socket
