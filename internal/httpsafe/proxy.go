@@ -280,14 +280,11 @@ func (s *service) greet(c net.Conn, web *handover) {
 
 // refused answers in a way that a person or a model can act on.
 func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, err error) {
-	code, text := explain(err)
-	s.p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
-	s.a.used.refuse(code, text)
-	w.Header().Set("Connection", "close")
 	if r.Method != http.MethodConnect {
-		http.Error(w, text, code)
+		s.answerRefused(w, r, host, err)
 		return
 	}
+	code, text := s.noteRefused(r, host, err)
 	// Of a refused tunnel most programs show the status line at most.
 	in, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -297,6 +294,20 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 	_ = in.SetDeadline(time.Now().Add(proxyHeaderTime))
 	_, _ = fmt.Fprintf(in, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s\n",
 		code, oneLine(text), len(text)+1, text)
+}
+
+// answerRefused answers as any web server does.
+func (s *service) answerRefused(w http.ResponseWriter, r *http.Request, host string, err error) {
+	code, text := s.noteRefused(r, host, err)
+	w.Header().Set("Connection", "close")
+	http.Error(w, text, code)
+}
+
+func (s *service) noteRefused(r *http.Request, host string, err error) (code int, text string) {
+	code, text = explain(err)
+	s.p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
+	s.a.used.refuse(code, text)
+	return code, text
 }
 
 // oneLine makes a text fit for the status line of an HTTP response, which is

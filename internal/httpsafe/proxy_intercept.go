@@ -153,14 +153,14 @@ func (s *service) intercept(ctx context.Context, in net.Conn, target HostRequest
 	over := make(chan struct{})
 	srv := s.p.server(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := sameHost(r, target); err != nil {
-			s.refused(w, r, target.Host, err)
+			s.answerRefused(w, r, target.Host, err) // nobody may take the connection over: it ends with the server
 			return
 		}
 		s.relay(w, r, scheme, target, ReachRead)
 	}))
 	var once sync.Once
 	srv.ConnState = func(_ net.Conn, st http.ConnState) {
-		if st == http.StateClosed || st == http.StateHijacked {
+		if st == http.StateClosed {
 			once.Do(func() { close(over) })
 		}
 	}
