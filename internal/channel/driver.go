@@ -40,6 +40,9 @@ type Driver struct {
 	// Quiet platforms send no progress and no tool hints unless their section
 	// wants them.
 	Quiet bool
+	// Language is the one that most people on the platform read, as in package
+	// phrase. "": English.
+	Language string
 	// Folder is the name of the account's folder below the data folder where
 	// older versions kept it. "": accounts/NAME.
 	Folder string

@@ -299,6 +299,7 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 		s.fail(Fatal(err))
 		return s
 	}
+	s.usual = driver.Language
 	ch, err := s.make(driver.New)
 	if err != nil {
 		s.fail(err)
@@ -333,7 +334,7 @@ func (s *supervisor) deps() Deps {
 		known, settled = k.Known, k.Settled
 	}
 	if s.gate == nil {
-		s.gate = NewGate(GateOptions{Name: s.name, Common: s.common, Pairing: s.m.pairing, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+		s.gate = NewGate(GateOptions{Name: s.name, Common: s.common, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
 	}
 	return Deps{
 		Name:       s.name,
@@ -371,6 +372,17 @@ func (m *Manager) Channel(name string) Channel {
 		return s.ch
 	}
 	return nil
+}
+
+// Language is the one that people on a channel read, as far as the section and
+// the platform say; "" is English.
+func (m *Manager) Language(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.supervisors[name]; s != nil {
+		return s.language("")
+	}
+	return ""
 }
 
 // Status is one entry per section, by name.

@@ -26,6 +26,7 @@ type supervisor struct {
 	name    string
 	section json.RawMessage
 	common  Common
+	usual   string // language of the platform
 	enabled bool
 	broken  error // why there is no channel
 	gate    *Gate
