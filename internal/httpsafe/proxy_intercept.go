@@ -153,7 +153,7 @@ func (s *service) intercept(ctx context.Context, in net.Conn, target HostRequest
 	over := make(chan struct{})
 	srv := s.p.server(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := sameHost(r, target); err != nil {
-			s.answerRefused(w, r, target.Host, err) // nobody may take the connection over: it ends with the server
+			s.answerRefused(w, r, target.Host, err) // without Hijack: the server would close the connection
 			return
 		}
 		s.relay(w, r, scheme, target, ReachRead)

@@ -233,7 +233,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 		},
 		{"That question is not open any more. Nothing was done because of this answer.", "该问题已不再等待回答，此回答没有产生任何操作。"},
 		{
-			"The %s %q cannot do all it should: %s. Nobody can be asked during a run; a rule in tools.approval.rules allows the call. I do not tell you again until a run succeeds.",
+			"The %s %q cannot do all it should: %s. No question can be asked during a run; a rule in tools.approval.rules allows the call. I do not tell you again until a run succeeds.",
 			"%s %q 无法完成全部工作：%s。运行期间无人可询问；可在 tools.approval.rules 中添加规则允许该调用。在一次成功运行之前我不会再次提醒。",
 		},
 		{
@@ -461,7 +461,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"the file %s holds instructions the agent follows", "文件 %s 含有代理遵循的说明"},
 		{"the file %s is a setting that programs read by themselves", "文件 %s 是程序会自动读取的设置"},
 		{"the file %s is outside the workspace", "文件 %s 在工作区之外"},
-		{"the long address of a host nobody named can carry text away", "未被提及的主机的长网址可能带走信息"},
+		{"a long address at an unfamiliar host can carry text away", "未被提及的主机的长网址可能带走信息"},
 		{"the message goes to another chat", "消息会发往另一个聊天"},
 		{"the model declined to go on", "模型拒绝继续"},
 		{"the model failed", "模型失败"},

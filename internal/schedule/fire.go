@@ -424,7 +424,7 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 
 // refusal is what the owner is told, once, about runs whose calls are refused.
 func refusal(what, name, why string) phrase.Sentence {
-	return phrase.Later("The %s %q cannot do all it should: %s. Nobody can be asked during a run; a rule in tools.approval.rules allows the call. "+
+	return phrase.Later("The %s %q cannot do all it should: %s. No question can be asked during a run; a rule in tools.approval.rules allows the call. "+
 		"I do not tell you again until a run succeeds.", phrase.Later(what), name, strings.TrimRight(why, "."))
 }
 

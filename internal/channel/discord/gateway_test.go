@@ -290,8 +290,8 @@ func TestCursorsAtOnce(t *testing.T) {
 	}
 }
 
-// A person on the list who writes for the first time while the bot is away is
-// answered, too.
+// The first message of a person on the list is answered, too, if it came while
+// the bot was away.
 func TestFirstWordsWhileAway(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)

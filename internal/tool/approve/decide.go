@@ -135,7 +135,7 @@ func (p *Policy) read(s *subject) verdict {
 		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) || p.Known != nil && p.Known(s.call, t) {
 			continue
 		}
-		return asks(afterOutside, phrase.Later("the long address of a host nobody named can carry text away"))
+		return asks(afterOutside, phrase.Later("a long address at an unfamiliar host can carry text away"))
 	}
 	return allow()
 }
