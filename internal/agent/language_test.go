@@ -29,6 +29,12 @@ func TestChinese(t *testing.T) {
 			t.Errorf("%s: %q does not hold %q", tt.text, got, tt.want)
 		}
 	}
+	msg := in("zh", "/stop")
+	msg.Language = "zh"
+	outs, err := h.collect(msg)
+	if err != nil || len(outs) == 0 || outs[len(outs)-1].Language != "zh" {
+		t.Errorf("the channel does not learn the language: %+v, %v", outs, err)
+	}
 	if got := h.ask(in("en", "/stop")); got != "Nothing is running." {
 		t.Errorf("another chat: %q", got)
 	}

@@ -46,7 +46,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 // language is the one that a person reads, by the section, their profile on the
 // platform, and the platform.
 func (s *supervisor) language(profile string) string {
-	return cmp.Or(s.common.Language, phrase.Language(profile), s.usual)
+	return cmp.Or(string(s.common.Language), phrase.Language(profile), s.usual)
 }
 
 func pairingArgs(text string) (string, bool) {

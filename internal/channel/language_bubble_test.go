@@ -48,6 +48,15 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
+// A language without sentences is an error that names the setting.
+func TestUnknownLanguage(t *testing.T) {
+	t.Parallel()
+	var c channel.Common
+	if err := json.Unmarshal([]byte(`{"language":"fr"}`), &c); err == nil || !strings.Contains(err.Error(), `language: "fr" must be en or zh`) {
+		t.Errorf("fr: %v", err)
+	}
+}
+
 // A person on a Chinese platform reads Chinese, and answers in it.
 func TestChineseChat(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -33,8 +34,24 @@ type Common struct {
 	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
 	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
 	CatchUp            *bool    `json:"catchUp" doc:"Answer what was written while the gateway was down; on if unset."`
-	Language           string   `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
+	Language           Language `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
 	CatchUpMaxAgeS     int      `json:"catchUpMaxAgeS" min:"0" doc:"How old such a message may be, in seconds; 0 is 600 where nanobot reads the history of the platform, and no limit elsewhere."`
+}
+
+// Language is that of what nanobot itself says; "" leaves it open.
+type Language string
+
+// UnmarshalJSON implements json.Unmarshaler: an unknown language is an error.
+func (l *Language) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("language: %w", err)
+	}
+	if s != "" && phrase.Language(s) != s {
+		return fmt.Errorf("language: %q must be %s or %s", s, phrase.English, phrase.Chinese)
+	}
+	*l = Language(s)
+	return nil
 }
 
 // Policy says which messages of groups are for us.
