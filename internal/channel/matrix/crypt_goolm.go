@@ -98,7 +98,7 @@ func (m *machine) start(ctx context.Context) error {
 		return fmt.Errorf("open the store of keys: %w", err)
 	}
 	log := zerolog.New(detail{b.deps.Log}).Level(zerolog.WarnLevel)
-	m.olm = crypto.NewOlmMachine(c, &log, store, state{m})
+	m.olm = crypto.NewOlmMachine(c, &log, keyStore{store}, state{m})
 	m.olm.SetBackgroundCtx(ctx)
 	m.olm.DisableRatchetTracking = true // keys are not thrown away after use
 	m.olm.SessionReceived = func(_ context.Context, _ id.RoomID, session id.SessionID, _ uint32) {
@@ -290,6 +290,16 @@ func (m *machine) close() error {
 		m.olm.Destroy()
 	}
 	return m.db.Close()
+}
+
+// keyStore is the store of the library without a race: its HasSession reads what
+// others write meanwhile.
+type keyStore struct{ *crypto.SQLCryptoStore }
+
+// HasSession implements crypto.Store.
+func (s keyStore) HasSession(ctx context.Context, key id.SenderKey) bool {
+	found, err := s.GetLatestSession(ctx, key)
+	return err == nil && found != nil
 }
 
 // state is what the library asks about rooms.

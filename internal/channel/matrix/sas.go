@@ -151,7 +151,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if err != nil {
 		return err
 	}
-	answer, err := s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf("Does %s show the same on the other device (yes or no)?\n%s\n", s.talk.user, shown)})
+	answer, err := s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf("The verification with %s shows\n\n    %s\n\nDoes the other device show the same (yes or no)", s.talk.user, shown)})
 	if err != nil {
 		return errors.Join(refused{"m.user", "the person at the bot gave no answer"}, err)
 	}

@@ -20,7 +20,7 @@ const (
 	recoveryAsk = "Recovery key of the bot's account, to sign its device and to use the key backup (empty: go on without)"
 	backupAsk   = "Keep a backup of the encryption keys on the homeserver? nanobot makes a recovery key that opens it (yes or no)"
 	recoveryNew = "The recovery key is\n\n    %s\n\nKeep it in a safe place: it is not shown again. Press Enter when you have noted it"
-	verifyAsk   = "Verify this device by comparing emoji with another client now (yes or no)?"
+	verifyAsk   = "Verify this device by comparing emoji with another client now (yes or no)"
 	verifyNote  = "Start the verification in the other client now. In Element: the picture of the bot in your chat with it, Verify; or, as the bot's account, Settings, Sessions, this device, Verify session."
 )
 
@@ -34,6 +34,7 @@ type setup struct {
 // login logs in, and lets a person open the key backup and verify the device.
 // None of it is needed to talk.
 func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, _ bool) (channel.Result, error) {
+	d.Refine = nil // the channel does not run
 	ch, err := newChannel(d, section)
 	if err != nil {
 		return channel.Result{}, err
