@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -204,19 +205,37 @@ type initiator struct {
 	seen map[string]int // events of our side, by kind
 }
 
+// got returns the events of our side.
+func (i *initiator) got(kind string) (out []json.RawMessage) {
+	list := i.fake.Told(verifyPrefix+kind, matrixtest.Bot)
+	if i.room != "" {
+		list = slices.Concat(i.fake.Events(verifyPrefix+kind, matrixtest.Bot), i.fake.Events("m.room.encrypted", matrixtest.Bot))
+	}
+	for _, e := range list {
+		if i.room == "" && e.Room != i.o.UserID+"/"+i.rig.device {
+			continue // said by us
+		}
+		if e.Type == "m.room.encrypted" {
+			opened, err := i.vault.crypt.decrypt(i.t.Context(), event{ID: e.ID, Type: e.Type, Sender: e.Sender, At: e.At, Room: e.Room, Content: e.Content})
+			if err != nil || opened.Type != verifyPrefix+kind {
+				continue
+			}
+			e.Content = opened.Content
+		}
+		out = append(out, e.Content)
+	}
+	return out
+}
+
 // next waits for the next event of our side.
 func (i *initiator) next(kind string) (p proof) {
 	i.t.Helper()
-	var list []matrixtest.Event
+	var list []json.RawMessage
 	i.Await("the event "+kind, func() bool {
-		if i.room == "" {
-			list = i.fake.Told(verifyPrefix+kind, matrixtest.Bot)
-		} else {
-			list = i.fake.Events(verifyPrefix+kind, matrixtest.Bot)
-		}
+		list = i.got(kind)
 		return len(list) > i.seen[kind]
 	})
-	if err := json.Unmarshal(list[i.seen[kind]].Content, &p); err != nil {
+	if err := json.Unmarshal(list[i.seen[kind]], &p); err != nil {
 		i.t.Fatal(err)
 	}
 	i.seen[kind]++
@@ -242,7 +261,17 @@ func (i *initiator) exchange(strs ...string) (c *comparison, shown string) {
 		i.txn = "t/1"
 		i.say("request", begin)
 	} else {
-		i.txn = i.fake.Say(matrixtest.Event{Room: i.room, Sender: ann}, begin)
+		data, err := json.Marshal(begin)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		r, err := i.rooms.get(i.t.Context(), i.room)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		if i.txn, err = i.post(i.t.Context(), i.room, r, "m.room.message", data, "begin"); err != nil {
+			i.t.Fatal(err)
+		}
 	}
 	if p := i.next("ready"); len(p.Methods) != 1 || p.Methods[0] != methodSAS || p.Device == "" {
 		i.t.Errorf("ready is %+v", p)
@@ -275,11 +304,7 @@ func (i *initiator) exchange(strs ...string) (c *comparison, shown string) {
 	}
 	sum := sha256.Sum256([]byte(theirs + string(whole)))
 	var commitment struct{ Commitment string }
-	list := i.fake.Told(verifyPrefix+"accept", matrixtest.Bot)
-	if i.room != "" {
-		list = i.fake.Events(verifyPrefix+"accept", matrixtest.Bot)
-	}
-	_ = json.Unmarshal(list[len(list)-1].Content, &commitment)
+	_ = json.Unmarshal(i.got("accept")[0], &commitment)
 	if commitment.Commitment != unpadded(sum[:]) {
 		i.t.Errorf("the commitment of %+v is %q, want %q", accepted, commitment.Commitment, unpadded(sum[:]))
 	}
@@ -293,7 +318,7 @@ func (i *initiator) exchange(strs ...string) (c *comparison, shown string) {
 	if c.shared, err = secret.ECDH(key); err != nil {
 		i.t.Fatal(err)
 	}
-	info := "MATRIX_KEY_VERIFICATION_SAS|" + ann + "|" + i.rig.device + "|" + c.public() + "|" + matrixtest.Bot + "|" + i.device + "|" + theirs + "|" + i.txn
+	info := "MATRIX_KEY_VERIFICATION_SAS|" + i.o.UserID + "|" + i.rig.device + "|" + c.public() + "|" + matrixtest.Bot + "|" + i.device + "|" + theirs + "|" + i.txn
 	b, err := hkdf.Key(sha256.New, c.shared, nil, info, 6)
 	if err != nil {
 		i.t.Fatal(err)
@@ -301,10 +326,13 @@ func (i *initiator) exchange(strs ...string) (c *comparison, shown string) {
 	return c, strings.Split(emoji, ",")[b[0]>>2]
 }
 
-func startVerification(t *testing.T, room, answer string) (i *initiator, p *personAtLogin, result chan error) {
+func startVerification(t *testing.T, room, answer string, changes map[string]any) (i *initiator, p *personAtLogin, result chan error) {
 	t.Helper()
-	_, bot, person := pair(t)
-	bot.begin()() // the position of sync is known
+	fake, bot, person := pair(t)
+	bot.begin()() // the position of sync is known, and the account has keys that sign
+	if changes != nil {
+		person = newRig(t, fake, changes)
+	}
 	t.Cleanup(person.begin())
 	i = &initiator{rig: person, talk: talk{room: room, user: matrixtest.Bot, device: "*"}, seen: map[string]int{}}
 	p = &personAtLogin{answer: map[string][]string{"Keep a backup": {"no"}, "comparing emoji": {"yes"}, "show the same": {answer}}}
@@ -323,10 +351,10 @@ func startVerification(t *testing.T, room, answer string) (i *initiator, p *pers
 // bot vouches for the other one.
 func TestVerification(t *testing.T) {
 	t.Parallel()
-	for name, room := range map[string]string{"devices": "", "room": annRoom} {
+	for name, room := range map[string]string{"devices": "", "room": annRoom, "encrypted room": secretRoom} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i, p, result := startVerification(t, room, "yes")
+			i, p, result := startVerification(t, room, "yes", nil)
 			c, first := i.exchange(sasDecimal, sasEmoji)
 			mac := i.next("mac")
 			if q := p.find("show the same"); !strings.Contains(q, first) || strings.Count(strings.TrimSpace(strings.Split(q, "\n")[2]), "   ") != 6 || !strings.Contains(q, ann) {
@@ -344,6 +372,24 @@ func TestVerification(t *testing.T) {
 				t.Error("the bot does not vouch for the person")
 			}
 		})
+	}
+}
+
+// Another device of the bot's own account becomes one that the account vouches for.
+func TestVerificationOfOwnDevice(t *testing.T) {
+	t.Parallel()
+	i, _, result := startVerification(t, "", "yes", map[string]any{})
+	if i.fake.Signed(matrixtest.Bot, matrixtest.Bot, i.rig.device) {
+		t.Fatal("the other device is signed already")
+	}
+	c, _ := i.exchange(sasEmoji)
+	i.next("mac")
+	i.prove(c, nil)
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if !i.fake.Signed(matrixtest.Bot, matrixtest.Bot, i.rig.device) {
+		t.Error("the other device is not signed")
 	}
 }
 
@@ -381,7 +427,7 @@ func TestVerificationFails(t *testing.T) {
 	t.Parallel()
 	t.Run("emoji", func(t *testing.T) {
 		t.Parallel()
-		i, _, result := startVerification(t, "", "no")
+		i, _, result := startVerification(t, "", "no", nil)
 		i.exchange(sasEmoji)
 		if p := i.next("cancel"); p.Code != "m.mismatched_sas" {
 			t.Errorf("the other device is told %+v", p)
@@ -392,7 +438,7 @@ func TestVerificationFails(t *testing.T) {
 	})
 	t.Run("keys", func(t *testing.T) {
 		t.Parallel()
-		i, p, result := startVerification(t, annRoom, "yes")
+		i, p, result := startVerification(t, annRoom, "yes", nil)
 		c, _ := i.exchange(sasDecimal)
 		i.next("mac")
 		if q := p.find("show the same"); len(strings.Fields(strings.Split(q, "\n")[2])) != 3 {
@@ -411,7 +457,7 @@ func TestVerificationFails(t *testing.T) {
 	})
 	t.Run("ended", func(t *testing.T) {
 		t.Parallel()
-		i, _, result := startVerification(t, "", "yes")
+		i, _, result := startVerification(t, "", "yes", nil)
 		i.exchange(sasEmoji)
 		i.say("cancel", map[string]any{"code": "m.user", "reason": "changed my mind"})
 		if err := <-result; err == nil || !strings.Contains(err.Error(), "changed my mind") {
@@ -420,7 +466,7 @@ func TestVerificationFails(t *testing.T) {
 	})
 	t.Run("method", func(t *testing.T) {
 		t.Parallel()
-		i, p, _ := startVerification(t, "", "yes")
+		i, p, _ := startVerification(t, "", "yes", nil)
 		ask := request(time.Now())
 		ask["methods"], i.txn = []string{"m.qr_code.scan.v1"}, "t1"
 		ask["from_device"] = i.rig.device
