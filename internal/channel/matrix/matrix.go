@@ -61,11 +61,13 @@ type bot struct {
 // Driver describes Matrix.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title:   "Matrix",
-		Options: func() any { return defaults() },
-		New:     newChannel,
-		Probe:   probe,
-		Folder:  "matrix-store",
+		Title:         "Matrix",
+		Options:       func() any { return defaults() },
+		New:           newChannel,
+		Probe:         probe,
+		Login:         login,
+		LoginOptional: true,
+		Folder:        "matrix-store",
 	}
 }
 
@@ -192,7 +194,7 @@ func (b *bot) start(ctx context.Context) error {
 // openCrypt loads the keys of the device and uploads its public ones before the
 // first sync: others encrypt for a device only once they know it.
 func (b *bot) openCrypt(ctx context.Context) error {
-	c, err := crypt(nil), errOff
+	c, err := desk(nil), errOff
 	if b.o.E2EEEnabled {
 		c, err = newCrypt(ctx, b)
 	}

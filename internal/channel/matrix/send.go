@@ -147,7 +147,18 @@ func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn stri
 	if err != nil {
 		return "", err
 	}
-	kind := "m.room.message"
+	return b.post(ctx, id, r, "m.room.message", data, txn)
+}
+
+// note says something about the conversation itself.
+func (b *bot) note(ctx context.Context, to bus.Route, words string) {
+	if _, err := b.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: to, Plain: true, Text: words}); err != nil {
+		b.deps.Log.DebugContext(ctx, "a notice cannot be sent", "room", to.ChatID, "err", err)
+	}
+}
+
+// post sends an event into a room, encrypted if the room is.
+func (b *bot) post(ctx context.Context, id string, r *room, kind string, data json.RawMessage, txn string) (string, error) {
 	if r.encrypted != nil {
 		c, err := b.keys()
 		if err != nil {

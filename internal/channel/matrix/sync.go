@@ -182,6 +182,9 @@ func (s *syncer) take(ctx context.Context, got news) {
 	if c != nil {
 		c.sync(ctx, got.cryptNews, s.since)
 	}
+	for _, e := range s.bot.decodeAll(ctx, "", got.toDevice()) {
+		s.bot.decline(ctx, e, s.bot.asker(e))
+	}
 	for id := range got.Rooms.Leave {
 		s.bot.rooms.forget(id)
 	}
