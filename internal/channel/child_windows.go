@@ -25,6 +25,9 @@ func (k *kin) started(cmd *exec.Cmd) {
 	k.job, _ = winjob.Hold(cmd.Process.Pid) // without a job it ends when its input does
 }
 
+// ask does nothing: Windows has no polite request for programs without a window.
+func (*kin) ask() {}
+
 func (k *kin) kill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
