@@ -143,7 +143,7 @@ func (b *bench) rests(list []*idler) error {
 			return err
 		}
 		i := list[n]
-		i.cpu = append(i.cpu, (after-before[n])*time.Minute/watch)
+		i.cpu = append(i.cpu, time.Duration(float64(after-before[n])*time.Minute.Seconds()/watch.Seconds()))
 		i.rss, i.own, i.routine = append(i.rss, u.rss), append(i.own, u.own), append(i.routine, int64(u.goroutines))
 	}
 	return nil
