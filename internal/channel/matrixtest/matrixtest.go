@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // The account that a channel under test uses.
@@ -59,6 +61,8 @@ type Call struct {
 
 // Home is the server.
 type Home struct {
+	linetest.Line
+
 	MaxUpload int64 // bytes; set before the first request
 
 	http *httptest.Server

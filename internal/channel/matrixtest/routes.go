@@ -93,6 +93,9 @@ func (h *Home) record(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/rooms/") {
+			h.Pass(r.Context())
+		}
 
 		h.mu.Lock()
 		h.calls = append(h.calls, Call{r.Method, r.URL.Path, h.tokens[bearer(r)].user, body})
@@ -232,6 +235,9 @@ func send(q *request) (int, any) {
 		}
 	}
 	return q.once(func() string {
+		if body, ok := q.data["body"].(string); ok {
+			q.h.Show(r.id, body)
+		}
 		return q.h.put(Event{Type: kind, Room: r.id, Sender: q.who.user, Content: q.body, Unsigned: Object{"transaction_id": q.r.PathValue("txn")}})
 	})
 }

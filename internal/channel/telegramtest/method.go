@@ -54,6 +54,9 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		refuse(w, *bad("%v", err))
 		return
 	}
+	if strings.HasPrefix(name, "send") || strings.HasPrefix(name, "edit") || strings.HasPrefix(name, "set") {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	script := s.failure(name)
 	s.mu.Unlock()
@@ -61,6 +64,7 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		s.finish(w, call, nil, script)
 		return
 	}
+	call.lost = script != nil
 	result, fail := s.run(r.Context(), call)
 	if script != nil && fail == nil {
 		fail = script
@@ -445,9 +449,10 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	}
 	m := &Message{
 		ID: s.nextMessage(chat), ChatID: chat, Thread: thread, Text: source, Plain: plain, HTML: html,
-		Method: c.Method, Params: maps.Clone(c.Params), File: c.File,
+		Method: c.Method, Params: maps.Clone(c.Params), File: c.File, Made: time.Now(), Lost: c.lost,
 	}
 	s.messages = append(s.messages, m)
+	s.Show(strconv.FormatInt(chat, 10), plain)
 	return s.shown(m), nil
 }
 
@@ -513,6 +518,7 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 		}
 		m.Plain, m.HTML, m.Text = plain, html, source
 		m.Edits = append(m.Edits, m.Text)
+		s.Show(strconv.FormatInt(chat, 10), plain)
 		return s.shown(m), nil
 	}
 	return nil, bad("message to edit not found")

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // Token is the only one the server knows.
@@ -34,6 +36,8 @@ type Call struct {
 	File   *File             // that came along
 	Code   int               // of the answer, 200 if it was done
 	At     time.Time
+
+	lost bool // its answer will not arrive
 }
 
 // File is an uploaded or a stored file.
@@ -54,6 +58,8 @@ type Message struct {
 	Params map[string]string
 	File   *File
 	Edits  []string // texts as they were edited to
+	Made   time.Time
+	Lost   bool // the bot did not learn of it
 }
 
 // Failure makes calls fail.
@@ -77,6 +83,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
+	linetest.Line
+
 	http *httptest.Server
 
 	mu        sync.Mutex
