@@ -33,6 +33,13 @@ func (e eager) Caps() channel.Caps {
 	return c
 }
 
+// Send implements channel.Channel, after the signals that were given before.
+func (e eager) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Channel.Send(ctx, out)
+}
+
 // Signal implements channel.Signaller. One follows the other, even if one is
 // given up: a network may deliver them in another order.
 func (e eager) Signal(ctx context.Context, to bus.Route, phase channel.Phase) error {
@@ -114,9 +121,9 @@ func testAliases(t *testing.T, h *house) {
 	h.await("the approval", func() bool { return len(h.texts(h.Chat(h.Owner))) == 1 })
 
 	for i, in := range []In{
-		{Sender: h.Stranger, Text: "by the first"},
-		{Sender: h.Alias(h.Stranger), Text: "by the second"},
 		{Sender: h.Stranger, Also: h.Alias(h.Stranger), Text: "by both"},
+		{Sender: h.Alias(h.Stranger), Text: "by the second"},
+		{Sender: h.Stranger, Text: "by the first"},
 	} {
 		in.ID, in.Chat = fmt.Sprint(2101+i), chat
 		h.Deliver(t, in)
