@@ -69,6 +69,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	b.ours.Put(id, true)
+	if out.Kind == bus.Ask { // the person's turn: a message does not end typing by itself
+		_ = b.typing(ctx, out.Route, false) // cosmetic
+	}
 	return id, nil
 }
 
@@ -287,9 +290,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		}
 		return classify(b.client.call(ctx, http.MethodPost, roomPath(route.ChatID, "receipt", "m.read", route.MessageID), body, nil))
 	}
-	body := map[string]any{"typing": false}
-	if phase == channel.Working {
-		body = map[string]any{"typing": true, "timeout": typingFor.Milliseconds()}
+	return b.typing(ctx, route, phase == channel.Working)
+}
+
+// typing shows whether we write.
+func (b *bot) typing(ctx context.Context, route bus.Route, on bool) error {
+	body := map[string]any{"typing": on}
+	if on {
+		body["timeout"] = typingFor.Milliseconds()
 	}
 	return classify(b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "typing", b.o.UserID), body, nil))
 }

@@ -159,7 +159,7 @@ func (s *syncer) room(ctx context.Context) bool {
 func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	q := url.Values{"filter": {filter}, "timeout": {"0"}}
 	if up {
-		q.Set("timeout", strconv.FormatInt(pollFor.Milliseconds(), 10))
+		q.Set("timeout", strconv.FormatInt(s.bot.pollFor.Milliseconds(), 10))
 	}
 	if s.since != "" {
 		q.Set("since", s.since)
