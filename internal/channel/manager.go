@@ -342,6 +342,7 @@ func (s *supervisor) deps() Deps {
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      func(identity string) error { return s.m.claim(s.name, identity) },
+		Forget:     s.forget,
 		Refine:     func(change func(*Caps)) { s.out.a.refine(change) }, // like Back
 		Quoted:     func(chat bus.Route, id string) (Quoted, bool) { return s.out.a.quotes.get(chat.ChatID, id) },
 		Ready:      s.health.ready,
