@@ -139,7 +139,8 @@ type Server struct {
 	pings     int
 	bad       []string // what a client did wrong on the connection
 	hook      string
-	sealed    bool // events by HTTP are encrypted and signed
+	sealed    bool          // events by HTTP are encrypted and signed
+	last      chan struct{} // closed when the last event was posted
 	register  registration
 	skew      time.Duration
 	work      sync.WaitGroup
@@ -449,7 +450,15 @@ func (s *Server) emit(id, message, kind, stamp string, body any) {
 	e := &event{id: id, message: message, payload: []byte(payload), sent: map[*conn]bool{}}
 	s.events = append(s.events, e)
 	if s.hook != "" && !s.closed {
-		s.work.Go(func() { s.post(e) })
+		before, done := s.last, make(chan struct{})
+		s.last = done
+		s.work.Go(func() { // in the order of the events
+			defer close(done)
+			if before != nil {
+				<-before
+			}
+			s.post(e)
+		})
 	}
 	s.news()
 }
