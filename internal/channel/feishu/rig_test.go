@@ -76,7 +76,9 @@ func (r *rig) begin() (end func()) {
 	r.t.Helper()
 	before := len(r.States())
 	stop := r.Start(r.Run)
-	r.Await("a connection", func() bool { return len(r.States()) > before })
+	r.Await("a connection", func() bool {
+		return len(r.States()) > before && (r.bot.o.Mode == modeWebhook || r.fake.Connected() > 0)
+	})
 	return func() {
 		r.t.Helper()
 		if err := stop(); err != nil {
@@ -101,7 +103,7 @@ func (r *rig) receive(n int) []bus.Inbound {
 	return r.Inbound()
 }
 
-// words is a message in one piece: what was typed, then a line for each piece
+// said is a message in one piece: what was typed, then a line for each piece
 // that was not.
 func said(in bus.Inbound) string {
 	lines := []string{in.Text}

@@ -348,10 +348,13 @@ func (b *bot) grow(ctx context.Context, r *record, out bus.Outbound, final bool)
 	said := cardMarkdown(out, maxTables)
 	err := b.write(ctx, r, said)
 	if refused(err) {
-		if code := refusal(err); code != codeCardClosed && code != codeCardOrder {
+		switch refusal(err) {
+		case codeCardClosed:
+		case codeCardOrder:
+			r.seq += 1000 // beyond what an earlier process may have used
+		default:
 			said = cardMarkdown(out, 0)
 		}
-		r.seq += 100 // beyond what an earlier process may have used
 		if err = b.setStreaming(ctx, r, true); err == nil {
 			err = b.write(ctx, r, said)
 		}
