@@ -429,10 +429,10 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 	return from, err
 }
 
-// Forget drops who was let in on a channel, or waits, while it was another
+// forget drops who was let in on a channel, or waits, while it was another
 // account of its platform, and returns their ids. Before is which one that was,
 // as far as the channel knows; it counts only as long as none is noted here.
-func (p *Pairing) Forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
+func (p *Pairing) forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
 	p.mu.Lock()
 	known := p.refresh() == nil && p.book.Accounts[channel] == account
 	p.mu.Unlock()

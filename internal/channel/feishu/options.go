@@ -109,6 +109,9 @@ func (o *account) check() error {
 	default:
 		return fmt.Errorf("mode: %q is not socket or webhook", o.Mode)
 	}
+	if id := cmp.Or(o.ID, o.InstanceID, defaultInstance); !validID(id) {
+		return fmt.Errorf("id: %q has other characters than letters, digits, - and _", id)
+	}
 	if !strings.HasPrefix(o.WebhookPath, "/") || strings.ContainsAny(o.WebhookPath, " {}") {
 		return errors.New("webhookPath: must begin with / and hold no blanks or braces")
 	}
