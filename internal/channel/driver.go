@@ -37,6 +37,9 @@ type Driver struct {
 	// runtime names without the platform's; "" is the section itself. An error
 	// is about those that are left out. Nil: a section is one account.
 	Expand func(section json.RawMessage) (map[string]json.RawMessage, error)
+	// Merge is the reverse of Expand for what a login found out: the patch of
+	// the section that holds an account of this name. False: it does not.
+	Merge func(section json.RawMessage, account string, patch map[string]any) (map[string]any, bool)
 	// Quiet platforms send no progress and no tool hints unless their section
 	// wants them.
 	Quiet bool

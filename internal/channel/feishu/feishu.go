@@ -47,6 +47,7 @@ type bot struct {
 	names  *recent.Map[string, string]       // of people, as mentions say them
 	quotes *recent.Map[string, fetched]      // messages that were looked up
 	asked  *recent.Map[string, bus.Question] // by the message that asks
+	fresh  *recent.Map[string, bool]         // messages that begin a new conversation
 	told   *recent.Map[string, bool]         // causes that were logged
 }
 
@@ -65,6 +66,7 @@ func Driver() channel.Driver {
 		Probe:   probe,
 		Login:   login,
 		Expand:  expand,
+		Merge:   merge,
 	}
 }
 
@@ -96,6 +98,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
 		asked:   recent.New[string, bus.Question](memory),
+		fresh:   recent.New[string, bool](memory),
 		told:    recent.New[string, bool](memory),
 	}
 	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
@@ -160,7 +163,7 @@ func (b *bot) hello(ctx context.Context) error {
 		return err
 	}
 	if b.o.IdentityKey != "" && b.o.IdentityKey != app {
-		b.deps.Log.WarnContext(ctx, "allowFrom and owners were written for another app and count as empty; write the ids that people have with this app, and set identityKey", "identityKey", b.o.IdentityKey, "app", app)
+		b.deps.Log.WarnContext(ctx, "allowFrom and owners were written for another app and count as empty; write the ids that people have with this app, and set identityKey", "written_for", b.o.IdentityKey, "app", app)
 	}
 	me, err := b.whoAmI(ctx)
 	if err != nil {
@@ -227,6 +230,6 @@ const (
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
 	if !b.told.Has(cause) {
 		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, cause, args...)
+		b.deps.Log.WarnContext(ctx, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
 	}
 }

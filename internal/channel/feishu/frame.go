@@ -58,7 +58,7 @@ func (f *frame) get(key string) string {
 func (f *frame) encode() []byte {
 	var b []byte
 	for n, v := range []uint64{f.Seq, f.Log, uint64(f.Service), uint64(f.Method)} { //nolint:gosec // as protobuf does
-		b = binary.AppendUvarint(append(b, byte((n+1)<<3|wireVarint)), v)
+		b = binary.AppendUvarint(append(b, byte((n+1)<<3|wireVarint)), v) //nolint:gosec // below 16
 	}
 	for _, h := range f.Headers {
 		b = appendBytes(b, fieldHeader, appendBytes(appendBytes(nil, 1, []byte(h.Key)), 2, []byte(h.Value)))

@@ -108,6 +108,9 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 	said := strings.TrimSpace(strings.Join(append([]string{body.text}, files.spoken...), "\n"))
 	in.Media, in.Text = files.media, said
 	command := strings.HasPrefix(said, "/")
+	if v.Direct && said == "/new" {
+		b.fresh.Put(m.ID, true)
+	}
 	if !v.Direct && !command {
 		in.Text = strings.TrimSpace("@" + v.Name + ": " + said)
 	}

@@ -153,8 +153,8 @@ func (l *line) lost(err error) error {
 // receive handles a frame.
 func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	f, err := decodeFrame(raw.Data)
-	if err != nil || !raw.Binary {
-		l.bot.once(ctx, "a frame of Feishu cannot be read and is ignored", "err", errFrame)
+	if bad := err != nil || !raw.Binary; bad {
+		l.bot.once(ctx, "a frame of Feishu cannot be read and is ignored")
 		return nil
 	}
 	if f.Method == methodControl {

@@ -148,7 +148,7 @@ func (g *registration) refusal() error {
 	if g.Error == "access_denied" {
 		return errors.New("it was refused on the phone")
 	}
-	return errors.New("Feishu says: " + text.Label(g.Error+" "+g.Details, msgShown)) //nolint:staticcheck // a name begins the sentence
+	return errors.New("Feishu says: " + text.Label(g.Error+" "+g.Details, msgShown))
 }
 
 // result is what the new app means for the section. People have other ids with
@@ -158,23 +158,20 @@ func (r *registrar) result(got registration) channel.Result {
 	patch := map[string]any{
 		"enabled": true, "appId": got.ID, "appSecret": got.Secret, "domain": r.o.Domain, "identityKey": app,
 	}
-	out := channel.Result{Identity: app, Patch: patch, Owner: got.User.OpenID}
-	if before := identity(r.o.Domain, r.o.AppID); before != app && before != "" {
-		patch["allowFrom"], patch["owners"] = []string{}, []string{}
-		if got.User.OpenID != "" {
-			patch["owners"], out.Owner = []string{got.User.OpenID}, ""
+	before := identity(r.o.Domain, r.o.AppID)
+	for name, list := range map[string][]string{"allowFrom": r.o.AllowFrom, "owners": r.o.Owners} {
+		if name == "owners" && len(list) == 0 {
+			continue // the people in allowFrom are owners
 		}
+		if list = slices.Clone(list); before != "" && before != app {
+			list = []string{}
+		}
+		if me := got.User.OpenID; me != "" && !slices.Contains(list, me) {
+			list = append(list, me)
+		}
+		patch[name] = list
 	}
-	if list, _ := patch["allowFrom"].([]string); got.User.OpenID != "" {
-		if patch["allowFrom"] == nil {
-			list = slices.Clone(r.o.AllowFrom)
-		}
-		if !slices.Contains(list, got.User.OpenID) {
-			list = append(list, got.User.OpenID)
-		}
-		patch["allowFrom"] = list
-	}
-	return out
+	return channel.Result{Identity: app, Patch: patch}
 }
 
 // ask makes a request. What is not ready yet is told with the status 400.

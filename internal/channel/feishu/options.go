@@ -256,6 +256,26 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 	return out, errors.Join(errs...)
 }
 
+// merge puts a patch of one of several apps into the list of them.
+func merge(section json.RawMessage, name string, patch map[string]any) (map[string]any, bool) {
+	var top struct {
+		Instances []map[string]any `json:"instances"`
+	}
+	if json.Unmarshal(section, &top) != nil || top.Instances == nil {
+		return patch, name == ""
+	}
+	for i, item := range top.Instances {
+		first, _ := item["id"].(string)
+		second, _ := item["instanceId"].(string)
+		third, _ := item["instance_id"].(string)
+		if id := cmp.Or(first, second, third, instanceID(i)); id == cmp.Or(name, defaultInstance) {
+			maps.Copy(item, patch)
+			return map[string]any{"instances": top.Instances}, true
+		}
+	}
+	return nil, false
+}
+
 const defaultInstance = "default"
 
 // instanceID is the id of an app that has none.

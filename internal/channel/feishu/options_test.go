@@ -95,6 +95,26 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// What a login found out goes into the settings of its app.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	patch := map[string]any{"appId": "new"}
+	for _, c := range []struct{ section, name, want string }{
+		{`{"appId":"old"}`, "", `{"appId":"new"}`},
+		{`{"appId":"old"}`, "work", ""},
+		{`null`, "", `{"appId":"new"}`},
+		{`{"instances":[{"appId":"a"},{"id":"work","appId":"old","x":1}]}`, "work", `{"instances":[{"appId":"a"},{"appId":"new","id":"work","x":1}]}`},
+		{`{"instances":[{"appId":"a"},{"instance_id":"work"}]}`, "", `{"instances":[{"appId":"new"},{"instance_id":"work"}]}`},
+		{`{"instances":[{"id":"a"}]}`, "b", ""},
+	} {
+		got, ok := merge(json.RawMessage(c.section), c.name, patch)
+		data, err := json.Marshal(got)
+		if err != nil || ok != (c.want != "") || ok && string(data) != c.want {
+			t.Errorf("%s, %q: %s, %v", c.section, c.name, data, ok)
+		}
+	}
+}
+
 // Ids of people with another app let nobody in.
 func TestListsOfAnotherApp(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (r *rig) begin() (end func()) {
 	before := len(r.States())
 	stop := r.Start(r.Run)
 	r.Await("a connection", func() bool {
-		return len(r.States()) > before && (r.bot.o.Mode == modeWebhook || r.fake.Connected() > 0)
+		return len(r.States()) > before && (r.o.Mode == modeWebhook || r.fake.Connected() > 0)
 	})
 	return func() {
 		r.t.Helper()

@@ -51,7 +51,10 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.ToolHint {
 		out.Text = b.o.hint(out.Text)
 	}
-	id, err := b.sendWords(ctx, out)
+	id, err := b.sendDivider(ctx, out)
+	if id == "" && err == nil {
+		id, err = b.sendWords(ctx, out)
+	}
 	if err != nil {
 		return "", classify(err)
 	}
@@ -59,6 +62,25 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		b.asked.Put(id, *q)
 	}
 	return id, nil
+}
+
+// sendDivider shows the confirmation of a new conversation as a line across the
+// chat. "" without an error: it is not one, or Feishu does not take it.
+func (b *bot) sendDivider(ctx context.Context, out bus.Outbound) (string, error) {
+	if out.Kind != bus.Final || !b.fresh.Has(out.Route.MessageID) || out.Turn == nil || out.Turn.Error != "" {
+		return "", nil
+	}
+	words := text.Label(out.Text, nameShown)
+	content, err := encode(map[string]any{"type": "divider", "params": map[string]any{"divider_text": map[string]string{"text": words}}})
+	if err != nil {
+		return "", err
+	}
+	out.Route.ThreadID, out.ReplyTo = "", ""
+	id, err := b.deliver(ctx, out, shape{"system", content}, out.Key)
+	if refused(err) {
+		return "", nil
+	}
+	return id, err
 }
 
 // sendWords sends a text: the beginning of a stream as a card entity, others in
@@ -86,7 +108,7 @@ func (b *bot) sendWords(ctx context.Context, out bus.Outbound) (string, error) {
 		if !misshapen(err) || s.kind == "text" {
 			return id, err
 		}
-		b.deps.Log.InfoContext(ctx, "Feishu refuses the form of a message; a simpler one is tried", "form", s.kind, "err", err)
+		b.deps.Log.InfoContext(ctx, "the form of a message is refused; a simpler one is tried", "form", s.kind, "err", err)
 		if s.kind != "interactive" {
 			break
 		}

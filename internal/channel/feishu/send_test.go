@@ -81,10 +81,11 @@ func TestTextInstead(t *testing.T) {
 	message.Key = "k"
 	r.send(message)
 	got := r.fake.Messages("")
-	all := ""
+	var lines []string
 	for _, m := range got {
-		all += m.Type + " " + m.Plain + "\n"
+		lines = append(lines, m.Type+" "+m.Plain)
 	}
+	all := strings.Join(lines, "\n")
 	if len(got) != 3 || strings.Count(all, "word") != 1500 || strings.Count(all, "text ") != 3 {
 		t.Errorf("%d messages with %d words", len(got), strings.Count(all, "word"))
 	}
@@ -381,6 +382,31 @@ func TestMarks(t *testing.T) {
 	r.ready()
 	if err := r.Signal(t.Context(), to("om_1"), channel.Seen); err != nil {
 		t.Errorf("an unknown reaction: %v", err)
+	}
+}
+
+// A new conversation begins below a line across the chat.
+func TestDivider(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	end := r.begin()
+	defer end()
+	for i, fail := range []bool{false, true} {
+		id := []string{"om_1", "om_2"}[i]
+		r.fake.Say(feishutest.Message{ID: id, Content: feishutest.Text("/new")})
+		r.receive(i + 1)
+		if fail {
+			r.fake.Fail(feishutest.Failure{Code: codeFormat, Msg: "msg_type"})
+		}
+		r.send(bus.Outbound{Kind: bus.Final, Route: to(id), Text: "A new conversation.", Turn: &bus.Turn{}})
+	}
+	r.send(bus.Outbound{Kind: bus.Final, Route: to("om_3"), Text: "else", Turn: &bus.Turn{}})
+	var got []string
+	for _, m := range r.fake.Messages("") {
+		got = append(got, m.Type+" "+m.Plain)
+	}
+	if d := cmp.Diff([]string{"system A new conversation.", "text A new conversation.", "text else"}, got); d != "" {
+		t.Errorf("people see (-want +got):\n%s", d)
 	}
 }
 

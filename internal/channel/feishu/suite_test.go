@@ -74,7 +74,7 @@ func post(t *testing.T, address string, body []byte, header http.Header) int {
 		t.Fatal(err)
 	}
 	req.Header = header
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,14 +155,14 @@ func TestEventNotKept(t *testing.T) {
 	r := newRig(t, nil)
 	end := r.begin()
 	defer end()
-	in := r.bot.in.Load()
-	r.bot.in.Store(nil) // as while the channel is being stopped
+	in := r.in.Load()
+	r.in.Store(nil) // as while the channel is being stopped
 	r.fake.Say(feishutest.Message{ID: "om_1", Content: feishutest.Text("hi")})
 	r.Await("a refusal", func() bool { return strings.Contains(r.Log.String(), "could not be kept") })
 	if r.fake.Acked("om_1") {
 		t.Error("what was not kept is acknowledged")
 	}
-	r.bot.in.Store(in)
+	r.in.Store(in)
 	r.fake.Repeat()
 	r.receive(1)
 	r.Await("the acknowledgement", func() bool { return r.fake.Acked("om_1") })
@@ -189,7 +189,7 @@ func TestClockSkew(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.bot.silence = 50 * time.Millisecond
+	r.silence = 50 * time.Millisecond
 	end := r.begin()
 	defer end()
 	r.Await("another connection", func() bool { return len(r.fake.Calls("POST /callback/ws/endpoint")) > 2 })

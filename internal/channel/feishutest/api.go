@@ -181,13 +181,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 // allowed refuses what needs a scope that the app does not have.
-func (s *Server) allowed(any ...string) error {
-	for _, scope := range any {
+func (s *Server) allowed(oneOf ...string) error {
+	for _, scope := range oneOf {
 		if slices.Contains(s.scopes, scope) {
 			return nil
 		}
 	}
-	return refuse(99991672, "Access denied. One of the following scopes is required: [%s].", strings.Join(any, ", "))
+	return refuse(99991672, "Access denied. One of the following scopes is required: [%s].", strings.Join(oneOf, ", "))
 }
 
 func (s *Server) token(r *request) (any, error) {
@@ -384,7 +384,11 @@ func (s *Server) compose(m *Message) error {
 		}
 		m.File = f.Name
 	case "system":
-		m.Plain = "divider"
+		params, _ := c["params"].(map[string]any)
+		words, _ := params["divider_text"].(map[string]any)
+		if m.Plain, _ = words["text"].(string); c["type"] != "divider" || m.Plain == "" {
+			return refuse(230001, "Your request contains an invalid request parameter, ext=system message")
+		}
 	default:
 		return refuse(230001, "Your request contains an invalid request parameter, ext=invalid msg_type")
 	}

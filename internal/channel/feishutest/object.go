@@ -341,7 +341,6 @@ func (s *Server) cardSettings(r *request) (any, error) {
 type registration struct {
 	polls  int
 	answer map[string]any // of the last poll
-	lark   bool
 }
 
 // Register says what the registration of an app answers after so many polls that
@@ -366,7 +365,7 @@ func (s *Server) registration(r *request) (any, error) {
 		return flat{http.StatusBadRequest, map[string]any{"error": word, "error_description": word}}
 	}
 	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		return wrong("invalid_request"), nil
+		return wrong("invalid_request"), nil //nolint:nilerr // an answer
 	}
 	switch form.Get("action") {
 	case "init":

@@ -53,12 +53,12 @@ func (f *Frame) Header(key string) string {
 // optional fields that are empty.
 func (f *Frame) Encode() []byte {
 	field := func(b []byte, n int, data []byte) []byte {
-		b = append(b, byte(n<<3|2))
+		b = append(b, byte(n<<3|2)) //nolint:gosec // below 16
 		b = binary.AppendUvarint(b, uint64(len(data)))
 		return append(b, data...)
 	}
 	number := func(b []byte, n int, v uint64) []byte {
-		return binary.AppendUvarint(append(b, byte(n<<3)), v)
+		return binary.AppendUvarint(append(b, byte(n<<3)), v) //nolint:gosec // below 16
 	}
 	b := number(nil, 1, f.Seq)
 	b = number(b, 2, f.Log)
@@ -137,7 +137,7 @@ func fields(data []byte, take func(n int, v uint64, part []byte) error) error {
 		default:
 			return errFrame
 		}
-		if err := take(int(tag>>3), v, part); err != nil { //nolint:gosec // small
+		if err := take(int(tag>>3), v, part); err != nil {
 			return err
 		}
 	}
@@ -367,7 +367,7 @@ func (s *Server) post(e *event) {
 			return
 		}
 		req.Header = header
-		if res, err := http.DefaultClient.Do(req); err == nil {
+		if res, err := (&http.Client{}).Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
@@ -410,7 +410,7 @@ func Encrypt(payload []byte, key string) string {
 	pad := aes.BlockSize - len(payload)%aes.BlockSize
 	plain := append([]byte{}, payload...)
 	for range pad {
-		plain = append(plain, byte(pad)) //nolint:gosec // small
+		plain = append(plain, byte(pad))
 	}
 	out := make([]byte, aes.BlockSize+len(plain))
 	_, _ = rand.Read(out[:aes.BlockSize])
