@@ -21,6 +21,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
@@ -60,13 +61,14 @@ type person struct {
 // Driver is the platform.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title:   "Feishu / Lark",
-		Options: func() any { return defaults() },
-		New:     newChannel,
-		Probe:   probe,
-		Login:   login,
-		Expand:  expand,
-		Merge:   merge,
+		Title:    "Feishu / Lark",
+		Options:  func() any { return defaults() },
+		New:      newChannel,
+		Probe:    probe,
+		Login:    login,
+		Expand:   expand,
+		Merge:    merge,
+		Language: phrase.Chinese,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -70,6 +71,9 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	v.Name = cmp.Or(v.Name, e.Sender.ID.Open)
 	if made := millis(m.Created); !made.IsZero() {
 		v.At = b.calls.here(made)
+	}
+	if b.o.Domain == domainLark {
+		v.Language = phrase.English
 	}
 	if v.Direct {
 		v.Route.ChatID = e.Sender.ID.Open

@@ -111,6 +111,7 @@ func (l *line) keep(c clientConfig) {
 	if c.PingInterval <= 0 {
 		l.ping = pingLongest
 	}
+	l.ping = min(l.ping, l.bot.silence/2) // an answer to one of two is enough
 }
 
 func (l *line) open(ctx context.Context, c *socket.Conn) error {

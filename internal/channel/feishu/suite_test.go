@@ -34,7 +34,11 @@ func TestSuiteWebhook(t *testing.T) {
 		t.Cleanup(front.Close)
 		f := fixture(t, feishutest.AppID, map[string]any{"mode": "webhook", "encryptKey": feishutest.EncryptKey, "verificationToken": feishutest.VerificationToken})
 		f.Serve = func(h http.Handler) { served.Store(&h) }
-		f.Cut = nil
+		f.Cut, f.Impatient = nil, nil
+		delete(f.Lacks, "Forge")
+		f.Lacks["Cut"] = "Feishu makes a request for each event"
+		f.Lacks["Impatient"] = f.Lacks["Cut"]
+		f.Lacks["Second"] = "the suite of the long connection has two"
 		f.hook(front.URL + "/feishu")
 		f.Frame = func(t *testing.T, frame []byte) {
 			t.Helper()
@@ -102,8 +106,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 			all["appId"] = app
 			return section(t, fake, all)
 		},
-		Options: func(o *channel.Options) { o.Client = httpClient(t) },
-		Owner:   feishutest.AnnID, Stranger: "ou_mallory", Group: feishutest.GroupID, Thread: feishutest.ThreadRoot,
+		Owner: feishutest.AnnID, Stranger: "ou_mallory", Group: feishutest.GroupID, Thread: feishutest.ThreadRoot,
 		Chat:    func(sender string) string { return "oc_p2p_" + sender },
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
 		Seen: func() []channeltest.Seen {
@@ -142,6 +145,18 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Frame: func(_ *testing.T, frame []byte) {
 			fake.Raw(frame)
 			fake.Data(frame)
+		},
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.silence = 3 * time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Tap":     "questions are answered in words",
+			"Typing":  "Feishu does not show that a bot writes",
+			"Forge":   "we open the long connection: there is no address to forge an event at",
+			"Backlog": "Feishu repeats an event until it is acknowledged; no history is read",
+			"Alias":   "every event has the same id of a person, besides others",
 		},
 	}
 	return f
