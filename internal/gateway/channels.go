@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/feishu"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
@@ -34,6 +35,7 @@ func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
+		"feishu":     feishu.Driver(),
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
 		"msteams":    teams.Driver(),
