@@ -87,18 +87,18 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 	}
 	var keys map[string]any
 	if json.Unmarshal(section, &o) != nil || o.ReplyProgressMessages != true || json.Unmarshal(section, &keys) != nil {
-		return map[string]json.RawMessage{"": section}, nil // what is wrong with it the factory says
+		return map[string]json.RawMessage{"": section}, nil //nolint:nilerr // the factory says what is wrong with it
 	}
 	keys["sendProgress"], keys["sendToolHints"] = true, true
 	fresh, err := json.Marshal(keys)
 	return map[string]json.RawMessage{"": fresh}, err
 }
 
-func (o *options) caps() channel.Caps {
+// caps has no Replies: what may be sent belongs to a context token, which several
+// messages may have and which outlives the process, so Send counts by itself.
+func (*options) caps() channel.Caps {
 	return channel.Caps{
 		MaxChars: maxChars, Typing: 5 * time.Second, MaxMedia: maxUpload, Quotes: true, Group: isGroup,
-		// One more than the budget: the bot itself says that the rest waits.
-		Replies: channel.Limit{Count: o.ContextMessageBudget + 1},
 	}
 }
 

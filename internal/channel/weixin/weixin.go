@@ -24,7 +24,7 @@ const moreFollows = "There is more: WeChat limits how much I may send to one mes
 
 const (
 	leastPoll = 5 * time.Second
-	leaveTime = 2 * time.Second
+	leaveTime = time.Second
 )
 
 // bot is the channel.
