@@ -173,6 +173,14 @@ func (l *ledger) load(path string) (bool, error) {
 	return r.Token != "", nil
 }
 
+// forget makes nothing be sent with an account that is of no use. It stays on the
+// disk.
+func (l *ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Token = ""
+}
+
 // session is what requests are made with.
 func (l *ledger) session() (session, bool) {
 	l.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -130,16 +132,16 @@ func TestManyPeople(t *testing.T) {
 func TestStateDir(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	dir := t.TempDir() + "/deep"
+	dir := filepath.Join(t.TempDir(), "deep")
 	o, err := decode(section(t, r.fake, object{"stateDir": dir}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path, err := accountPath(r.deps, o)
-	if err != nil || path != dir+"/account.json" {
+	if err != nil || path != filepath.Join(dir, "account.json") {
 		t.Errorf("%q, %v", path, err)
 	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(dir); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -53,7 +53,7 @@ func TestPollFailures(t *testing.T) {
 	r.fake.Drop()
 	r.fake.Say(ann, "hi")
 	r.receive(1)
-	if n := strings.Count(r.Log.String(), "cannot be received"); n < 4 || n > 6 {
+	if n := strings.Count(r.Log.String(), "cannot be received"); n < 4 || n > 9 {
 		t.Errorf("%d lines in the log:\n%s", n, r.Log)
 	}
 	s := r.States()

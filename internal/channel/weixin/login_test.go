@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -91,7 +92,7 @@ func TestLogin(t *testing.T) {
 	if kept["token"] != "bot-token-2@im.bot:secret" || kept["base_url"] != r.fake.URL() || kept["ilink_user_id"] != weixintest.Owner {
 		t.Errorf("account.json: %v", kept)
 	}
-	if info, err := os.Stat(r.path); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(r.path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	defer r.begin()()

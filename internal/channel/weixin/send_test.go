@@ -3,6 +3,7 @@ package weixin
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,8 +127,7 @@ func TestSendFailures(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || channel.IsPermanent(err) != permanent {
 			t.Errorf("%s: %v", name, err)
 		}
-		r.account.admit(ann, "") // a refusal uses the token up
-		r.account.change(ann, r.account.context(ann), func(b *budget) { b.Sent = 0 })
+		r.account.change(ann, r.account.context(ann), func(b *budget) { b.Sent = 0 }) // a refusal uses the token up
 	}
 }
 
@@ -224,6 +224,10 @@ func TestStaleWhileSending(t *testing.T) {
 		t.Error(err)
 	}
 	r.Await("the end of the login", func() bool { s := r.States(); return strings.Contains(s[len(s)-1], "has expired") })
+	n := len(r.fake.Calls("sendmessage"))
+	if err := r.send(answer(ann, "x")); !errors.Is(err, channel.ErrNotReady) || len(r.fake.Calls("sendmessage")) != n {
+		t.Errorf("the service was asked with a stale token: %v", err)
+	}
 }
 
 func TestTyping(t *testing.T) {

@@ -111,6 +111,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 			if there {
 				why = fmt.Errorf("the login of WeChat has expired: run nanobot channels login %s", b.deps.Name)
 			}
+			b.account.forget()
 			b.deps.Ready("", why)
 			if b.awaitLogin(ctx, path, lost) != nil {
 				return nil
