@@ -45,7 +45,7 @@ type record struct {
 	Spent  map[string]*budget `json:"context_spent,omitempty"` // of Contexts
 }
 
-// ticket is the right to show somebody that we type.
+// ticket is the permission to show a person that we type.
 type ticket struct {
 	Ticket string  `json:"ticket"`
 	Ever   bool    `json:"ever_succeeded"`
@@ -138,6 +138,7 @@ type ledger struct {
 
 	mu        sync.Mutex
 	record    record
+	dead      bool                           // nothing is sent: there is no login, or it has expired
 	strangers *recent.Map[string, *stranger] // who wrote last and was not let in: enough for a pairing code
 	dirty     chan struct{}                  // capacity 1
 }
@@ -148,7 +149,7 @@ type stranger struct {
 }
 
 func newLedger(d channel.Deps, o *options) *ledger {
-	return &ledger{o: o, log: d.Log, now: d.Now, dirty: make(chan struct{}, 1)}
+	return &ledger{o: o, log: d.Log, now: d.Now, strangers: recent.New[string, *stranger](strangersMost), dirty: make(chan struct{}, 1)}
 }
 
 // load reads the account. False means that there is none.
@@ -169,7 +170,7 @@ func (l *ledger) load(path string) (bool, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.path, l.record, l.strangers = path, r, recent.New[string, *stranger](strangersMost)
+	l.path, l.record, l.dead, l.strangers = path, r, false, recent.New[string, *stranger](strangersMost)
 	return r.Token != "", nil
 }
 
@@ -178,14 +179,14 @@ func (l *ledger) load(path string) (bool, error) {
 func (l *ledger) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record.Token = ""
+	l.dead = true
 }
 
 // session is what requests are made with.
 func (l *ledger) session() (session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return session{l.record.BaseURL, httpsafe.NewSecret(l.record.Token)}, l.record.Token != ""
+	return session{l.record.BaseURL, httpsafe.NewSecret(l.record.Token)}, l.record.Token != "" && !l.dead
 }
 
 // name is the account for people, and for telling accounts apart.
@@ -257,7 +258,7 @@ func (l *ledger) advance(to string) {
 	}
 }
 
-// met notes the context token of somebody who was not let in (yet).
+// met notes the context token of a person who was not admitted (yet).
 func (l *ledger) met(user, token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,7 +267,7 @@ func (l *ledger) met(user, token string) {
 	}
 }
 
-// admit notes the context token of somebody who was let in: it is what answers
+// admit notes the context token of a person who was admitted: it is what answers
 // need, and a new one allows as many as the first.
 func (l *ledger) admit(user, token string) {
 	l.mu.Lock()
@@ -324,7 +325,7 @@ func (l *ledger) context(user string) string {
 }
 
 // take uses one of the messages that a context token allows, if more than keep
-// are left. The token is "" for somebody who never wrote. Ask says that the
+// are left. The token is "" for a person who never wrote. Ask says that the
 // person was not told yet that the rest waits.
 func (l *ledger) take(user string, keep int) (token string, ok, ask bool) {
 	l.mu.Lock()

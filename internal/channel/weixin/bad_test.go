@@ -96,7 +96,7 @@ func TestHostileFiles(t *testing.T) {
 		}
 	}
 	if touched.Load() != 0 {
-		t.Error("a file was asked for at an address of somebody else")
+		t.Error("a file was asked for at a foreign address")
 	}
 }
 

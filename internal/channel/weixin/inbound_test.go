@@ -3,6 +3,7 @@ package weixin
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -107,7 +108,7 @@ func TestNotForUs(t *testing.T) {
 	m["group_id"] = "crowd"
 	r.fake.Post(m)
 	r.fake.Post(from(ann))
-	r.fake.Post(from("", weixintest.Text("nobody")))
+	r.fake.Post(from("", weixintest.Text("without a sender")))
 	r.fake.Say(ann, "hi")
 	if got := r.receive(1); len(got) != 1 || got[0].Text != "hi" {
 		t.Errorf("%+v", got)
@@ -173,5 +174,27 @@ func TestPartial(t *testing.T) {
 		if got := c.p.of("abcdabcd"); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.p, got, c.want)
 		}
+	}
+}
+
+// What a former process held is handled first, with the right to answer it.
+func TestHeldOverRestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.Refuse(errors.New("no space left on device"))
+	end := r.begin()
+	id := r.fake.Say(ann, "hi")
+	r.Await("the cursor", func() bool { return r.fake.Acked(id) })
+	end()
+	if err := os.Remove(r.path); err != nil { // the context token is in the message as well
+		t.Fatal(err)
+	}
+	r.Refuse(nil)
+	r.remake(section(t, r.fake, nil))
+	end = r.begin()
+	defer end()
+	r.receive(1)
+	if err := r.send(answer(ann, "hello")); err != nil || r.fake.Messages()[0].Context == "" {
+		t.Errorf("%+v, %v", r.fake.Messages(), err)
 	}
 }

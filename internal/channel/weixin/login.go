@@ -72,7 +72,7 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 }
 
 func (s *scan) run(ctx context.Context) (channel.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("nobody scanned the code in time: try again"))
+	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the code was not scanned in time: try again"))
 	defer cancel()
 	var err error
 	if s.path, err = accountPath(s.bot.deps, s.bot.o); err != nil {
@@ -235,8 +235,8 @@ func (s *scan) confirm(ctx context.Context, st status) (*channel.Result, error) 
 	return &channel.Result{Identity: st.BotID, Owner: st.UserID}, nil
 }
 
-// approve asks whether somebody else may take the place of the people whom the
-// channel knows: whoever scans becomes an owner.
+// approve asks before a person joins whom the channel does not know: whoever
+// scans the code becomes an owner.
 func (s *scan) approve(ctx context.Context, user string) error {
 	o := s.bot.o
 	known := slices.Concat(o.Owners, o.AllowFrom, []string{s.old.UserID})

@@ -21,7 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// person is somebody at a login.
+// person is the user during a login.
 type person struct {
 	answers []string
 
@@ -150,7 +150,7 @@ func TestLoginFails(t *testing.T) {
 	}
 }
 
-// Somebody else takes the account over only if the person at the terminal says
+// Another person takes the account over only if the person at the terminal says
 // so, also when the section lists who may be here.
 func TestLoginByAnotherPerson(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestLoginByAnotherPerson(t *testing.T) {
 		r := newRig(t, changes)
 		r.fake.Script(weixintest.State{Status: "confirmed", User: bob})
 		if _, err := r.scanning(t.Context(), &person{answers: []string{"n"}}, true); err == nil {
-			t.Errorf("%v: somebody else became the owner", changes)
+			t.Errorf("%v: another person became the owner", changes)
 		}
 		r.fake.Script(weixintest.State{Status: "confirmed", User: bob})
 		p := &person{answers: []string{"Yes"}}

@@ -116,8 +116,8 @@ func isWeChat(u *url.URL) bool {
 	return u.Scheme == "https" && u.User == nil && (strings.HasSuffix(host, ".weixin.qq.com") || strings.HasSuffix(host, ".wechat.com"))
 }
 
-// trusts reports whether an address that somebody else named is WeChat's, or
-// one of the section.
+// trusts reports whether an address that came from outside is WeChat's, or one
+// of the section.
 func (o *options) trusts(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

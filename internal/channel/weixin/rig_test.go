@@ -142,7 +142,7 @@ func (r *rig) kept() (out object) {
 	return out
 }
 
-// answer is a part on its way to somebody.
+// answer is a part on its way to a person.
 func answer(to, text string) bus.Outbound {
 	return bus.Outbound{Kind: bus.Final, Key: "final:" + text + "/0", Route: bus.Route{Channel: "weixin", ChatID: to, MessageID: "1"}, Text: text}
 }

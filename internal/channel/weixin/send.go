@@ -187,8 +187,8 @@ const (
 	ticketLater = 3600.0 // at most
 )
 
-// ticket is the right to show somebody that we type. After a failure it is asked
-// for less and less often.
+// ticket is the permission to show a person that we type. After a failure, the
+// pauses between requests for it grow.
 func (b *bot) ticket(ctx context.Context, s session, user string) (string, error) {
 	l := b.account
 	now := float64(l.now().UnixMilli()) / 1000
@@ -211,7 +211,7 @@ func (b *bot) ticket(ctx context.Context, s session, user string) (string, error
 			known.Delay = min(2*max(known.Delay, ticketRetry), ticketLater)
 		}
 		known.Next = now + max(known.Delay, ticketRetry)
-		err = fmt.Errorf("the right to show typing: %w", err)
+		err = fmt.Errorf("the permission to show typing: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

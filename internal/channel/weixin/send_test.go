@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
 )
 
-// met is a rig to which somebody has written.
+// met is a rig to which a person has written.
 func met(t *testing.T, changes object) *rig {
 	t.Helper()
 	r := newRig(t, changes)
@@ -210,8 +210,8 @@ func TestProactive(t *testing.T) {
 	if err := r.send(answer(bob, "good morning")); err != nil || r.fake.Messages()[0].Context != "" {
 		t.Errorf("%+v, %v", r.fake.Messages(), err)
 	}
-	if err := r.send(answer("nobody@im.wechat", "hello")); !channel.IsPermanent(err) {
-		t.Errorf("to somebody unknown: %v", err)
+	if err := r.send(answer("unknown@im.wechat", "hello")); !channel.IsPermanent(err) {
+		t.Errorf("to an unknown person: %v", err)
 	}
 }
 

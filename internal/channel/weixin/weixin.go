@@ -1,7 +1,7 @@
 // Package weixin is personal WeChat over iLink, WeChat's own interface for
 // bots: plain HTTP with a long poll, a bot token that a QR login makes, and
 // files that are encrypted before they are uploaded. The package hides that
-// nobody can be written to without a token out of their last message, and that
+// a message needs a token out of the last message of its recipient, and that
 // such a token allows only a few messages.
 package weixin
 
@@ -90,6 +90,10 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err != nil {
 		return err
 	}
+	there, err := b.account.load(path) // what was held needs it at once
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
@@ -100,11 +104,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	defer cancel()
 
 	lost := ""
-	for ctx.Err() == nil {
-		there, err := b.account.load(path)
-		if err != nil {
-			return err
-		}
+	for ; ctx.Err() == nil && err == nil; there, err = b.account.load(path) {
 		s, _ := b.account.session()
 		if !there || s.token.Reveal() == lost {
 			why := fmt.Errorf("no WeChat account is connected: run nanobot channels login %s", b.deps.Name)
@@ -126,7 +126,10 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 			lost = s.token.Reveal()
 		}
 	}
-	return nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // awaitLogin waits until account.json has another token.
