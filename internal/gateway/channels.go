@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/channel/wecom"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -41,6 +42,7 @@ func Channels() map[string]channel.Driver {
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),
+		"wecom":      wecom.Driver(),
 		"whatsapp":   whatsapp.Driver(),
 	}
 }

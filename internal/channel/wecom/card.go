@@ -108,7 +108,8 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 		p = m.Event.Nested
 	}
 	var c choice
-	if err := json.Unmarshal([]byte(p.Key), &c); err != nil || c.Label == "" || c.Chat != m.chat() {
+	_ = json.Unmarshal([]byte(p.Key), &c) // what is not a choice has no label
+	if c.Label == "" || c.Chat != m.chat() {
 		b.once(ctx, "a button that is not ours")
 		return nil
 	}

@@ -29,7 +29,8 @@ type receiver struct {
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	b := rc.bot
 	var m message
-	if e.Bot != b.o.BotID || json.Unmarshal(e.Body, &m) != nil {
+	_ = json.Unmarshal(e.Body, &m) // it could be read when it came
+	if e.Bot != b.o.BotID || m.From.UserID == "" {
 		return nil // of another bot, which this section was for before
 	}
 	switch {

@@ -180,5 +180,5 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if !check.OK {
 		check.Detail = fmt.Sprint(err)
 	}
-	return channel.Report{Identity: o.BotID, Checks: []channel.Check{check}}, nil
+	return channel.Report{Checks: []channel.Check{check}}, nil
 }

@@ -37,13 +37,18 @@ func TestOneStream(t *testing.T) {
 	r.send(reply(in, bus.Final, "More."))
 	steps = append(steps, r.seen())
 	want := [][]string{
-		{"stream: <think></think> (open)"}, {"stream: It (open)"}, {"stream: It is (open)"},
-		{"stream: It is four."}, {"stream: It is four.", "markdown: More."},
+		{"stream: <think></think> (open)"},
+		{"stream: It (open)"},
+		{"stream: It is (open)"},
+		{"stream: It is four."},
+		{"stream: It is four.", "markdown: More."},
 	}
 	if d := cmp.Diff(want, steps); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)
 	}
-	if n := len(r.bot.open); n != 0 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.open); n != 0 {
 		t.Errorf("%d streams are open", n)
 	}
 }

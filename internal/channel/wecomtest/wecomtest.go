@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -169,9 +170,7 @@ type Message struct {
 // bot is away, it waits.
 func (s *Server) Say(m Message) string {
 	body := map[string]any{"msgtype": "text", "text": map[string]any{"content": m.Text}}
-	for k, v := range m.Body {
-		body[k] = v
-	}
+	maps.Copy(body, m.Body)
 	return s.callback("aibot_msg_callback", m, body, "", "")
 }
 
