@@ -1,10 +1,11 @@
 package napcat
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/url"
 	"slices"
 	"strconv"
@@ -108,7 +109,6 @@ func (o *options) forUs(group, message string) bool {
 		return slices.Contains(o.GroupAllowFrom, group) || slices.Contains(o.GroupAllowFrom, groupPrefix+group)
 	}
 	limit, _ := strconv.ParseFloat(string(p), 64) // it was checked
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(group + "/" + message))
-	return float64(h.Sum64()>>11)/(1<<53) < limit
+	sum := sha256.Sum256([]byte(group + "/" + message))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11)/(1<<53) < limit
 }
