@@ -2,8 +2,8 @@ GO      ?= go
 LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
-# Encrypted Matrix rooms, in pure Go; without the tag the program says that it lacks them.
-export GOFLAGS := $(strip $(GOFLAGS) -tags=goolm)
+# One file of flags for every build: decision 79 says what each is for.
+export GOFLAGS := $(strip $(GOFLAGS) $(shell cat build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 

@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/test/program"
 )
 
 // row is one line of the results table.
@@ -98,10 +101,8 @@ func run(b *bench, only string) error {
 	defer os.RemoveAll(dir)
 	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out+".built", pkg) // as in the Makefile
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if msg, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
+		if err := program.Build(context.Background(), nil, out+".built", pkg); err != nil {
+			return err
 		}
 		// Copied, as an installed program is: what the linker wrote through a
 		// mapping lies scattered in the page cache and starts 1 to 2 ms later.

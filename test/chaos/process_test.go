@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/test/program"
 )
 
 // gateway is the real program, one process after the other.
@@ -70,10 +71,8 @@ func (g *gateway) build() {
 		g.bin = bin
 		return
 	}
-	cmd := exec.CommandContext(g.t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", g.bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		g.t.Fatalf("build: %v\n%s", err, out)
+	if err := program.Build(g.t.Context(), nil, g.bin, "./cmd/nanobot"); err != nil {
+		g.t.Fatal(err)
 	}
 }
 

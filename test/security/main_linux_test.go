@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/test/program"
 )
 
 // binDir holds what is built for the tests; scratch is removed at the end.
@@ -50,12 +50,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return bin, nil
 	}
 	bin := filepath.Join(binDir, "nanobot")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
-	cmd.Env = append(goEnv, "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return bin, nil
+	return bin, program.Build(context.Background(), goEnv, bin, "./cmd/nanobot")
 })
 
 // level is what sandbox a mode gives on this machine.

@@ -1,0 +1,35 @@
+// Package program builds our programs for tests and benchmarks exactly as the
+// Makefile does, so that what they watch is what people run.
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Build compiles a package of this module, such as ./cmd/nanobot, to the file
+// out. The environment is that of the go command; nil is our own.
+func Build(ctx context.Context, env []string, out, pkg string) error {
+	_, here, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(here), "..", "..")
+	flags, err := os.ReadFile(filepath.Join(root, "build.flags"))
+	if err != nil {
+		return err
+	}
+	if env == nil {
+		env = os.Environ()
+	}
+
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd.Dir = root
+	cmd.Env = append(env, "CGO_ENABLED=0", "GOFLAGS="+strings.Join(strings.Fields(string(flags)), " "))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
