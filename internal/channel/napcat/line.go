@@ -105,7 +105,7 @@ func (l *line) reason(ctx context.Context, c *socket.Conn, err error) error {
 }
 
 func (l *line) badToken() error {
-	return channel.Fatal(fmt.Errorf("NapCat refuses the token: channels.%s.accessToken must be the token of its WebSocket server", l.bot.deps.Name)) //nolint:staticcheck // a name begins the sentence
+	return channel.Fatal(fmt.Errorf("NapCat refuses the token: channels.%s.accessToken must be the token of its WebSocket server", l.bot.deps.Name))
 }
 
 func (l *line) lost(err error) error {

@@ -48,6 +48,15 @@ func Driver() channel.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return nil, err
+	}
+	d.Gate.SetRules(channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }}) // see forUs
+	return b, nil
+}
+
+func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -56,11 +65,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	if err != nil {
 		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), http: h, sent: recent.New[string, bool](memory), told: recent.New[string, bool](memory)}
-	if d.Gate != nil {
-		d.Gate.SetRules(channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }}) // see forUs
-	}
-	return b, nil
+	return &bot{
+		deps: d,
+		o:    o,
+		caps: o.caps(),
+		http: h,
+		sent: recent.New[string, bool](memory),
+		told: recent.New[string, bool](memory),
+	}, nil
 }
 
 // Name implements channel.Channel.
@@ -106,12 +118,10 @@ func (b *bot) once(ctx context.Context, cause string, args ...any) {
 
 // probe asks who we are. Other programs may be connected at the same time.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
-	d.Gate = nil // the channel that runs sets its rules
-	ch, err := newChannel(d, section)
+	b, err := newBot(d, section)
 	if err != nil {
 		return channel.Report{}, err
 	}
-	b := ch.(*bot)
 	b.deps.Ready = func(string, error) {}
 	b.deps.Claim = func(string) error { return errReached }
 	defer b.http.CloseIdleConnections()

@@ -22,7 +22,7 @@ import (
 // The account, its token, a person and a group.
 const (
 	Self  = 10001
-	Token = "t0ken-of-napcat"
+	Token = "t0ken-of-napcat" //nolint:gosec // of the fake
 	Ann   = 20001
 	Group = 30001
 )
