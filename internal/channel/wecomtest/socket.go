@@ -143,7 +143,7 @@ func (s *Server) command(l *link, data []byte) {
 		return
 	}
 	s.frames = append(s.frames, Frame{q.Cmd, q.Headers.ReqID, q.Body})
-	if s.held || q.Cmd == "ping" && s.muted {
+	if q.Cmd == "ping" && s.muted {
 		return
 	}
 	body, refused := s.execute(l, q.Cmd, q.Headers.ReqID, q.Body)
@@ -152,6 +152,10 @@ func (s *Server) command(l *link, data []byte) {
 		answer["errcode"], answer["errmsg"] = refused.code, refused.text
 	} else if body != nil {
 		answer["body"] = body
+	}
+	if s.held {
+		s.late = append(s.late, func() { l.send(text(answer)) })
+		return
 	}
 	l.send(text(answer))
 	if q.Cmd == "aibot_subscribe" && refused == nil && l.bot == s.bot {

@@ -105,7 +105,8 @@ type Server struct {
 	scans    []string // states of the QR code, in the order of the questions
 	codes    int
 	muted    bool // pings are not answered
-	held     bool // commands are not answered
+	held     bool // answers wait
+	late     []func()
 	ahead    time.Duration
 	next     int
 	fetched  int
@@ -285,11 +286,18 @@ func (s *Server) Fail(cmd string, code int, text string) {
 // FailText answers the next command that shows a text with an error.
 func (s *Server) FailText(code int, text string) { s.Fail("", code, text) }
 
-// Mute leaves pings, or all commands, without an answer.
+// Mute leaves pings without an answer, and holds the answers to all commands back
+// until it is called again.
 func (s *Server) Mute(pings, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.muted, s.held = pings, all
+	if !all {
+		for _, send := range s.late {
+			send()
+		}
+		s.late = nil
+	}
 }
 
 // Shown are the messages of the bot as people see them.
