@@ -17,6 +17,7 @@ import (
 const (
 	maxFrame   = 50 << 20
 	actionTime = 20 * time.Second
+	silence    = time.Minute
 	beatSlack  = 10 * time.Second
 	reconnect  = 30 * time.Second // longest pause
 	codeToken  = 1403
@@ -59,6 +60,8 @@ func (l *line) options() socket.Options {
 		Receive:  l.receive,
 		Lost:     l.lost,
 		Match:    match,
+		Ping:     b.silence / 3,
+		Silence:  b.silence,
 		MaxFrame: maxFrame,
 		MaxPause: reconnect,
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/recent"
@@ -28,6 +29,8 @@ type bot struct {
 	caps channel.Caps
 	http *http.Client
 	run  sync.Mutex // one Run at a time
+
+	silence time.Duration // longest time without a sign of the server
 
 	conn atomic.Pointer[socket.Conn] // nil: not connected
 	me   atomic.Pointer[account]
@@ -70,8 +73,10 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		o:    o,
 		caps: o.caps(),
 		http: h,
-		sent: recent.New[string, bool](memory),
-		told: recent.New[string, bool](memory),
+
+		silence: silence,
+		sent:    recent.New[string, bool](memory),
+		told:    recent.New[string, bool](memory),
 	}, nil
 }
 

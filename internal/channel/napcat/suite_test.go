@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
@@ -33,11 +34,7 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 	return channeltest.Fixture{
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
-		Options: func(o *channel.Options) {
-			o.Client = func(string) (*http.Client, error) { return loopback(t), nil }
-			o.Fetch = func() (*http.Client, error) { return loopback(t), nil }
-		},
-		Owner: fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
+		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
 		Chat:    func(sender string) string { return privatePrefix + sender },
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, self, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
@@ -54,7 +51,31 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 		Refuse:  fail(1200, "发送失败"),
 		Cut:     fake.Cut,
 		Repeats: true, MediaLimit: true, AnyName: true,
+		Typing: func(chat, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("set_input_status") {
+				if user, ok := c.Params["user_id"].(float64); ok && chat == privatePrefix+strconv.Itoa(int(user)) {
+					n++
+				}
+			}
+			return n, false
+		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.silence = 2 * time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Limit":   "NapCat names no time to wait",
+			"Streams": "messages of QQ cannot be changed",
+			"Thread":  "QQ has no threads",
+			"Marks":   "QQ has reactions in groups only: see TestSend",
+			"Tap":     "OneBot has no buttons",
+			"Acked":   "OneBot asks for no acknowledgement",
+			"Forge":   "we connect to NapCat: there is no address to forge a message at",
+			"Backlog": "nanobot reads no history of QQ",
+			"Alias":   "QQ knows a person by one number",
+		},
 	}
 }
 

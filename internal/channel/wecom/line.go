@@ -87,7 +87,7 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	}
 	l.refused = 0
 	l.missed.Store(0)
-	c.Heartbeat(ctx, pingEvery, pingEvery, func(ctx context.Context) error { return l.ping(ctx, c) })
+	c.Heartbeat(ctx, b.beat, b.beat, func(ctx context.Context) error { return l.ping(ctx, c) })
 	b.conn.Store(c)
 	b.deps.Ready(b.o.BotID, nil)
 	return nil

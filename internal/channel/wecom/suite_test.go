@@ -23,12 +23,12 @@ func TestSuite(t *testing.T) {
 }
 
 // fixture is a bot on a fake of its own.
-func fixture(t *testing.T, bot string) channeltest.Fixture {
+func fixture(t *testing.T, name string) channeltest.Fixture {
 	t.Helper()
 	fake := wecomtest.New()
 	t.Cleanup(fake.Close)
-	if bot != wecomtest.BotID {
-		fake.Rename(bot)
+	if name != wecomtest.BotID {
+		fake.Rename(name)
 	}
 	fail := func(code int, text string) func() {
 		return func() { // whatever carries the text: the thinking state is not it
@@ -37,17 +37,12 @@ func fixture(t *testing.T, bot string) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, bot) },
-		Options: func(o *channel.Options) {
-			o.Client = func(string) (*http.Client, error) { return loopback(t), nil }
-			o.Fetch = func() (*http.Client, error) { return loopback(t), nil }
-		},
-		Owner: wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
+		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, name) },
+		Owner:   wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
 		Chat:    func(sender string) string { return sender },
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int { return fake.Fetched() + len(fake.Frames(cmdRespond)) },
-		Limit:   func(time.Duration) { fail(codeBusy, "system busy")() },
 		Break:   fail(codeBusy, "system busy"),
 		Refuse:  fail(40058, "invalid parameter"),
 		Cut:     fake.Cut,
@@ -59,6 +54,21 @@ func fixture(t *testing.T, bot string) channeltest.Fixture {
 			}
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.beat = time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Limit":   "WeCom does not say how long to wait: a refusal counts for a minute",
+			"Thread":  "WeCom has no threads",
+			"Marks":   "WeCom has no reactions: the stream shows what happens",
+			"Typing":  "WeCom has no sign of typing: the stream shows it",
+			"Acked":   "WeCom asks for no acknowledgement",
+			"Forge":   "we connect to WeCom: there is no address to forge a message at",
+			"Backlog": "WeCom has no history",
+			"Alias":   "WeCom knows a person by one id",
+		},
 	}
 }
 

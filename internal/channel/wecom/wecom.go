@@ -35,7 +35,8 @@ type bot struct {
 	o    options
 	caps channel.Caps
 	http *http.Client
-	run  sync.Mutex // one Run at a time
+	run  sync.Mutex    // one Run at a time
+	beat time.Duration // between two pings
 
 	conn  atomic.Pointer[socket.Conn] // nil: not subscribed
 	turns *recent.Map[string, *turn]  // by the message that is answered
@@ -72,6 +73,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		o:     o,
 		caps:  o.caps(),
 		http:  h,
+		beat:  pingEvery,
 		turns: recent.New[string, *turn](memory),
 		asked: recent.New[string, bool](memory),
 		told:  recent.New[string, bool](memory),
