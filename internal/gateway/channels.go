@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/qq"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
@@ -37,6 +38,7 @@ func Channels() map[string]channel.Driver {
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
 		"msteams":    teams.Driver(),
+		"qq":         qq.Driver(),
 		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
