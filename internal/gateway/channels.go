@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
@@ -33,6 +34,7 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
+		"dingtalk":   dingtalk.Driver(),
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
 		"matrix":     matrix.Driver(),
