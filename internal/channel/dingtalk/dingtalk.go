@@ -20,6 +20,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/socket"
 )
@@ -40,6 +41,8 @@ type bot struct {
 	told  *recent.Map[string, time.Time] // people who were told that the bot works in groups
 	talks *recent.Map[string, string]    // message -> its conversation
 	marks *recent.Map[string, bool]      // messages that bear our reaction
+	ping  time.Duration                  // between two pings
+	quiet time.Duration                  // longest silence of a connection
 	run   sync.Mutex                     // one Run at a time
 }
 
@@ -50,6 +53,8 @@ func Driver() channel.Driver {
 		Options: func() any { return defaults() },
 		New:     newChannel,
 		Probe:   probe,
+
+		Language: phrase.Chinese,
 	}
 }
 
@@ -70,6 +75,8 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, bool](1000),
+		ping:  pingEvery,
+		quiet: silence,
 	}, nil
 }
 
@@ -104,8 +111,8 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		Open:    s.open,
 		Receive: s.receive,
 		Lost:    s.lost,
-		Ping:    pingEvery,
-		Silence: silence,
+		Ping:    b.ping,
+		Silence: b.quiet,
 	})
 }
 

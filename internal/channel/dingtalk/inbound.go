@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -17,10 +18,6 @@ const (
 	quoteMost = 4000 // characters of a message that is answered
 	nameShown = 64   // characters of a person's name
 	tellEvery = time.Minute
-
-	// groupsOnly is what a person reads who writes directly to a bot that works in
-	// groups.
-	groupsOnly = "I only work in group chats. Please mention me there."
 
 	metaWebhook = "session_webhook"
 	metaExpires = "session_webhook_expires" // milliseconds
@@ -201,7 +198,9 @@ func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[str
 		return
 	}
 	rc.bot.told.Put(who, now)
-	if _, err := rc.bot.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: v.Route, Text: groupsOnly, Plain: true, Meta: meta}); err != nil {
+	language := or(rc.bot.o.Language, phrase.Chinese)
+	words := phrase.In(language, "I only work in group chats. Please mention me there.")
+	if _, err := rc.bot.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: v.Route, Text: words, Plain: true, Meta: meta}); err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "the note about groups is lost", "err", err)
 	}
 }

@@ -38,7 +38,7 @@ type rig struct {
 // section is the configuration most tests use, with changes.
 func section(fake *dingtalktest.Server, changes map[string]any) json.RawMessage {
 	s := map[string]any{
-		"enabled": true, "clientId": dingtalktest.ClientID, "clientSecret": dingtalktest.ClientSecret, "allowFrom": []string{"ann", "bob"},
+		"enabled": true, "language": "en", "clientId": dingtalktest.ClientID, "clientSecret": dingtalktest.ClientSecret, "allowFrom": []string{"ann", "bob"},
 		"apiBaseUrl": fake.URL(), "oapiBaseUrl": fake.URL(),
 	}
 	maps.Copy(s, changes)

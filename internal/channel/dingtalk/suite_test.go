@@ -47,7 +47,6 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string) channeltest
 			}
 			return data
 		},
-		Options:  func(o *channel.Options) { o.Client = plainClient(t) },
 		Owner:    "ann",
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
@@ -72,6 +71,22 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string) channeltest
 				list = append(list, s)
 			}
 			return list
+		},
+		Impatient: func(ch channel.Channel) {
+			b, ok := ch.(*bot)
+			if !ok {
+				t.Fatalf("New made a %T", ch)
+			}
+			b.ping, b.quiet = 500*time.Millisecond, 2*time.Second
+		},
+		Lacks: map[string]string{
+			"Streams": "messages of bots cannot be changed",
+			"Thread":  "DingTalk has no threads",
+			"Tap":     "messages of bots have no buttons",
+			"Typing":  "DingTalk does not show that a bot types",
+			"Forge":   "we connect to DingTalk: there is no address to forge a message at",
+			"Backlog": "DingTalk itself repeats what was not confirmed",
+			"Alias":   "the id of a person is also their chat",
 		},
 		Touched: func() int { return len(fake.Calls("/download")) + len(fake.Calls("/emotion")) },
 		Limit: func(time.Duration) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
@@ -35,7 +36,8 @@ type bot struct {
 	calls *client
 	book  *ledger
 	me    atomic.Pointer[user]
-	run   sync.Mutex // one Run at a time
+	quiet time.Duration // longest silence of a connection
+	run   sync.Mutex    // one Run at a time
 }
 
 // Driver is the platform.
@@ -46,6 +48,8 @@ func Driver() channel.Driver {
 		New:     newChannel,
 		Probe:   probe,
 		Quiet:   true,
+
+		Language: phrase.Chinese,
 	}
 }
 
@@ -64,6 +68,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		o:     o,
 		calls: newClient(&o, h, d.Now),
 		book:  newLedger(d.State, o.AppID, d.Now),
+		quiet: silence,
 	}, nil
 }
 
@@ -123,7 +128,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		Receive: g.receive,
 		Lost:    g.lost,
 		Ping:    -1,
-		Silence: silence,
+		Silence: b.quiet,
 	})
 }
 

@@ -39,7 +39,7 @@ type rig struct {
 // section is the configuration most tests use, with changes.
 func section(fake *qqtest.Server, changes map[string]any) json.RawMessage {
 	s := map[string]any{
-		"enabled": true, "appId": qqtest.AppID, "secret": qqtest.Secret, "allowFrom": []string{"ann", "bob"},
+		"enabled": true, "language": "en", "appId": qqtest.AppID, "secret": qqtest.Secret, "allowFrom": []string{"ann", "bob"},
 		"apiBaseUrl": fake.URL(), "tokenBaseUrl": fake.URL(),
 	}
 	maps.Copy(s, changes)

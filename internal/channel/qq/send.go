@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
@@ -142,7 +143,7 @@ func (b *bot) say(ctx context.Context, to target, out bus.Outbound, key string) 
 // one. A file that is refused is named.
 func (b *bot) another(list *[]version, c int, out bus.Outbound) bool {
 	if len(*list) == 0 {
-		*list = []version{{text: lost(fileName(out.Media[0]), "send failed")}}
+		*list = []version{{text: lost(fileName(out.Media[0]), phrase.In(out.Language, "send failed"))}}
 		return true
 	}
 	rest := (*list)[1:]
@@ -168,7 +169,7 @@ func (b *bot) content(ctx context.Context, to target, out bus.Outbound) (outgoin
 	m, err := b.upload(ctx, to, out.Media[0])
 	if channel.IsPermanent(err) {
 		b.deps.Log.WarnContext(ctx, "send a file", "err", err)
-		return outgoing{}, []version{{text: lost(fileName(out.Media[0]), "send failed")}}, nil
+		return outgoing{}, []version{{text: lost(fileName(out.Media[0]), phrase.In(out.Language, "send failed"))}}, nil
 	}
 	return m, nil, err
 }

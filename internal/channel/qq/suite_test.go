@@ -32,6 +32,7 @@ func TestSuite(t *testing.T) {
 func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.Fixture {
 	t.Helper()
 	fake.Permit(true, false, true)
+	fake.Beat(time.Second)
 	fail := func(f qqtest.Failure) func() {
 		f.Method, f.Path = http.MethodPost, "/messages"
 		if format == formatMarkdown && f.Code > 300000 {
@@ -61,7 +62,6 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			return data
 		},
-		Options:  func(o *channel.Options) { o.Client = plainClient(t) },
 		Owner:    "ann",
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
@@ -99,6 +99,30 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			return n
 		},
+		Typing: func(chat, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("", "/v2/users/"+chat+"/messages") {
+				if c.Body["msg_type"] == 6.0 {
+					n++
+				}
+			}
+			return n, false
+		},
+		Impatient: func(ch channel.Channel) {
+			b, ok := ch.(*bot)
+			if !ok {
+				t.Fatalf("New made a %T", ch)
+			}
+			b.quiet = 2 * time.Second
+		},
+		Lacks: map[string]string{
+			"Streams": "messages of bots cannot be changed",
+			"Thread":  "QQ has no threads for bots",
+			"Marks":   "bots cannot mark messages of direct chats",
+			"Acked":   "the gateway is not told: a session is resumed behind the last event",
+			"Forge":   "we connect to QQ: there is no address to forge a message at",
+			"Backlog": "QQ itself sends what a session missed, without a limit of age",
+			"Alias":   "a message always has the openid that is also its chat",
+		},
 		Limit: func(after time.Duration) {
 			fail(qqtest.Failure{Status: 429, Code: codeTooMany, RetryAfter: int(after.Seconds())})()
 		},
@@ -110,7 +134,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 		AnyName:    true,
 		Frame:      func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
 	}
+	out.Lacks["Tap"] = "plain messages have no buttons"
 	if format == formatMarkdown {
+		delete(out.Lacks, "Tap")
 		out.Tap = func(t *testing.T, chat, label string) {
 			t.Helper()
 			if _, ok := fake.Tap(qqtest.Direct, "ann", chat, label); !ok {
