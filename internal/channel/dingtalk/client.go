@@ -87,7 +87,7 @@ func classify(err error) error {
 // explained says what to do about credentials that are refused.
 func (b *bot) explained(err error) error {
 	if e := refusal(err); e != nil && !e.limited() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		return channel.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", b.deps.Name, err)) //nolint:staticcheck // a name begins the sentence
+		return channel.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", b.deps.Name, err))
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (c *client) bearer(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if a.Token == "" {
-		return "", errors.New("DingTalk gave no access token") //nolint:staticcheck // a name begins the sentence
+		return "", errors.New("DingTalk gave no access token")
 	}
 	c.token, c.until = a.Token, c.now().Add(max(time.Duration(a.Expires)*time.Second-tokenMargin, time.Second))
 	return c.token, nil
@@ -210,7 +210,7 @@ func (c *client) place(ctx context.Context) (p place, err error) {
 		return p, err
 	}
 	if u, err := url.Parse(p.Endpoint); err != nil || u.Host == "" || p.Ticket == "" {
-		return p, errors.New("DingTalk named no address of its stream") //nolint:staticcheck // a name begins the sentence
+		return p, errors.New("DingTalk named no address of its stream")
 	}
 	return p, nil
 }
@@ -236,7 +236,7 @@ func (c *client) upload(ctx context.Context, kind, name string, file io.Reader) 
 		return c.send(ctx, c.oapi+"/media/upload?access_token="+url.QueryEscape(token)+"&type="+kind, "", w.FormDataContentType(), b.Bytes(), &a)
 	})
 	if err == nil && a.ID == "" && a.Other == "" {
-		err = errors.New("DingTalk named no file") //nolint:staticcheck // a name begins the sentence
+		err = errors.New("DingTalk named no file")
 	}
 	return cmp.Or(a.ID, a.Other), err
 }

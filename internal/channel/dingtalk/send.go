@@ -100,9 +100,9 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", channel.RateLimited(limitPause, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID)) //nolint:staticcheck // a name begins the sentence
+		return "", channel.RateLimited(limitPause, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
-		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID)) //nolint:staticcheck // a name begins the sentence
+		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
 	return a.Key, nil
 }

@@ -32,7 +32,7 @@ type stream struct {
 	rc  *receiver
 }
 
-var errDisconnect = errors.New("DingTalk asks for another connection") //nolint:staticcheck // a name begins the sentence
+var errDisconnect = errors.New("DingTalk asks for another connection")
 
 // dial asks for a ticket, which is good for one connection.
 func (s *stream) dial(ctx context.Context) (socket.Target, error) {

@@ -15,7 +15,7 @@ import (
 const (
 	apiBase     = "https://api.sgroup.qq.com"
 	sandboxBase = "https://sandbox.api.sgroup.qq.com"
-	tokenBase   = "https://bots.qq.com"
+	tokenBase   = "https://bots.qq.com" //nolint:gosec // an address
 
 	formatPlain    = "plain"
 	formatMarkdown = "markdown"
