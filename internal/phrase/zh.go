@@ -129,6 +129,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"I came across %s in pages or documents that may be worth remembering. Nothing was noted; it waits for your word: /dream-log shows it, /dream keep and /dream drop decide.",
 			"我在网页或文档中发现了 %s，可能值得记住，尚未记录，等待您决定：/dream-log 查看，/dream keep 保留，/dream drop 丢弃。",
 		},
+		{"I only work in group chats. Please mention me there.", "我只在群聊中工作，请在群里 @ 我。"},
 		{"I missed the scheduled job %q: %s. It was to be: %s", "错过了定时任务 %q：%s。任务内容：%s"},
 		{"I missed the scheduled job %q: %s.", "错过了定时任务 %q：%s。"},
 		{
