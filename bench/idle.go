@@ -120,13 +120,10 @@ func (b *bench) rests(list []*idler) error {
 		}
 		all = append(all, g)
 	}
-	time.Sleep(time.Duration(b.times(45, 20)) * time.Second) // what a start leaves to do is done by then
+	time.Sleep(time.Duration(b.times(80, 20)) * time.Second) // what a start leaves to do is done by then
 	watch := time.Duration(b.times(60, 20)) * time.Second
 	before := make([]time.Duration, len(all))
 	for n, g := range all {
-		if up := fmt.Sprintf(`nanobot_channel_up{channel=%q}`, list[n].name); list[n].section != nil && g.metric(up) != 1 {
-			return fmt.Errorf("%s is not connected\n%s", list[n].name, &g.errs)
-		}
 		var err error
 		if before[n], err = g.processor(); err != nil {
 			return err
@@ -143,6 +140,9 @@ func (b *bench) rests(list []*idler) error {
 			return err
 		}
 		i := list[n]
+		if up := fmt.Sprintf(`nanobot_channel_up{channel=%q}`, i.name); i.section != nil && g.metric(up) != 1 { // a question before would be work
+			return fmt.Errorf("%s is not connected\n%s", i.name, &g.errs)
+		}
 		i.cpu = append(i.cpu, time.Duration(float64(after-before[n])*time.Minute.Seconds()/watch.Seconds()))
 		i.rss, i.own, i.routine = append(i.rss, u.rss), append(i.own, u.own), append(i.routine, int64(u.goroutines))
 	}
