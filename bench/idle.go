@@ -150,15 +150,16 @@ func (b *bench) rests(list []*idler) error {
 }
 
 // idleTable has a line for each channel: what it costs beyond a gateway without.
+// Of the starts the fastest counts: other programs only make one slower.
 func idleTable(list []*idler) string {
 	var t strings.Builder
 	t.WriteString("| Channel | memory | of it own | goroutines | processor in a minute | exec to ready |\n|---|---|---|---|---|---|\n")
 	base := list[0]
-	fmt.Fprintf(&t, "| without | %s | %s | %d | %s | %s |\n", mib(middle(base.rss)), mib(middle(base.own)), middle(base.routine), ms(middle(base.cpu)), ms(middle(base.ready)))
+	fmt.Fprintf(&t, "| without | %s | %s | %d | %s | %s |\n", mib(middle(base.rss)), mib(middle(base.own)), middle(base.routine), ms(middle(base.cpu)), ms(slices.Min(base.ready)))
 	for _, i := range list[1:] {
 		fmt.Fprintf(&t, "| %s | %+.1f MiB | %+.1f MiB | %+d | %+.2f ms | %+.2f ms |\n", i.name,
 			float64(middle(i.rss)-middle(base.rss))/(1<<20), float64(middle(i.own)-middle(base.own))/(1<<20), middle(i.routine)-middle(base.routine),
-			(middle(i.cpu)-middle(base.cpu)).Seconds()*1000, (middle(i.ready)-middle(base.ready)).Seconds()*1000)
+			(middle(i.cpu)-middle(base.cpu)).Seconds()*1000, (slices.Min(i.ready)-slices.Min(base.ready)).Seconds()*1000)
 	}
 	return t.String()
 }
