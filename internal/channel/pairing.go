@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -72,9 +73,12 @@ type book struct {
 	// Aliases are further ids of the approved: channel, then the id, then the
 	// one under which the person was approved.
 	Aliases map[string]map[string]string `json:"aliases,omitempty"`
-	Pending map[string]request           `json:"pending"` // by the hash of the code
-	Salt    string                       `json:"salt,omitempty"`
-	Wrong   *attempts                    `json:"wrong,omitempty"`
+	// Accounts are those of the channels whose people have other ids with
+	// every account.
+	Accounts map[string]string  `json:"accounts,omitempty"`
+	Pending  map[string]request `json:"pending"` // by the hash of the code
+	Salt     string             `json:"salt,omitempty"`
+	Wrong    *attempts          `json:"wrong,omitempty"`
 }
 
 // attempts are wrong codes.
@@ -426,6 +430,35 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 	return from, err
 }
 
+// forget drops who was let in on a channel, or waits, while it was another
+// account of its platform, and returns their ids. Before is which one that was,
+// as far as the channel knows; it counts only as long as none is noted here.
+func (p *Pairing) forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
+	p.mu.Lock()
+	known := p.refresh() == nil && p.book.Accounts[channel] == account
+	p.mu.Unlock()
+	if known {
+		return nil, nil
+	}
+	err = p.change(ctx, func(b *book) error {
+		gone = nil
+		was := cmp.Or(b.Accounts[channel], before, account)
+		if b.Accounts == nil {
+			b.Accounts = map[string]string{}
+		}
+		if b.Accounts[channel] = account; was == account {
+			return nil
+		}
+		gone = b.Approved[channel]
+		delete(b.Approved, channel)
+		delete(b.Owners, channel)
+		delete(b.Aliases, channel)
+		maps.DeleteFunc(b.Pending, func(_ string, r request) bool { return r.Channel == channel })
+		return nil
+	})
+	return gone, err
+}
+
 // List returns who waits, oldest first, and who was let in by channel.
 func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string, err error) {
 	p.mu.Lock()
@@ -580,15 +613,15 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 	var err error
 	switch verb := strings.ToLower(words[0]); {
 	case verb == "list" && len(words) == 1:
-		reply, err = p.describe()
+		reply, err = p.describe(ctx)
 	case (verb == "approve" || verb == "deny") && len(words) == 2:
 		var who PairingRequest
 		if verb == "approve" {
 			who, err = p.Approve(ctx, words[1])
-			reply = fmt.Sprintf("%s may now talk to me on %s.", who.Sender, who.Channel)
+			reply = phrase.Of(ctx, "%s may now talk to me on %s.", who.Sender, who.Channel)
 		} else {
 			who, err = p.Deny(ctx, words[1])
-			reply = fmt.Sprintf("Denied the request of %s on %s.", who.Sender, who.Channel)
+			reply = phrase.Of(ctx, "Denied the request of %s on %s.", who.Sender, who.Channel)
 		}
 	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
 		channel, sender := "", words[len(words)-1]
@@ -597,33 +630,33 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 		}
 		var from []string
 		from, err = p.Revoke(ctx, channel, sender)
-		reply = fmt.Sprintf("%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
+		reply = phrase.Of(ctx, "%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
 		if len(from) == 0 {
-			reply = fmt.Sprintf("%s was not paired. /pairing list shows who is.", sender)
+			reply = phrase.Of(ctx, "%s was not paired. /pairing list shows who is.", sender)
 		}
 	default:
-		return pairingUsage
+		return phrase.Of(ctx, pairingUsage)
 	}
 	if err != nil {
-		return "That did not work: " + err.Error() + "."
+		return phrase.Of(ctx, "That did not work: %v.", err)
 	}
 	return reply
 }
 
-func (p *Pairing) describe() (string, error) {
+func (p *Pairing) describe(ctx context.Context) (string, error) {
 	waiting, approved, err := p.List()
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	for _, r := range waiting {
-		fmt.Fprintf(&b, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04"))
+		b.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
-		fmt.Fprintf(&b, "approved on %s: %s\n", name, strings.Join(approved[name], ", "))
+		b.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
 	}
 	if b.Len() == 0 {
-		return "No people are paired or waiting.", nil
+		return phrase.Of(ctx, "No people are paired or waiting."), nil
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }

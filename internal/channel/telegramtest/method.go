@@ -171,7 +171,7 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 	defer s.mu.Unlock()
 	switch c.Method {
 	case "getMe":
-		return map[string]any{"id": BotID, "is_bot": true, "first_name": "Bot", "username": BotName}, nil
+		return map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name}, nil
 	case "setMyCommands":
 		return s.setCommands(c)
 	case "setWebhook":
@@ -456,10 +456,10 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	return s.shown(m), nil
 }
 
-func (*Server) shown(m *Message) map[string]any {
+func (s *Server) shown(m *Message) map[string]any {
 	return map[string]any{
 		"message_id": m.ID, "date": 1_700_000_000, "text": m.Plain, "chat": map[string]any{"id": m.ChatID, "type": "private"},
-		"from": map[string]any{"id": BotID, "is_bot": true, "first_name": "Bot", "username": BotName},
+		"from": map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +21,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
-// Token is the only one the server knows.
-const Token = "999:fake-token_for-tests-0123456789" //nolint:gosec // of a server that exists in tests only
+// Token is the only one the server knows, unless SetBot was called.
+const Token = "999" + tokenRest
 
-// BotID and BotName are who the bot is.
+const tokenRest = ":fake-token_for-tests-0123456789"
+
+// BotID and BotName are who the bot is, unless SetBot was called.
 const (
 	BotID   = 999
 	BotName = "nb_bot"
@@ -86,6 +89,8 @@ type Server struct {
 	linetest.Line
 
 	http *httptest.Server
+	id   int64  // of the bot
+	name string // of the bot
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when there is news
@@ -125,9 +130,15 @@ func New() *Server {
 func Offline() *Server {
 	return &Server{
 		changed: make(chan struct{}), lastMsg: map[int64]int64{}, files: map[string]File{}, reactions: map[string]string{}, moved: map[int64]int64{},
-		lastID: 1000, random: func() float64 { return 0 },
+		lastID: 1000, random: func() float64 { return 0 }, id: BotID, name: BotName,
 	}
 }
+
+// SetBot makes it the server of another bot, before it is used.
+func (s *Server) SetBot(id int64, name string) { s.id, s.name = id, name }
+
+// Token is what the bot proves itself with.
+func (s *Server) Token() string { return strconv.FormatInt(s.id, 10) + tokenRest }
 
 // URL is the apiBase of the server.
 func (s *Server) URL() string {
@@ -411,12 +422,12 @@ func number(v any, key string) int64 {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rest, ok := strings.CutPrefix(r.URL.Path, "/bot"+Token+"/")
+	rest, ok := strings.CutPrefix(r.URL.Path, "/bot"+s.Token()+"/")
 	if ok {
 		s.method(w, r, rest)
 		return
 	}
-	if rest, ok = strings.CutPrefix(r.URL.Path, "/file/bot"+Token+"/"); ok {
+	if rest, ok = strings.CutPrefix(r.URL.Path, "/file/bot"+s.Token()+"/"); ok {
 		s.file(w, r, rest)
 		return
 	}
