@@ -109,7 +109,7 @@ func (p *programs) login() (map[string]string, error) {
 func (p *programs) folders(path string) []string {
 	var out []string
 	for _, dir := range withSystem(path) {
-		if !slices.Contains(out, dir) && p.usable(dir) {
+		if dir = filepath.Clean(dir); !slices.Contains(out, dir) && p.usable(dir) {
 			out = append(out, dir)
 		}
 	}
@@ -118,17 +118,13 @@ func (p *programs) folders(path string) []string {
 
 // withSystem are the folders of a PATH, and those of the machine.
 func withSystem(path string) []string {
-	dirs := filepath.SplitList(path + string(filepath.ListSeparator) + shell.SystemPath())
-	for i, dir := range dirs {
-		dirs[i] = filepath.Clean(dir)
-	}
-	return dirs
+	return filepath.SplitList(path + string(filepath.ListSeparator) + shell.SystemPath())
 }
 
 // usable reports a folder that is there and that commands cannot write to.
 func (p *programs) usable(dir string) bool {
 	target, err := filepath.EvalSymlinks(dir)
-	return err == nil && filepath.IsAbs(dir) && !p.near(dir) && !p.near(target)
+	return err == nil && filepath.IsAbs(dir) && !p.near(filepath.Clean(dir)) && !p.near(target)
 }
 
 // near reports a folder that commands can write to, or that is not for them.
