@@ -7,6 +7,7 @@
 package signaltest
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -100,7 +101,7 @@ func New(groups ...string) *Server { return NewAccount(Number, groups...) }
 
 // NewAccount is New with another account.
 func NewAccount(number string, groups ...string) *Server {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
