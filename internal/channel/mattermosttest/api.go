@@ -109,6 +109,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string, h ha
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	if r.Method != http.MethodGet {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.news()
@@ -321,6 +324,7 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 	p.UserID, p.CreateAt = r.user, 0
 	saved := s.add(p)
 	s.publish("posted", *saved)
+	s.Show(saved.ChannelID, saved.Message)
 	out := public(*saved)
 	if saved.PendingPostID != "" {
 		s.pending[saved.PendingPostID] = saved.ID
@@ -371,6 +375,7 @@ func (s *Server) patchPost(r *request) (answer, *refusal) {
 	}
 	if patch.Message != nil && *patch.Message != p.Message {
 		s.edit(p, *patch.Message)
+		s.Show(p.ChannelID, p.Message)
 	}
 	return ok(public(*p))
 }

@@ -3,6 +3,7 @@ package signal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type client struct {
 	account string
 	http    *http.Client
 	lastID  atomic.Int64
+	idle    time.Duration // longest time without a word of the daemon; 0: idleTime
 }
 
 // newClient makes a client of the daemon at base, "" if that is not known yet.
@@ -176,7 +178,8 @@ var errIdle = errors.New("signal-cli says nothing any more")
 func (c *client) events(ctx context.Context, opened func(), take func(data []byte)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(idleTime, func() { cancel(errIdle) })
+	most := cmp.Or(c.idle, idleTime)
+	idle := time.AfterFunc(most, func() { cancel(errIdle) })
 	defer idle.Stop()
 
 	res, err := c.do(ctx, http.MethodGet, "/api/v1/events?account="+url.QueryEscape(c.account), nil)
@@ -188,7 +191,7 @@ func (c *client) events(ctx context.Context, opened func(), take func(data []byt
 		return fmt.Errorf("the stream of messages is refused: HTTP status %d", res.StatusCode)
 	}
 	opened()
-	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(idleTime) }, take)
+	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(most) }, take)
 	return cause(ctx, fmt.Errorf("the stream of messages ended: %w", err))
 }
 

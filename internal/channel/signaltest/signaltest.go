@@ -7,6 +7,7 @@
 package signaltest
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -83,7 +84,8 @@ type Server struct {
 	queue    []string
 	client   chan struct{} // closed to drop the client that listens; nil: none listens
 	news     chan struct{}
-	gone     bool // the daemon does not answer
+	gone     bool          // the daemon does not answer
+	beat     time.Duration // 0: keepAlive
 	calls    []Call
 	messages []Message
 	files    map[string][]byte
@@ -256,6 +258,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Beat sets how often the daemon says on the stream that it is there.
+func (s *Server) Beat(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat = d
+}
+
+func (s *Server) interval() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.beat, keepAlive)
+}
+
 // events streams to one client; the next one takes over.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if a := r.URL.Query().Get("account"); a != "" && a != s.number {
@@ -272,7 +287,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	flush := http.NewResponseController(w)
 	_ = flush.Flush()
 
-	alive := time.NewTicker(keepAlive)
+	alive := time.NewTicker(s.interval())
 	defer alive.Stop()
 	for {
 		s.mu.Lock()
