@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	ossignal "os/signal"
@@ -82,7 +83,7 @@ func installed(t *testing.T) (dir string) {
 	}
 	dir = t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' -test.run='^TestSignalCLI$' -- \"$@\"\n", programMode, os.Args[0])
-	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -97,9 +98,7 @@ func newManaged(t *testing.T, changes object) (r *rig, dir string) {
 	r.deps = r.Deps("signal")
 	r.deps.Client = client4(t)
 	all := object{"managed": true, "configDir": dir}
-	for k, v := range changes {
-		all[k] = v
-	}
+	maps.Copy(all, changes)
 	r.open("192.0.2.1", 1, all)
 	return r, dir
 }
@@ -203,7 +202,6 @@ func TestLogin(t *testing.T) {
 			}
 		})
 	}
-
 }
 
 // A daemon with one account needs no login if it has the number of the section,

@@ -107,21 +107,20 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	return receive(ctx)
 }
 
-// receive receives messages until ctx ends, or for good an account is missing.
+// receive receives messages until ctx ends or signal-cli has no such account.
 func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
 		err := b.session(ctx, in, func() { pause = firstPause })
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case channel.IsFatal(err):
+		if ctx.Err() != nil {
+			break
+		}
+		if channel.IsFatal(err) {
 			return err
 		}
 		b.deps.Ready("", err)
-		if wait.For(ctx, pause) != nil {
-			return nil
-		}
+		_ = wait.For(ctx, pause)
 	}
+	return nil //nolint:nilerr // the end of ctx is not an error
 }
 
 // session makes one connection and receives until it is lost.

@@ -8,6 +8,7 @@ package signaltest
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -102,7 +103,7 @@ func New(groups ...string) *Server { return NewAccount(Number, groups...) }
 
 // NewAccount is New with another account.
 func NewAccount(number string, groups ...string) *Server {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}

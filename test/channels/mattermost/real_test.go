@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -105,9 +106,7 @@ func (h *house) ready(n int) {
 func (h *house) section(changes map[string]any) json.RawMessage {
 	h.t.Helper()
 	all := map[string]any{"enabled": true, "serverUrl": h.s.URL, "token": h.s.Bot.Token, "allowFrom": []string{h.s.Ann.ID}}
-	for key, value := range changes {
-		all[key] = value
-	}
+	maps.Copy(all, changes)
 	data, err := json.Marshal(all)
 	if err != nil {
 		h.t.Fatal(err)
@@ -258,7 +257,7 @@ func (s *server) files(t *testing.T, h *house, chat string) {
 	var up struct {
 		Infos []struct{ ID string } `json:"file_infos"`
 	}
-	s.Ann.send(t, http.MethodPost, "/files", w.FormDataContentType(), &body, &up)
+	s.Ann.send(t, http.MethodPost, "/api/v4/files", w.FormDataContentType(), &body, &up)
 	s.Ann.say(t, chat, "", "my file", up.Infos[0].ID)
 	h.Await("the file", func() bool {
 		for _, in := range h.Inbound() {
@@ -297,11 +296,7 @@ func (s *server) thread(t *testing.T) {
 
 	var hook struct{ ID string }
 	s.Admin.call(t, http.MethodPost, "/hooks/incoming", map[string]any{"channel_id": s.Town, "display_name": "hook"}, &hook)
-	res, err := http.Post(s.URL+"/hooks/"+hook.ID, "application/json", strings.NewReader(`{"text":"@nb_bot I am the admin"}`)) //nolint:noctx // loopback
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("the webhook: %v, %v", res, err)
-	}
-	_ = res.Body.Close()
+	s.Ann.send(t, http.MethodPost, "/hooks/"+hook.ID, "application/json", strings.NewReader(`{"text":"@nb_bot I am the admin"}`), nil)
 	s.Ann.say(t, s.Town, "", "@nb_bot last")
 	h.receive("@ann: last")
 	for _, in := range h.Inbound() {

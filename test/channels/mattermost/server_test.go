@@ -69,7 +69,7 @@ func newServer(t *testing.T) *server {
 		t.Skipf("set %s=real for the real server, whose first build takes some minutes", serverEnv)
 	}
 	program, source := buildServer(t)
-	dir, err := os.MkdirTemp("", "nb-mm-") // short, for the socket of the database
+	dir, err := os.MkdirTemp("", "nb-mm-") //nolint:usetesting // short, for the socket of the database
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func buildServer(t *testing.T) (program, source string) {
 	}
 	program = filepath.Join(dir, "mattermost")
 	// Its libraries of 2022 name functions that today's linker hides.
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", got.Dir, "-trimpath", "-ldflags=-s -w -checklinkname=0", "-o", program, "./cmd/mattermost") //nolint:gosec // of the module above
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", got.Dir, "-trimpath", "-ldflags=-s -w -checklinkname=0", "-o", program, "./cmd/mattermost")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the server: %v\n%s", err, out)
@@ -154,12 +154,12 @@ func startPostgres(t *testing.T, dir string) string {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off") //nolint:gosec,noctx // ended below
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off") //nolint:noctx // ended below
 	cmd.Dir, cmd.SysProcAttr = dir, attr
 	gone, stop := launch(t, cmd, syscall.SIGINT)
 	t.Cleanup(stop)
 	await(t, "the database", gone, func() error {
-		c, err := net.Dial("unix", filepath.Join(dir, ".s.PGSQL.5432"))
+		c, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, ".s.PGSQL.5432"))
 		if err == nil {
 			err = c.Close()
 		}
@@ -177,7 +177,7 @@ func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	}
 	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid)), os.Chmod(filepath.Dir(dir), 0o711)); err != nil { //nolint:gosec // ids of the system
+	if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid)), os.Chmod(filepath.Dir(dir), 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -209,11 +209,11 @@ func launch(t *testing.T, cmd *exec.Cmd, end syscall.Signal) (gone <-chan struct
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was written
+	defer l.Close()
 	return l.Addr().String()
 }
 
@@ -241,16 +241,20 @@ func await(t *testing.T, what string, gone <-chan struct{}, try func() error) {
 // start starts Mattermost, again on the same data.
 func (s *server) start() {
 	s.t.Helper()
-	cmd := exec.Command(s.program, "--config", filepath.Join(s.dir, "config.json")) //nolint:gosec,noctx // built above, ended by stop
+	cmd := exec.Command(s.program, "--config", filepath.Join(s.dir, "config.json")) //nolint:noctx // ended by stop
 	cmd.Dir, cmd.Env = s.dir, s.env
 	var gone <-chan struct{}
 	gone, s.stop = launch(s.t, cmd, syscall.SIGTERM)
 	await(s.t, "Mattermost", gone, func() error {
-		res, err := http.Get("http://" + s.inner + "/api/v4/system/ping") //nolint:noctx // loopback
+		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.inner+"/api/v4/system/ping", http.NoBody)
 		if err != nil {
 			return err
 		}
-		defer res.Body.Close() //nolint:errcheck // read only
+		res, err := new(http.Client).Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
 		if res.StatusCode != http.StatusOK {
 			return fmt.Errorf("HTTP status %d", res.StatusCode)
 		}
@@ -278,13 +282,13 @@ func (s *server) Cut() {
 func (s *server) front() {
 	s.t.Helper()
 	target := &url.URL{Scheme: "http", Host: s.inner}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	proxied := httputil.NewSingleHostReverseProxy(target)
 	proxied.ErrorLog = log.New(io.Discard, "", 0) // the server is away at times
-	proxy := &http.Server{                        //nolint:gosec // loopback
+	proxy := &http.Server{
 		Handler: controls(proxied, s),
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
@@ -347,12 +351,12 @@ func (a *account) call(t *testing.T, method, path string, body, into any) http.H
 		}
 		data = bytes.NewReader(text)
 	}
-	return a.send(t, method, path, "application/json", data, into)
+	return a.send(t, method, "/api/v4"+path, "application/json", data, into)
 }
 
 func (a *account) send(t *testing.T, method, path, kind string, body io.Reader, into any) http.Header {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, a.base+"/api/v4"+path, body)
+	req, err := http.NewRequestWithContext(t.Context(), method, a.base+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,11 +364,11 @@ func (a *account) send(t *testing.T, method, path, kind string, body io.Reader, 
 	if a.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.Token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := new(http.Client).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode/100 != 2 {
 		t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, strings.TrimSpace(string(text)), err)

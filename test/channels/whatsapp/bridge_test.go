@@ -57,7 +57,7 @@ func source(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer z.Close() //nolint:errcheck // read only
+	defer z.Close()
 	dir := t.TempDir()
 	for _, name := range []string{"index.ts", "server.ts", "whatsapp.ts"} {
 		data, err := readAll(z, "nanobot/bridge/src/"+name)
@@ -76,7 +76,7 @@ func readAll(z *zip.ReadCloser, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	return io.ReadAll(f)
 }
 
@@ -85,7 +85,7 @@ func start(t *testing.T) *bridge {
 	t.Helper()
 	modules := certify.Node(t, ".")
 	src := source(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func start(t *testing.T) *bridge {
 		t.Fatal(err)
 	}
 
-	cmd := exec.Command("node", copied, src, filepath.Join(modules, "built-"+strconv.Itoa(port))) //nolint:gosec,noctx // ends with its input
+	cmd := exec.Command("node", copied, src, filepath.Join(modules, "built-"+strconv.Itoa(port))) //nolint:noctx // ends with its input
 	cmd.Env = append(os.Environ(), "BRIDGE_TOKEN="+token, "BRIDGE_PORT="+strconv.Itoa(port), "AUTH_DIR="+filepath.Join(t.TempDir(), "auth"))
 	cmd.Stderr, cmd.WaitDelay = os.Stderr, time.Second
 	in, err := cmd.StdinPipe()
@@ -306,6 +306,7 @@ func messages(t *testing.T, h *house, b *bridge) {
 
 // admission: what the bridge does with those who do not show the token.
 func admission(t *testing.T, b *bridge) {
+	t.Helper()
 	url := "ws://127.0.0.1:" + strconv.Itoa(b.port)
 	for first, want := range map[string]ws.StatusCode{
 		`{"type":"auth","token":"wrong"}`: 4003, `{`: 4003, `{"type":"send"}`: 4003, "": 4001,
@@ -319,7 +320,7 @@ func admission(t *testing.T, b *bridge) {
 			if res.Body != nil {
 				_ = res.Body.Close()
 			}
-			defer c.CloseNow() //nolint:errcheck // it is closed
+			defer c.CloseNow()
 			if first != "" {
 				if err := c.Write(t.Context(), ws.MessageText, []byte(first)); err != nil {
 					t.Fatal(err)
@@ -332,7 +333,7 @@ func admission(t *testing.T, b *bridge) {
 			}
 		})
 	}
-	_, res, err := ws.Dial(t.Context(), url, &ws.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
+	_, res, err := ws.Dial(t.Context(), url, &ws.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}}) //nolint:bodyclose // the library has read it
 	if err == nil || res.StatusCode != http.StatusForbidden {
 		t.Errorf("a browser gets %v, %v", res, err)
 	}
@@ -351,6 +352,7 @@ func (d *dialog) Ask(context.Context, channel.Question) (string, error) { return
 
 // login shows the codes that the bridge hands over, until it is connected.
 func login(t *testing.T, b *bridge) {
+	t.Helper()
 	h := newHouse(t, b.port, token)
 	d := &dialog{steps: make(chan channel.Step, 9)}
 	done := make(chan error, 1)
