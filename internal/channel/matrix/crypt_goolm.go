@@ -47,6 +47,10 @@ type machine struct {
 	signed atomic.Bool // the account vouches for the device
 	fresh  atomic.Bool // there may be keys that the backup lacks
 
+	// olms is held while sessions with devices are made: the store of the library
+	// looks for them outside of its own lock.
+	olms sync.Mutex
+
 	mu    sync.Mutex
 	sent  map[string][]string // rooms that were encrypted for, and for whom
 	saved *copies             // the backup; nil if none is used
@@ -98,7 +102,7 @@ func (m *machine) start(ctx context.Context) error {
 		return fmt.Errorf("open the store of keys: %w", err)
 	}
 	log := zerolog.New(detail{b.deps.Log}).Level(zerolog.WarnLevel)
-	m.olm = crypto.NewOlmMachine(c, &log, keyStore{store}, state{m})
+	m.olm = crypto.NewOlmMachine(c, &log, store, state{m})
 	m.olm.SetBackgroundCtx(ctx)
 	m.olm.DisableRatchetTracking = true // keys are not thrown away after use
 	m.olm.SessionReceived = func(_ context.Context, _ id.RoomID, session id.SessionID, _ uint32) {
@@ -191,8 +195,32 @@ func (m *machine) sync(ctx context.Context, n cryptNews, since string) {
 		m.bot.deps.Log.WarnContext(ctx, "the keys in an answer of the homeserver cannot be read", "err", err)
 		return
 	}
-	m.olm.ProcessSyncResponse(ctx, &resp, since)
+	m.process(ctx, &resp, since)
 	m.saveKeys(ctx)
+}
+
+// process gives an answer to the library. Requests for keys are handled here, one
+// after the other: the library would start a goroutine for each.
+func (m *machine) process(ctx context.Context, resp *mautrix.RespSync, since string) {
+	m.olms.Lock()
+	defer m.olms.Unlock()
+	var asked []*mxevent.Event
+	resp.ToDevice.Events = slices.DeleteFunc(resp.ToDevice.Events, func(e *mxevent.Event) bool {
+		is := e.Type.Type == mxevent.ToDeviceRoomKeyRequest.Type
+		if is {
+			asked = append(asked, e)
+		}
+		return is
+	})
+	m.olm.ProcessSyncResponse(ctx, resp, since)
+	for _, e := range asked {
+		e.Type.Class = mxevent.ToDeviceEventType
+		if err := e.Content.ParseRaw(e.Type); err != nil {
+			m.bot.deps.Log.DebugContext(ctx, "a request for keys is malformed", "sender", e.Sender, "err", err)
+			continue
+		}
+		m.olm.HandleRoomKeyRequest(m.olm.Log.WithContext(ctx), e.Sender, e.Content.AsRoomKeyRequest())
+	}
 }
 
 // decrypt implements crypt.
@@ -266,7 +294,10 @@ func (m *machine) encrypt(ctx context.Context, room string, r *room, kind string
 		for i, p := range people {
 			users[i] = id.UserID(p)
 		}
-		if err := m.olm.ShareGroupSession(ctx, id.RoomID(room), users); err != nil {
+		m.olms.Lock()
+		err = m.olm.ShareGroupSession(ctx, id.RoomID(room), users)
+		m.olms.Unlock()
+		if err != nil {
 			return nil, fmt.Errorf("share the keys of the room: %w", err)
 		}
 		got, err = m.olm.EncryptMegolmEvent(ctx, id.RoomID(room), what, content)
@@ -290,16 +321,6 @@ func (m *machine) close() error {
 		m.olm.Destroy()
 	}
 	return m.db.Close()
-}
-
-// keyStore is the store of the library without a race: its HasSession reads what
-// others write meanwhile.
-type keyStore struct{ *crypto.SQLCryptoStore }
-
-// HasSession implements crypto.Store.
-func (s keyStore) HasSession(ctx context.Context, key id.SenderKey) bool {
-	found, err := s.GetLatestSession(ctx, key)
-	return err == nil && found != nil
 }
 
 // state is what the library asks about rooms.
