@@ -18,11 +18,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/feishu"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/napcat"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/channel/wecom"
+	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -39,10 +42,13 @@ func Channels() map[string]channel.Driver {
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
 		"msteams":    teams.Driver(),
+		"napcat":     napcat.Driver(),
 		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),
+		"weixin":     weixin.Driver(),
+		"wecom":      wecom.Driver(),
 		"whatsapp":   whatsapp.Driver(),
 	}
 }
