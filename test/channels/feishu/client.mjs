@@ -7,7 +7,7 @@ const [domain, appId, appSecret, encryptKey, verificationToken] = process.argv.s
 const silent = { error () {}, warn () {}, info () {}, debug () {}, trace () {} }
 const client = new lark.Client({ appId, appSecret, domain, logger: silent })
 const out = { got: [] }
-setTimeout(() => { console.error('no end after 40 s', JSON.stringify(out)); process.exit(1) }, 40000).unref()
+setTimeout(() => { console.error('no end after two minutes', JSON.stringify(out)); process.exit(1) }, 120000).unref()
 const code = (p) => p.then((r) => r?.code ?? 0, (e) => e.response?.data?.code ?? e.code)
 const text = (words) => JSON.stringify({ text: words })
 const send = (content, type = 'text', more = {}) => client.im.v1.message.create({

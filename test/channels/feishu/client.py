@@ -31,7 +31,7 @@ def receive(way):
 
 def until(n):
     with news:
-        if not news.wait_for(lambda: len(got) >= n, 30):
+        if not news.wait_for(lambda: len(got) >= n, 120):
             sys.exit(f"only {len(got)} events came")
 
 
