@@ -34,7 +34,7 @@ func (m *Manager) driver(name string) (Driver, error) {
 }
 
 // expand makes sections of those that hold several accounts. One that cannot be
-// expanded stays as it is: its factory says why it cannot be used.
+// expanded at all stays as it is: its factory says why it cannot be used.
 func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(sections))
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
@@ -45,9 +45,10 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 		}
 		several, err := d.Expand(sections[name])
 		if err != nil {
-			m.o.Log.Warn("a section with several accounts cannot be read", "channel", name, "err", err)
+			m.o.Log.Warn("accounts of a section cannot be read", "channel", name, "err", err)
+		}
+		if several == nil {
 			out[name] = sections[name]
-			continue
 		}
 		for account, section := range several {
 			full := name
@@ -102,6 +103,15 @@ func (m *Manager) unclaim(name, except string) {
 			}
 		}
 	}
+}
+
+// forget drops the people of another account.
+func (s *supervisor) forget(ctx context.Context, account, before string) error {
+	gone, err := s.m.pairing.forget(ctx, s.name, account, before)
+	if len(gone) > 0 {
+		s.log.WarnContext(ctx, "the section is another account now: people who were let in before must pair again", "account", account, "people", gone)
+	}
+	return err
 }
 
 // dir makes the folder of the account.

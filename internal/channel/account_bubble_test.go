@@ -247,6 +247,76 @@ func TestInstances(t *testing.T) {
 	})
 }
 
+// An account of a section that cannot be used leaves the others alone.
+func TestInstancesLeftOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+			d := o.Drivers["a"]
+			d.Expand = func(section json.RawMessage) (map[string]json.RawMessage, error) {
+				if strings.Contains(string(section), "none") {
+					return nil, errors.New("no list")
+				}
+				return map[string]json.RawMessage{"home": json.RawMessage(`{"enabled":true}`)}, errors.New("the second one has no id")
+			}
+			o.Drivers["a"] = d
+			o.Sections["a.none"] = json.RawMessage(`{"enabled":true,"x":"none"}`)
+		})
+		var names []string
+		for _, s := range r.m.Status() {
+			names = append(names, s.Name)
+		}
+		diff(t, "channels", names, []string{"a.home", "a.none"})
+	})
+}
+
+// People who were let in with another account are strangers again, and only
+// they.
+func TestForget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := &platform{}, &platform{}
+		r := newRig(t, map[string]*platform{"a": one, "b": two})
+		p, ctx := r.m.Pairing(), t.Context()
+		let := func(name, who string) {
+			code, err := p.Ask(ctx, name, who, "alias-of-"+who)
+			if err == nil {
+				_, err = p.ApproveOwner(ctx, code)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		forget := func(by *platform, account, before string) {
+			t.Helper()
+			if err := by.deps.Forget(ctx, account, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		let("a", "ann")
+		let("b", "ann")
+		forget(one, "app1", "")
+		forget(one, "app1", "app0") // what is noted counts, not what the channel believes
+		if !p.Owner("a", "alias-of-ann") {
+			t.Error("the same account is another one")
+		}
+		if _, err := p.Ask(ctx, "a", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		forget(one, "app2", "")
+		waiting, approved, err := p.List()
+		if id, _ := p.Approved("a", "ann", "alias-of-ann"); err != nil || id != "" || len(waiting) != 0 || len(approved["a"]) != 0 || p.Owner("a", "ann") || !p.Owner("b", "ann") {
+			t.Errorf("waiting %v, approved %v, %v", waiting, approved, err)
+		}
+		let("a", "eve")
+		forget(one, "app2", "app1")
+		if !p.Owner("a", "eve") {
+			t.Error("who was let in with this account is forgotten")
+		}
+		if forget(two, "app2", "app1"); p.Owner("b", "ann") {
+			t.Error("the people of an account that the channel knows of are not forgotten")
+		}
+	})
+}
+
 // A probe needs neither an enabled section nor a running channel, and a panic
 // in it is an error.
 func TestProbe(t *testing.T) {

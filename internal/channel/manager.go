@@ -347,6 +347,7 @@ func (s *supervisor) deps() Deps {
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      s.claim,
+		Forget:     s.forget,
 		Refine:     func(change func(*Caps)) { s.out.a.refine(change) }, // like Back
 		Quoted:     func(chat bus.Route, id string) (Quoted, bool) { return s.out.a.quotes.get(chat.ChatID, id) },
 		Ready:      s.health.ready,

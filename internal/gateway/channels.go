@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/feishu"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
 	"github.com/nanobot-go/nanobot/internal/channel/napcat"
@@ -24,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/channel/wecom"
+	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -36,6 +38,7 @@ func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
+		"feishu":     feishu.Driver(),
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
 		"msteams":    teams.Driver(),
@@ -45,6 +48,7 @@ func Channels() map[string]channel.Driver {
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),
 		"wecom":      wecom.Driver(),
+		"weixin":     weixin.Driver(),
 		"whatsapp":   whatsapp.Driver(),
 	}
 }
