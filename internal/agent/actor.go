@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // submit puts a message into its mailbox, or answers it at once.
@@ -73,20 +74,20 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 	dropped, over := len(s.queue), s.over
 	if s.refused {
 		if dropped > 0 {
-			return plural(dropped, "waiting message") + " of yours dropped. What runs was asked for by somebody else, who can stop it."
+			return phrase.Of(ctx, "%s of yours dropped. Another person asked for what runs and can stop it.", phrase.Count(ctx, dropped, "waiting message"))
 		}
-		return "What runs was asked for by somebody else. They or an owner can stop it."
+		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
 	}
 	if a.deps.opts.Events.Ended != nil {
 		a.deps.opts.Events.Ended(key, true)
 	}
 	helpers := a.deps.subagents.Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
-		return "Nothing is running."
+		return phrase.Of(ctx, "Nothing is running.")
 	}
-	reply := "Stopped."
+	reply := phrase.Of(ctx, "Stopped.")
 	if helpers > 0 {
-		reply = fmt.Sprintf("Stopped, with %s.", plural(helpers, "subagent"))
+		reply = phrase.Of(ctx, "Stopped, with %s.", phrase.Count(ctx, helpers, "subagent"))
 	}
 	if over != nil {
 		wait := time.NewTimer(stopWait)
@@ -94,21 +95,14 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 		select {
 		case <-over:
 		case <-wait.C:
-			reply = "Stopping; a tool has not come to rest yet."
+			reply = phrase.Of(ctx, "Stopping; a tool has not come to rest yet.")
 		case <-ctx.Done():
 		}
 	}
 	if dropped > 0 {
-		reply += fmt.Sprintf(" %s dropped.", plural(dropped, "waiting message"))
+		reply += phrase.Of(ctx, " %s dropped.", phrase.Count(ctx, dropped, "waiting message"))
 	}
 	return reply
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // inject converts waiting messages into user messages of the running turn.
@@ -126,7 +120,7 @@ func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bo
 			it.finish(fmt.Errorf("keep the message: %w", err))
 			continue
 		}
-		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.In(it.in.Language, "added to the running turn")})
 		t.join(it)
 		t.deps.tell(it, RuntimeEvent{Kind: InputAccepted, TurnID: t.id, Began: t.begun})
 		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)

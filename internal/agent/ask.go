@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -75,9 +76,9 @@ const (
 // the one that is open. It is never a message: what was meant for one question
 // must not be read as something else.
 func (a *Agent) refused(it *envelope, open *bus.Question) error {
-	out := bus.Outbound{Kind: bus.Gone, Text: textGone, Question: &bus.Question{ID: it.in.Answer.QuestionID}}
+	out := bus.Outbound{Kind: bus.Gone, Text: phrase.In(it.in.Language, textGone), Question: &bus.Question{ID: it.in.Answer.QuestionID}}
 	if open != nil {
-		out = bus.Outbound{Kind: bus.Notice, Text: "The question is still open. It takes one of these answers: " + strings.Join(open.Options, ", ")}
+		out = bus.Outbound{Kind: bus.Notice, Text: phrase.In(it.in.Language, "The question is still open. It takes one of these answers: %s", strings.Join(open.Options, ", "))}
 	}
 	out.Route, out.ReplyTo, out.Meta = it.in.Route, it.in.Route.MessageID, it.in.Meta
 	return a.deps.mailboxes.spawn(func(context.Context) {

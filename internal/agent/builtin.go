@@ -11,11 +11,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-func runHelp(_ context.Context, c *Call) (Reply, error) {
+func runHelp(ctx context.Context, c *Call) (Reply, error) {
 	const widest = 21 // columns of a command; the help of a longer one goes to the next line
 	var lines []string
 	for _, row := range c.agent.commands {
@@ -24,18 +25,18 @@ func runHelp(_ context.Context, c *Call) (Reply, error) {
 			name += "\n  "
 			name += strings.Repeat(" ", widest)
 		}
-		lines = append(lines, fmt.Sprintf("  %-*s  %s\n", widest, name, row.Help))
+		lines = append(lines, fmt.Sprintf("  %-*s  %s\n", widest, name, phrase.Of(ctx, row.Help)))
 	}
-	return Say("Commands:\n" + strings.Join(lines, "") + "Write $name in a message to load a skill. Everything else goes to the model."), nil
+	return Say(phrase.Of(ctx, "Commands:") + "\n" + strings.Join(lines, "") + phrase.Of(ctx, "Write $name in a message to load a skill. Everything else goes to the model.")), nil
 }
 
-func runSkills(_ context.Context, c *Call) (Reply, error) {
+func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
 	if skills == nil || len(skills.List()) == 0 {
-		return Say("No skills are installed."), nil
+		return Say(phrase.Of(ctx, "No skills are installed.")), nil
 	}
 	var b strings.Builder
-	b.WriteString("Skills (write $name in a message to load one):\n")
+	b.WriteString(phrase.Of(ctx, "Skills (write $name in a message to load one):") + "\n")
 	for _, s := range skills.List() {
 		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
 	}
@@ -57,34 +58,34 @@ func (c *Call) reach() string {
 	return c.env.key
 }
 
-func runPS(_ context.Context, c *Call) (Reply, error) {
+func runPS(ctx context.Context, c *Call) (Reply, error) {
 	running := c.agent.deps.opts.Tools.Running
 	words := strings.Fields(c.Args)
 	switch {
 	case len(words) == 0:
 		if running == nil {
-			return Say("No commands are running."), nil
+			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
 		lines := running.Running(c.reach())
 		if len(lines) == 0 {
-			return Say("No commands are running."), nil
+			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
-		return Say(strings.Join(lines, "\n") + "\n/ps stop ID stops one."), nil
+		return Say(strings.Join(lines, "\n") + "\n" + phrase.Of(ctx, "/ps stop ID stops one.")), nil
 	case len(words) != 2 || words[0] != "stop":
-		return Say(c.usageLine()), nil
+		return Say(c.usageLine(ctx)), nil
 	case running == nil || !running.StopCommand(c.reach(), words[1]):
-		return Say(fmt.Sprintf("No command %s is running. /ps lists those that are.", words[1])), nil
+		return Say(phrase.Of(ctx, "No command %s is running. /ps lists those that are.", words[1])), nil
 	}
-	return Say("Stopped."), nil
+	return Say(phrase.Of(ctx, "Stopped.")), nil
 }
 
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
 	if c.agent.deps.opts.Models.Usage == nil {
-		return Say("What model calls cost is not counted here."), nil
+		return Say(phrase.Of(ctx, "What model calls cost is not counted here.")), nil
 	}
 	s, err := c.agent.deps.opts.Models.Usage(ctx)
 	if err != nil {
-		return Say("The record of model calls cannot be read: " + err.Error()), nil //nolint:nilerr // the user is told
+		return Say(phrase.Of(ctx, "The record of model calls cannot be read: %v", err)), nil
 	}
 	return Say(strings.TrimRight(s, "\n")), nil
 }
@@ -94,11 +95,11 @@ func runStop(ctx context.Context, c *Call) (Reply, error) {
 	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
 }
 
-func runRestart(_ context.Context, c *Call) (Reply, error) {
+func runRestart(ctx context.Context, c *Call) (Reply, error) {
 	if c.agent.deps.opts.Events.Restart == nil {
-		return Say("Nothing to restart here: this program ends after its answer."), nil
+		return Say(phrase.Of(ctx, "Nothing to restart here: this program ends after its answer.")), nil
 	}
-	return Reply{Text: "Restarting.", Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
+	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
 }
 
 func runNew(ctx context.Context, c *Call) (Reply, error) {
@@ -108,20 +109,20 @@ func runNew(ctx context.Context, c *Call) (Reply, error) {
 	if c.agent.deps.opts.Events.Ended != nil {
 		c.agent.deps.opts.Events.Ended(c.turn.key, false)
 	}
-	return Reply{Text: "New conversation. The old one is kept in the archive.", unkept: true}, nil
+	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
 }
 
 // runTrigger binds a trigger to this conversation.
 func runTrigger(ctx context.Context, c *Call) (Reply, error) {
 	switch {
 	case c.agent.deps.opts.Schedule.Trigger == nil:
-		return Say("Triggers need a gateway."), nil
+		return Say(phrase.Of(ctx, "Triggers need a gateway.")), nil
 	case c.Args == "":
-		return Say("Give it a name: /trigger backup-done"), nil
+		return Say(phrase.Of(ctx, "Give it a name: /trigger backup-done")), nil
 	}
 	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
 	if err != nil {
-		return Say("The trigger was not made: " + err.Error()), nil //nolint:nilerr // the user is told
+		return Say(phrase.Of(ctx, "The trigger was not made: %v", err)), nil
 	}
 	return Say(reply), nil
 }
@@ -133,12 +134,12 @@ const (
 	historyChars   = 200
 )
 
-func runHistory(_ context.Context, c *Call) (Reply, error) {
+func runHistory(ctx context.Context, c *Call) (Reply, error) {
 	n := historyDefault
 	if c.Args != "" {
 		v, err := strconv.Atoi(c.Args)
 		if err != nil || v < 1 {
-			return Say(fmt.Sprintf("Usage: /history [n], n from 1 to %d.", historyMax)), nil //nolint:nilerr // the user is told
+			return Say(phrase.Of(ctx, "Usage: /history [n], n from 1 to %d.", historyMax)), nil //nolint:nilerr // the user is told
 		}
 		n = min(v, historyMax)
 	}
@@ -161,14 +162,14 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 		if s == "" {
 			continue
 		}
-		who := "you"
+		who := phrase.Of(ctx, "you")
 		if r.Role == llm.Assistant || r.Mark() {
-			who = "bot"
+			who = phrase.Of(ctx, "bot")
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
 	}
 	if len(lines) == 0 {
-		return Say("This conversation is empty."), nil
+		return Say(phrase.Of(ctx, "This conversation is empty.")), nil
 	}
 	slices.Reverse(lines)
 	return Say(strings.Join(lines, "\n")), nil
@@ -190,15 +191,15 @@ func showModel(ctx context.Context, c *Call) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	current := "unknown"
+	current := phrase.Of(ctx, "unknown")
 	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
 		current = rt.Display
 	}
-	how := "preset " + cmp.Or(preset, "default")
+	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
 	if strings.HasPrefix(preset, ModelChoice) {
-		how = "chosen with /model"
+		how = phrase.Of(ctx, "chosen with /model")
 	}
-	return Say(fmt.Sprintf("Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
+	return Say(phrase.Of(ctx, "Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
 }
 
 func runModel(ctx context.Context, c *Call) (Reply, error) {
@@ -208,11 +209,11 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	t, names := c.turn, c.presets()
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
-		return Say(fmt.Sprintf("There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
+		return Say(phrase.Of(ctx, "There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
 	}
 	preset, how := ModelChoice+c.Args, ""
 	if i >= 0 {
-		preset, how = names[i], " (preset "+names[i]+")"
+		preset, how = names[i], " ("+phrase.Of(ctx, "preset %s", names[i])+")"
 	}
 	value := any(preset)
 	if preset == "default" {
@@ -220,7 +221,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	}
 	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
 	if err != nil {
-		return Say(fmt.Sprintf("%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
+		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
 	}
 	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
@@ -230,7 +231,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	}
 	t.rt = rt
 	tell(t, RuntimeEvent{Kind: ModelChanged})
-	return Say(fmt.Sprintf("This conversation now uses %s%s.", rt.Display, how)), nil
+	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
 // runStatus needs no session, so it answers although all slots are busy. What it
@@ -243,21 +244,21 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
-	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
+	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active()))
 	for _, line := range a.deps.subagents.Progress(key) {
-		b.WriteString("\nSubagent: " + line)
+		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
 	if running := a.deps.opts.Tools.Running; running != nil {
 		if n := len(running.Running(key)); n > 0 {
-			fmt.Fprintf(&b, "\nRunning here: %s (/ps lists them)", plural(n, "command"))
+			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
 		}
 	}
 	if waiting > 0 {
-		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
+		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
 	}
 	if c.owner() && a.deps.opts.Events.Problems != nil {
 		for _, p := range a.deps.opts.Events.Problems() {
-			b.WriteString("\nProblem: " + p)
+			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
 		}
 	}
 	return Say(b.String()), nil
@@ -272,14 +273,14 @@ func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) st
 		sess.Meta(owntool.PresetKey, &preset)
 		sess.Meta(usageKey, &last)
 	}
-	model := "none"
+	model := phrase.Of(ctx, "none")
 	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
 		model = rt.Display
 	} else {
 		model += ": " + err.Error()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Model: %s\n", model)
+	b.WriteString(phrase.Of(ctx, "Model: %s", model) + "\n")
 	if sess == nil {
 		return b.String()
 	}
@@ -290,13 +291,13 @@ func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) st
 	}
 	cached := ""
 	if last.Prompt > 0 && last.Cached > 0 {
-		cached = fmt.Sprintf(" (%d%% cached)", 100*last.Cached/last.Prompt)
+		cached = phrase.Of(ctx, " (%d%% cached)", 100*last.Cached/last.Prompt)
 	}
-	fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", last.Prompt, last.Completion, cached)
+	b.WriteString(phrase.Of(ctx, "Tokens: %d in / %d out%s", last.Prompt, last.Completion, cached) + "\n")
 	if last.Budget > 0 {
-		fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", last.Context, last.Budget, min(100*last.Context/last.Budget, 999))
+		b.WriteString(phrase.Of(ctx, "Context: %d/%d (%d%%)", last.Context, last.Budget, min(100*last.Context/last.Budget, 999)) + "\n")
 	}
-	fmt.Fprintf(&b, "Session: %d messages\n", sess.Len())
+	b.WriteString(phrase.Of(ctx, "Session: %d messages", sess.Len()) + "\n")
 	return b.String()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -145,7 +146,7 @@ func cutWord(s string) (word, rest string) {
 }
 
 // runUnknown answers a slash command that does not exist.
-func runUnknown(_ context.Context, c *Call) (Reply, error) {
+func runUnknown(ctx context.Context, c *Call) (Reply, error) {
 	word, _ := cutWord(c.Inbound.Text)
 	word = "/" + word
 	var names []string
@@ -155,9 +156,9 @@ func runUnknown(_ context.Context, c *Call) (Reply, error) {
 		}
 	}
 	if near := text.NearestRatio(strings.ToLower(word), names, 0.6); near != "" {
-		return Say(fmt.Sprintf("Unknown command %s. Did you mean %s?", word, near)), nil
+		return Say(phrase.Of(ctx, "Unknown command %s. Did you mean %s?", word, near)), nil
 	}
-	return Say(fmt.Sprintf("Unknown command %s. /help lists the commands.", word)), nil
+	return Say(phrase.Of(ctx, "Unknown command %s. /help lists the commands.", word)), nil
 }
 
 // noArgs is the Looks of a command that only shows something without arguments.
@@ -188,30 +189,30 @@ func (c *Call) fits() bool { return c.Args == "" || c.row.Args != "" }
 func (c *Call) owner() bool { return c.Inbound.Scope == "" && !c.Inbound.Untrusted }
 
 // refused says why the command is not carried out; "" if it is.
-func (c *Call) refused() string {
+func (c *Call) refused(ctx context.Context) string {
 	switch {
 	case c.row.Owner && !c.owner():
-		return "Only an owner can do that, in a direct chat."
+		return phrase.Of(ctx, "Only an owner can do that, in a direct chat.")
 	case !c.fits():
-		return fmt.Sprintf("/%s takes no arguments.", c.Name)
+		return phrase.Of(ctx, "/%s takes no arguments.", c.Name)
 	}
 	return ""
 }
 
 // usageLine says how the command is written.
-func (c *Call) usageLine() string {
-	return fmt.Sprintf("Usage: /%s %s - %s.", c.Name, c.row.Args, c.row.Help)
+func (c *Call) usageLine(ctx context.Context) string {
+	return phrase.Of(ctx, "Usage: /%s %s - %s.", c.Name, c.row.Args, phrase.Of(ctx, c.row.Help))
 }
 
 // beside answers a command without waiting for the session.
 func (c *Call) beside(base context.Context) {
 	it := c.env
-	ctx, cancel := context.WithCancelCause(base)
+	ctx, cancel := context.WithCancelCause(phrase.With(base, it.in.Language))
 	defer cancel(nil)
 	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
 	defer unlink()
 
-	reply, err := Say(c.refused()), error(nil)
+	reply, err := Say(c.refused(ctx)), error(nil)
 	if reply.Text == "" {
 		reply, err = c.row.Run(ctx, c)
 	}
@@ -230,7 +231,7 @@ func (c *Call) beside(base context.Context) {
 // within carries out a command that needs the session, as a turn of it.
 func (c *Call) within(ctx context.Context, t *turn) error {
 	c.turn = t
-	if why := c.refused(); why != "" {
+	if why := c.refused(ctx); why != "" {
 		t.reply(Say(why))
 		return nil
 	}

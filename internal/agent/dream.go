@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Dreamer turns the history into long-term memory and knows its versions.
@@ -25,12 +26,12 @@ type Dreamer interface {
 // taking in the history may last minutes, and needs no session.
 func runDream(ctx context.Context, c *Call) (Reply, error) {
 	d, words := c.agent.deps.opts.Memory.Dream, strings.Fields(c.Args)
-	said := c.usageLine()
+	said := c.usageLine(ctx)
 	switch {
 	case d == nil:
-		said = "Dream is not available here."
+		said = phrase.Of(ctx, "Dream is not available here.")
 	case c.Name == "dream" && len(words) == 0:
-		c.env.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: "Dreaming: going through what is new in the history.", Meta: c.Inbound.Meta})
+		c.env.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: phrase.Of(ctx, "Dreaming: going through what is new in the history."), Meta: c.Inbound.Meta})
 		said = d.Run(ctx)
 	case c.Name == "dream" && len(words) == 2 && (words[0] == "keep" || words[0] == "drop"):
 		said = d.Decide(ctx, words[1], words[0] == "keep")

@@ -30,6 +30,7 @@ func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
 
 func (it *envelope) emit(o bus.Outbound) {
 	it.touch()
+	o.Language = it.in.Language
 	if it.replyTo != nil {
 		it.replyTo.say(o)
 		return

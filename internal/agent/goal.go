@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -43,18 +44,18 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 	g, active := owntool.Goal(t.sess)
 	switch {
 	case c.Args == "" && !active:
-		return Say("There is no goal. /goal WORDS sets one: I then work on it round after round until it is done."), nil
+		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
 	case c.Args == "":
-		return Say(fmt.Sprintf("Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, plural(g.Rounds, "round"))), nil
+		return Say(phrase.Of(ctx, "Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, phrase.Count(ctx, g.Rounds, "round"))), nil
 	case strings.EqualFold(c.Args, "stop"):
 		if !active {
-			return Say("There is no goal to stop."), nil
+			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
 		}
 		g.Status = "cancelled"
 		if err := t.setGoal(g); err != nil {
 			return Reply{}, fmt.Errorf("stop the goal: %w", err)
 		}
-		return Say("The goal is stopped."), nil
+		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
 	}
 	if err := t.setGoal(bus.Goal{Status: "active", Objective: c.Args, StartedAt: t.deps.now()}); err != nil {
 		return Reply{}, fmt.Errorf("set the goal: %w", err)
@@ -86,7 +87,7 @@ func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.R
 		}
 		if why != "" {
 			g.Status, g.Recap = "blocked", why
-			p.end = "(The goal is not finished and I stopped: " + why + ". /goal sets it again.)"
+			p.end = phrase.Of(ctx, "(The goal is not finished and I stopped: %s. /goal sets it again.)", phrase.Of(ctx, why))
 			if err := t.setGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
 			}
@@ -98,7 +99,7 @@ func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.R
 
 		switch {
 		case last.Stop == runner.MaxIterations:
-			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: fmt.Sprintf("The goal goes on, round %d.", g.Rounds+1)})
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: phrase.Of(ctx, "The goal goes on, round %d.", g.Rounds+1)})
 		case last.Streamed: // it looked like the last one, but its text stays and another follows
 			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
 		case last.Text != "":

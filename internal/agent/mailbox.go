@@ -3,12 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -325,7 +325,7 @@ func (m *mailboxes) remind(w *waiting, it *envelope) {
 	if !w.mine(it.in) {
 		return
 	}
-	text := fmt.Sprintf(textOpen, w.q.Code)
+	text := phrase.In(it.in.Language, textOpen, w.q.Code)
 	m.begin(m.base, func(context.Context) {
 		select {
 		case <-it.done: // nil for a message of a queue

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -75,7 +75,7 @@ func (t *turn) enterProject(ctx context.Context) {
 	}
 	t.env.emit(bus.Outbound{
 		Kind: bus.Notice, Route: t.env.in.Route,
-		Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
+		Text: phrase.In(t.env.in.Language, "The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
 	})
 }
 
@@ -86,7 +86,7 @@ func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
 	if err != nil {
 		t.env.emit(bus.Outbound{
 			Kind: bus.Notice, Route: t.env.in.Route,
-			Text: fmt.Sprintf("This conversation works in the workspace: %v.", err),
+			Text: phrase.In(t.env.in.Language, "This conversation works in the workspace: %v.", err),
 		})
 		now = WorkspaceScope{}
 	}

@@ -210,7 +210,7 @@ func TestOthersDoNotStop(t *testing.T) {
 		over <- err
 	}()
 	<-began
-	if got := h.ask(by("bob", "test:1/bob", "/stop")); !strings.Contains(got, "somebody else") {
+	if got := h.ask(by("bob", "test:1/bob", "/stop")); !strings.Contains(got, "Another person") {
 		t.Errorf("bob stopped it: %q", got)
 	}
 	select {

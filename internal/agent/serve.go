@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -152,7 +153,7 @@ func (p *replyTo) end(err error) {
 	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.deps.secrets.Redact(explain.Error(err, "the model"))
+			text = p.a.deps.secrets.Redact(explain.In(p.env.in.Language, err, phrase.In(p.env.in.Language, "the model")))
 		}
 		outs = append(outs, bus.Outbound{
 			ID: bus.FinalID(p.env.in.ID), Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
@@ -210,7 +211,7 @@ func (t *turn) resume() (over bool) {
 	p := transcript.FindPast(t.sess.Messages(), t.env.in.ID)
 	switch {
 	case p.Answered || p.Tries >= resumeMax || t.deps.opts.Turns.Resume == ResumeNotify:
-		if r, ok := t.deps.stored(p); ok {
+		if r, ok := t.deps.stored(t.env.in.Language, p); ok {
 			t.replyAs(cmp.Or(p.Turn, t.id), r)
 		}
 		return true
@@ -222,16 +223,16 @@ func (t *turn) resume() (over bool) {
 }
 
 // stored is what was said to a message that nothing more is done about.
-func (d *deps) stored(p transcript.Past) (Reply, bool) {
+func (d *deps) stored(language string, p transcript.Past) (Reply, bool) {
 	switch {
 	case p.Answered && p.Reply != nil:
 		return Reply{Text: d.secrets.Redact(*p.Reply), Markdown: true}, true
 	case p.Answered:
 		return Reply{}, false
 	case p.Tries >= resumeMax:
-		return Say(textGivenUp), true
+		return Say(phrase.In(language, textGivenUp)), true
 	case d.opts.Turns.Resume == ResumeNotify:
-		return Say(textNotify), true
+		return Say(phrase.In(language, textNotify)), true
 	}
 	return Reply{}, false
 }
@@ -250,9 +251,9 @@ func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 		recs = append(recs, r)
 	}
 	p := transcript.FindPast(recs, in.ID)
-	r, ok := a.deps.stored(p)
+	r, ok := a.deps.stored(in.Language, p)
 	if joined := p.Answered && p.Tries > 0; !ok && !joined {
-		r = Say(textNotKept)
+		r = Say(phrase.In(in.Language, textNotKept))
 	}
 	return bus.Outbound{
 		ID: bus.FinalID(in.ID), Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: in.Meta,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -14,7 +15,7 @@ import (
 func (a *Agent) stateless(ctx context.Context, act *actor, it *envelope) error {
 	t := newTurn(a.deps, act, it)
 	if it.in.Shell {
-		t.reply(Say("Commands cannot be run in a temporary chat: nothing of them could be kept."))
+		t.reply(Say(phrase.In(t.env.in.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept.")))
 		return nil
 	}
 	past, foreign := a.deps.prompt.History(ctx, it.key, &it.in)

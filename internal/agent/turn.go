@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -70,6 +71,7 @@ type lastUsage struct {
 // handle answers one message. The error is what its asker sees instead of a reply.
 // A message of a queue was accepted, so it waits while the disk is full.
 func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
+	ctx = phrase.With(ctx, it.in.Language)
 	for pause := spacePause; ; pause = min(2*pause, spacePauseMax) {
 		err := a.attempt(ctx, act, it)
 		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
@@ -77,7 +79,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		}
 		a.deps.log.ErrorContext(ctx, "the disk is full; a message waits for space", "session", it.key, "err", err)
 		if pause == spacePause {
-			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: textDiskFull})
+			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, textDiskFull)})
 		}
 		if a.awaitSpace(ctx, pause) != nil {
 			return stopError(context.Cause(ctx))
@@ -115,7 +117,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	a.deps.memory.Pause(ctx, it.key)
 	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
-		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "waiting: " + busy.Error(), Brief: true})
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, "waiting: %v", busy), Brief: true})
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -418,9 +420,9 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.ModelError && res.Err != nil {
 		say := explain.Kept
 		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
-			say = explain.Error
+			say = explain.In
 		}
-		out.Text, out.Streamed = t.deps.secrets.Redact(say(res.Err, t.rt.Display)), false
+		out.Text, out.Streamed = t.deps.secrets.Redact(say(t.env.in.Language, res.Err, t.rt.Display)), false
 		out.Turn.Error = out.Text
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			out.Turn.ErrorKind = string(e.Kind)

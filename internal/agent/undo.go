@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -34,9 +35,9 @@ func runDiff(ctx context.Context, c *Call) (Reply, error) {
 	words := strings.Fields(c.Args)
 	switch {
 	case len(words) > 1 || strings.HasPrefix(c.Args, "-"):
-		return Say(c.usageLine()), nil
+		return Say(c.usageLine(ctx)), nil
 	case c.agent.deps.opts.Tools.Undo == nil:
-		return Say(textNoUndo), nil
+		return Say(phrase.Of(ctx, textNoUndo)), nil
 	}
 	reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
 	return c.undone(ctx, reply, err)
@@ -50,12 +51,12 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	id, force, ok := c.undoArgs()
 	switch {
 	case undo == nil:
-		return Say(textNoUndo), nil
+		return Say(phrase.Of(ctx, textNoUndo)), nil
 	case listsTurns(c.Args):
 		reply, err := undo.Turns(ctx, c.Inbound, c.env.key)
 		return c.undone(ctx, reply, err)
 	case !ok:
-		return Say(c.usageLine()), nil
+		return Say(c.usageLine(ctx)), nil
 	}
 	t := c.turn
 	reply, paths, err := undo.Undo(ctx, t.env.in, t.key, id, force)
@@ -88,7 +89,7 @@ func (c *Call) undoArgs() (id string, force, ok bool) {
 func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, error) {
 	if err != nil {
 		c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.env.key, "command", c.Name, "err", err)
-		return Say("The record of changes cannot be used: " + err.Error()), nil
+		return Say(phrase.Of(ctx, "The record of changes cannot be used: %v", err)), nil
 	}
 	return Reply{Text: reply, Markdown: true}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -66,11 +67,11 @@ func (t shellTurn) run(ctx context.Context, seen bool) error {
 func (t shellTurn) refused() string {
 	switch in := t.turn.env.in; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
-		return "Only an owner can run commands, in a direct chat."
+		return phrase.In(in.Language, "Only an owner can run commands, in a direct chat.")
 	case in.Route.Channel != "websocket":
-		return "Commands cannot be run from here."
+		return phrase.In(in.Language, "Commands cannot be run from here.")
 	case t.turn.deps.opts.Tools.UserShell == nil:
-		return "Commands are switched off; tools.exec.enable switches them on."
+		return phrase.In(in.Language, "Commands are switched off; tools.exec.enable switches them on.")
 	}
 	return ""
 }

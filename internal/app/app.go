@@ -30,6 +30,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/schedule"
@@ -55,7 +56,7 @@ type Options struct {
 	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error) // see agent.Options
 	// Notify tells the owner, where they wrote last, something that needs no
 	// answer, such as findings that wait for their word. May be nil.
-	Notify func(ctx context.Context, text string)
+	Notify func(ctx context.Context, s phrase.Sentence)
 
 	Now func() time.Time // nil is time.Now; for simulations
 
@@ -260,7 +261,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown:  map[string]string{"exec": a.Exec},
-				Config: config.Paths(o.Config.Sections),
+				Config: func() []string { return config.Paths(o.Config.Sections) },
 			},
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},

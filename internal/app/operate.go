@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -30,7 +30,7 @@ func programCommands(a *App, o Options) []agent.Command {
 	rows := []agent.Command{
 		{
 			Name: "config", Args: "reload", Help: "read the configuration again", Owner: true, DuringTurn: true,
-			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) { return reloadCommand(o, c), nil },
+			Run: func(ctx context.Context, c *agent.Call) (agent.Reply, error) { return reloadCommand(ctx, o, c), nil },
 		},
 		{
 			Name: "cron", Args: "[run|enable|disable|remove ID]", Help: "list the scheduled jobs, or work on one", Owner: true, DuringTurn: true,
@@ -42,35 +42,40 @@ func programCommands(a *App, o Options) []agent.Command {
 			Name: "doctor", Help: "look for problems of this installation", Owner: true, DuringTurn: true,
 			Run: func(ctx context.Context, _ *agent.Call) (agent.Reply, error) {
 				if o.Doctor == nil {
-					return agent.Say("This program cannot examine itself; run nanobot doctor in a terminal."), nil
+					return agent.Say(phrase.Of(ctx, "This program cannot examine itself; run nanobot doctor in a terminal.")), nil
 				}
 				return agent.Say(o.Doctor(ctx)), nil
 			},
 		},
 	}
-	for name, what := range map[string]string{dreamCommand: "what Dream looks for", evaluatorCommand: "what a heartbeat tells you"} {
-		rows = append(rows, agent.Command{
-			Name: name, Args: "[init]", Help: "show the instructions that decide " + what + ", or copy them to a file of yours", Owner: true, DuringTurn: true,
-			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) {
-				return agent.Say(promptCommand(a, c)), nil
-			},
-		})
-	}
+	rows = append(rows,
+		promptRow(a, dreamCommand, "show the instructions that decide what Dream looks for, or copy them to a file of yours"),
+		promptRow(a, evaluatorCommand, "show the instructions that decide what a heartbeat tells you, or copy them to a file of yours"),
+	)
 	if o.Link.inGateway() { // its channels answer this one
 		rows = append(rows, agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true})
 	}
 	return rows
 }
 
+func promptRow(a *App, name, help string) agent.Command {
+	return agent.Command{
+		Name: name, Args: "[init]", Help: help, Owner: true, DuringTurn: true,
+		Run: func(ctx context.Context, c *agent.Call) (agent.Reply, error) {
+			return agent.Say(promptCommand(ctx, a, c)), nil
+		},
+	}
+}
+
 // reloadCommand is /config.
-func reloadCommand(o Options, c *agent.Call) agent.Reply {
+func reloadCommand(ctx context.Context, o Options, c *agent.Call) agent.Reply {
 	switch {
 	case c.Args != "reload":
-		return agent.Say("Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE")
+		return agent.Say(phrase.Of(ctx, "Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE"))
 	case o.Link.Reload == nil:
-		return agent.Say("This program reads its settings when it starts: end it and start it again.")
+		return agent.Say(phrase.Of(ctx, "This program reads its settings when it starts: end it and start it again."))
 	}
-	return agent.Reply{Text: "Reading the configuration again.", Then: func() { o.Link.Reload(c.Inbound.Route) }}
+	return agent.Reply{Text: phrase.Of(ctx, "Reading the configuration again."), Then: func() { o.Link.Reload(c.Inbound.Route) }}
 }
 
 // The commands about files that replace instructions.
@@ -89,22 +94,22 @@ func override(a *App, command string) prompt.Override {
 }
 
 // promptCommand is /dream-prompt and /evaluator-prompt.
-func promptCommand(a *App, c *agent.Call) string {
+func promptCommand(ctx context.Context, a *App, c *agent.Call) string {
 	o := override(a, c.Name)
 	switch c.Args {
 	case "":
 		return o.Describe()
 	case "init":
 	default:
-		return fmt.Sprintf("Usage: /%s, or /%s init", c.Name, c.Name)
+		return phrase.Of(ctx, "Usage: /%s, or /%s init", c.Name, c.Name)
 	}
 	switch created, err := o.Init(a.guard.Writing); {
 	case err != nil:
-		return fmt.Sprintf("%s was not made: %v", o.Name, err)
+		return phrase.Of(ctx, "%s was not made: %v", o.Name, err)
 	case !created:
-		return fmt.Sprintf("%s is there already. Delete it to go back to the built-in instructions.", o.Name)
+		return phrase.Of(ctx, "%s is there already. Delete it to go back to the built-in instructions.", o.Name)
 	}
-	return fmt.Sprintf("The built-in instructions are in %s now. Change them there; nanobot follows the file from now on.", o.Name)
+	return phrase.Of(ctx, "The built-in instructions are in %s now. Change them there; nanobot follows the file from now on.", o.Name)
 }
 
 // cronCommand is /cron.
@@ -118,34 +123,36 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		return text
 	}
 	if len(words) != 2 {
-		return "Usage: /cron, or /cron run, enable, disable or remove with the id of a job."
+		return phrase.Of(ctx, "Usage: /cron, or /cron run, enable, disable or remove with the id of a job.")
 	}
 	id := words[1]
 	var err error
 	var job schedule.Job
-	var done string
+	var text string
 	switch words[0] {
 	case "run":
 		job, err = a.Schedule.RunNow(ctx, id, true)
-		done = "%q runs now."
+		text = phrase.Of(ctx, "%q runs now.", job.Name)
 	case "enable", "disable":
 		job, err = a.Schedule.Enable(ctx, id, words[0] == "enable")
-		done = map[bool]string{true: "%q is switched on.", false: "%q is switched off."}[words[0] == "enable"]
+		text = phrase.Of(ctx, "%q is switched off.", job.Name)
+		if job.Enabled {
+			text = phrase.Of(ctx, "%q is switched on.", job.Name)
+		}
 	case "remove", "rm":
 		job, err = a.Schedule.Remove(ctx, id)
-		done = "%q is removed."
+		text = phrase.Of(ctx, "%q is removed.", job.Name)
 	default:
-		return fmt.Sprintf("Unknown subcommand /cron %s. Use run, enable, disable or remove with the id of a job.", words[0])
+		return phrase.Of(ctx, "Unknown subcommand /cron %s. Use run, enable, disable or remove with the id of a job.", words[0])
 	}
 	if errors.Is(err, schedule.ErrNotFound) {
-		return fmt.Sprintf("There is no job %s; /cron lists them.", id)
+		return phrase.Of(ctx, "There is no job %s; /cron lists them.", id)
 	}
 	if err != nil {
-		return "That did not work: " + err.Error() + "."
+		return phrase.Of(ctx, "That did not work: %v.", err)
 	}
-	text := fmt.Sprintf(done, job.Name)
 	if _, running := schedule.Owner(ctx, a.Schedule.State); words[0] == "run" && !running {
-		text = fmt.Sprintf("%q runs as soon as a gateway does.", job.Name)
+		text = phrase.Of(ctx, "%q runs as soon as a gateway does.", job.Name)
 	}
 	return text
 }

@@ -18,6 +18,7 @@ import (
 type Link struct {
 	Submit      func(ctx context.Context, in bus.Inbound) error
 	Notify      func(ctx context.Context, out bus.Outbound) error
+	Language    func(channel string) string
 	LastRoute   func(ctx context.Context) (bus.Route, bool)
 	Deliverable func(r bus.Route) error
 	Blocked     func(ctx context.Context, err error)
@@ -34,6 +35,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	def := a.Config.Config.Agents.Defaults
 	so := ScheduleOptions(a.Config, a.Sessions.Workspace())
 	so.Submit, so.Notify, so.LastRoute, so.Deliverable = o.Link.Submit, o.Link.Notify, o.Link.LastRoute, o.Link.Deliverable
+	so.Language = o.Link.Language
 	so.Blocked = o.Link.Blocked
 	if o.Reminders != nil && !o.Link.inGateway() {
 		a.asGuest(&so, o)

@@ -57,6 +57,7 @@ type Inbound struct {
 	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
 	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts
 	Folder      string            `json:"-"`                     // absolute; the owner started the program there, and the conversation works there from now on
+	Language    string            `json:"language,omitempty"`    // in which the sender reads what is not the model's answer: en, zh; "" is English
 	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
 }
 
@@ -216,6 +217,7 @@ type Outbound struct {
 	Goal     *Goal             `json:"goal,omitempty"`     // on GoalState
 	Edits    []Edit            `json:"edits,omitempty"`    // on FileEdit
 	Turn     *Turn             `json:"turn,omitempty"`     // on Final
+	Language string            `json:"language,omitempty"` // of whoever reads it, as on Inbound
 	Meta     map[string]string `json:"meta,omitempty"`
 }
 

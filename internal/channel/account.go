@@ -62,26 +62,46 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 	return out
 }
 
-// claim notes that a section uses an account of its platform. Two sections of
+// claim notes that the section uses an account of its platform. Two sections of
 // one account would answer everything twice.
-func (m *Manager) claim(name, identity string) error {
+func (s *supervisor) claim(identity string) error {
 	if identity == "" {
 		return nil
 	}
+	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := platform(name) + " " + identity
-	if other := m.claims[key]; other != "" && other != name {
-		return Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", name, other, identity))
+	key := platform(s.name) + " " + identity
+	if other := m.claims[key]; other != "" && other != s.name {
+		s.wants = key
+		return Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", s.name, other, identity))
 	}
-	m.unclaim(name)
-	m.claims[key] = name
+	s.wants = ""
+	m.claims[key] = s.name
+	m.unclaim(s.name, key)
 	return nil
 }
 
-// unclaim forgets the account of a section. The caller holds the lock.
-func (m *Manager) unclaim(name string) {
-	maps.DeleteFunc(m.claims, func(_, by string) bool { return by == name })
+// unclaim forgets the accounts of a section except one; sections that wait for
+// them may try again. A section keeps its account while it is restarted. The
+// caller holds the lock.
+func (m *Manager) unclaim(name, except string) {
+	for key, by := range m.claims {
+		if by != name || key == except {
+			continue
+		}
+		delete(m.claims, key)
+		for _, s := range m.supervisors {
+			if s.wants != key {
+				continue
+			}
+			s.wants = ""
+			select {
+			case s.freed <- struct{}{}:
+			default: // it was told already
+			}
+		}
+	}
 }
 
 // dir makes the folder of the account.
@@ -246,6 +266,9 @@ func (m *Manager) back(name string, begin func(*supervisor)) []error {
 	s := m.build(name, old.section)
 	m.supervisors[name] = s
 	m.route()
+	if s.ch == nil {
+		m.unclaim(name, "")
+	}
 	begin(s)
 	if s.broken != nil {
 		return []error{fmt.Errorf("channel %s: %w", name, s.broken)}

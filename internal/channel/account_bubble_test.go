@@ -60,19 +60,93 @@ func TestSameAccountTwice(t *testing.T) {
 			t.Errorf("the first section is %s: %s", s.State, s.Error)
 		}
 
-		// Without the first one it can be used.
+		// The first one keeps its account while it is changed and restarted.
+		both["a"] = json.RawMessage(`{"enabled":true,"sendProgress":true}`)
+		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if err := r.m.Restart(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if one, two := statusOf(r, "a"), statusOf(r, "a.work"); one.State != channel.Running || two.State != channel.Failed {
+			t.Errorf("after a restart the first section is %s, the second %s", one.State, two.State)
+		}
+
+		// Without the first one the second comes up by itself.
 		both["a"] = json.RawMessage(`{"enabled":false}`)
 		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		if err := r.m.Restart(t.Context(), "a.work"); err != nil {
-			t.Fatal(err)
-		}
 		synctest.Wait()
-		if s := statusOf(r, "a.work"); s.State != channel.Running {
+		if s := statusOf(r, "a.work"); s.State != channel.Running || s.Error != "" {
 			t.Errorf("alone the second section is %s: %s", s.State, s.Error)
 		}
 	})
+}
+
+// A section whose account another one uses waits for it: until that section is
+// removed, uses another account, or gives up.
+func TestAccountIsFree(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T, r *rig, revoke func()) []error{
+		"removed": func(t *testing.T, r *rig, _ func()) []error {
+			t.Helper()
+			return r.m.Apply(t.Context(), map[string]json.RawMessage{"a.work": json.RawMessage(plainSection)})
+		},
+		"another account": func(t *testing.T, r *rig, _ func()) []error {
+			t.Helper()
+			return r.m.Apply(t.Context(), map[string]json.RawMessage{
+				"a": json.RawMessage(`{"enabled":true,"as":"@other"}`), "a.work": json.RawMessage(plainSection),
+			})
+		},
+		"revoked": func(_ *testing.T, _ *rig, revoke func()) []error { revoke(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				revoked := make(chan struct{})
+				r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+						p := &platform{deps: d}
+						p.run = func(ctx context.Context) error {
+							as := struct{ As string }{"@bot"}
+							if err := json.Unmarshal(section, &as); err != nil {
+								return err
+							}
+							if err := d.Claim(as.As); err != nil {
+								return err
+							}
+							d.Ready(as.As, nil)
+							select {
+							case <-revoked:
+								if d.Name == "a" {
+									return channel.Fatal(errors.New("the token was revoked"))
+								}
+								<-ctx.Done()
+							case <-ctx.Done():
+							}
+							return nil
+						}
+						return p, nil
+					}}
+				})
+				both := map[string]json.RawMessage{"a": json.RawMessage(plainSection), "a.work": json.RawMessage(plainSection)}
+				if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				synctest.Wait()
+				if s := statusOf(r, "a.work"); s.State != channel.Failed {
+					t.Fatalf("the second section is %s: %s", s.State, s.Error)
+				}
+				if errs := leave(t, r, func() { close(revoked) }); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				synctest.Wait()
+				if s := statusOf(r, "a.work"); s.State != channel.Running {
+					t.Errorf("the second section is %s: %s", s.State, s.Error)
+				}
+			})
+		})
+	}
 }
 
 type noDialog struct{ channel.Dialog }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // codeIntro begins the last line of a question that is answered in writing.
@@ -11,12 +12,12 @@ const codeIntro = "Answer with a word and the code: "
 
 // answerLine says how a question is answered in writing. It is the last line
 // of the message that asks, so that a reply to that message names the question.
-func answerLine(q *bus.Question) string {
+func answerLine(language string, q *bus.Question) string {
 	words := make([]string, len(q.Options))
 	for i, o := range q.Options {
 		words[i] = o + " " + q.Code
 	}
-	return codeIntro + strings.Join(words, ", ")
+	return phrase.In(language, codeIntro) + strings.Join(words, ", ")
 }
 
 // AskedIn finds the question in a message of ours, for platforms where a person
@@ -26,6 +27,9 @@ func AskedIn(text string) (q bus.Question, ok bool) {
 	text = strings.TrimRight(text, " \n")
 	line := text[strings.LastIndexByte(text, '\n')+1:]
 	answers, ok := strings.CutPrefix(line, codeIntro)
+	if !ok {
+		answers, ok = strings.CutPrefix(line, phrase.In(phrase.Chinese, codeIntro))
+	}
 	if !ok {
 		return q, false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
@@ -84,11 +85,11 @@ func (c *chat) substitute(ctx context.Context, whole, part bus.Outbound, err err
 	notice := bus.Outbound{Kind: bus.Notice, Route: part.Route, Plain: true, Meta: part.Meta}
 	switch {
 	case len(part.Media) > 0 && part.Text == "":
-		notice.Text = attachment(part.Media[0], "send failed")
+		notice.Text = attachment(part.Media[0], phrase.In(whole.Language, "send failed"))
 	case errors.Is(err, errGivenUp) || whole.Kind != bus.Final:
 		return false
 	default:
-		notice.Text = "My answer could not be shown here. Ask me to write it differently."
+		notice.Text = phrase.In(whole.Language, "My answer could not be shown here. Ask me to write it differently.")
 	}
 	if _, err := c.w.a.send(ctx, notice); err != nil {
 		c.w.log.DebugContext(ctx, "the notice about a lost message is lost too", "err", err)

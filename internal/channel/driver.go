@@ -31,6 +31,9 @@ type Driver struct {
 	// section may lack what the login finds out. Nil: the keys stand in the
 	// section.
 	Login func(ctx context.Context, d Deps, section json.RawMessage, p Dialog, force bool) (Result, error)
+	// LoginOptional says that a section works without Login, which only adds to
+	// it.
+	LoginOptional bool
 	// Logout forgets what a login left, at the platform as well if it can.
 	Logout func(ctx context.Context, d Deps, section json.RawMessage) error
 	// Expand makes sections of one that holds several accounts, by their
@@ -40,6 +43,9 @@ type Driver struct {
 	// Quiet platforms send no progress and no tool hints unless their section
 	// wants them.
 	Quiet bool
+	// Language is the one that most people on the platform read, as in package
+	// phrase. "": English.
+	Language string
 	// Folder is the name of the account's folder below the data folder where
 	// older versions kept it. "": accounts/NAME.
 	Folder string

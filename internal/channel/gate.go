@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -49,6 +49,9 @@ type Visitor struct {
 	// At is when it was written, as the platform says. It tells what came
 	// while nobody was there; zero is now.
 	At time.Time
+	// Language is what the person's profile on the platform says, a tag such as
+	// zh-Hans; "" if it says nothing.
+	Language string
 	// Backlog says that the channel read it from the platform's history after
 	// it had been away; the platform did not deliver it.
 	Backlog bool
@@ -108,7 +111,7 @@ func (p Pass) Inbound(id, text string) bus.Inbound {
 	v := p.visitor
 	return bus.Inbound{
 		ID: v.Route.Channel + ":" + id, Route: v.Route, SenderID: p.id, Text: text, At: p.at,
-		Interactive: true, Scope: p.scope, Untrusted: true,
+		Interactive: true, Scope: p.scope, Untrusted: true, Language: v.Language,
 	}
 }
 
@@ -120,6 +123,9 @@ type GateOptions struct {
 	Name    string // of the channel
 	Common  Common
 	Pairing *Pairing // nil: only the lists count
+	// Language is the one of a person, by what their profile says; nil is
+	// English.
+	Language func(profile string) string
 	// Say sends something to a chat; nil says nothing.
 	Say func(ctx context.Context, out bus.Outbound) error
 	Log *slog.Logger
@@ -361,7 +367,7 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) Verdict {
 		if !ok {
 			return verdict
 		}
-		g.tell(ctx, fmt.Sprintf("%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
+		g.tell(ctx, phrase.In(g.language(""), "%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
 	return verdict
 }
@@ -378,7 +384,7 @@ func (g *Gate) crowd() (others string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.untold > 0 {
-		others = fmt.Sprintf(" (after %d others)", g.untold)
+		others = phrase.In(g.language(""), " (after %d others)", g.untold)
 	}
 	g.untold = 0
 	return others, true
@@ -397,10 +403,17 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 	}
 	g.say(ctx, bus.Outbound{
 		Kind: bus.Message, Route: v.Route, Plain: true, Meta: map[string]string{"_pairing_code": code},
-		Text: "I only talk to people that my owner has approved. Your code is " + code + ", valid for 10 minutes. " +
-			"The owner can approve it with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI. " +
-			"If this is your bot, run in a terminal instead: nanobot pairing approve " + code + " --owner",
+		Text: phrase.In(g.language(v.Language), "I only talk to people that my owner has approved. Your code is %[1]s, valid for 10 minutes. "+
+			"The owner can approve it with /pairing approve %[1]s in a chat with me, with \"nanobot pairing approve %[1]s\" in a terminal, or in the web UI. "+
+			"If this is your bot, run in a terminal instead: nanobot pairing approve %[1]s --owner", code),
 	})
+}
+
+func (g *Gate) language(profile string) string {
+	if g.o.Language == nil {
+		return ""
+	}
+	return g.o.Language(profile)
 }
 
 // tell writes to the owners we have heard from.

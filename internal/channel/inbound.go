@@ -1,11 +1,13 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // ErrStopping refuses messages while the channel is being stopped. The platform
@@ -21,6 +23,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 	if in.Route.Channel == "" {
 		in.Route.Channel = s.name
 	}
+	in.Language = s.language(in.Language)
 	if !s.caps.Whole {
 		in.WantsStream = s.out.a.streamer != nil
 	}
@@ -40,6 +43,12 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 	return nil
 }
 
+// language is the one that a person reads, by the section, their profile on the
+// platform, and the platform.
+func (s *supervisor) language(profile string) string {
+	return cmp.Or(s.common.Language, phrase.Language(profile), s.usual)
+}
+
 func pairingArgs(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/"+PairingCommand)
 	if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\n' {
@@ -51,7 +60,8 @@ func pairingArgs(text string) (string, bool) {
 // pair answers /pairing without the agent: it must work when no model does,
 // and no model should see codes.
 func (s *supervisor) pair(ctx context.Context, in bus.Inbound, args string) error {
-	text := "Only an owner of this bot can do that, in a direct chat."
+	ctx = phrase.With(ctx, in.Language)
+	text := phrase.Of(ctx, "Only an owner of this bot can do that, in a direct chat.")
 	if in.Scope == "" && !in.Untrusted {
 		text = s.m.pairing.Command(ctx, args)
 	}

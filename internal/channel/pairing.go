@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -580,15 +581,15 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 	var err error
 	switch verb := strings.ToLower(words[0]); {
 	case verb == "list" && len(words) == 1:
-		reply, err = p.describe()
+		reply, err = p.describe(ctx)
 	case (verb == "approve" || verb == "deny") && len(words) == 2:
 		var who PairingRequest
 		if verb == "approve" {
 			who, err = p.Approve(ctx, words[1])
-			reply = fmt.Sprintf("%s may now talk to me on %s.", who.Sender, who.Channel)
+			reply = phrase.Of(ctx, "%s may now talk to me on %s.", who.Sender, who.Channel)
 		} else {
 			who, err = p.Deny(ctx, words[1])
-			reply = fmt.Sprintf("Denied the request of %s on %s.", who.Sender, who.Channel)
+			reply = phrase.Of(ctx, "Denied the request of %s on %s.", who.Sender, who.Channel)
 		}
 	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
 		channel, sender := "", words[len(words)-1]
@@ -597,33 +598,33 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 		}
 		var from []string
 		from, err = p.Revoke(ctx, channel, sender)
-		reply = fmt.Sprintf("%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
+		reply = phrase.Of(ctx, "%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
 		if len(from) == 0 {
-			reply = fmt.Sprintf("%s was not paired. /pairing list shows who is.", sender)
+			reply = phrase.Of(ctx, "%s was not paired. /pairing list shows who is.", sender)
 		}
 	default:
-		return pairingUsage
+		return phrase.Of(ctx, pairingUsage)
 	}
 	if err != nil {
-		return "That did not work: " + err.Error() + "."
+		return phrase.Of(ctx, "That did not work: %v.", err)
 	}
 	return reply
 }
 
-func (p *Pairing) describe() (string, error) {
+func (p *Pairing) describe(ctx context.Context) (string, error) {
 	waiting, approved, err := p.List()
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	for _, r := range waiting {
-		fmt.Fprintf(&b, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04"))
+		b.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
-		fmt.Fprintf(&b, "approved on %s: %s\n", name, strings.Join(approved[name], ", "))
+		b.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
 	}
 	if b.Len() == 0 {
-		return "No people are paired or waiting.", nil
+		return phrase.Of(ctx, "No people are paired or waiting."), nil
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // plan divides a message into the parts that are sent: texts within the limit,
@@ -20,7 +21,8 @@ func plan(caps Caps, out bus.Outbound) []bus.Outbound {
 		return []bus.Outbound{out}
 	}
 
-	files, text := sendable(caps, out.Media, planText(caps, out))
+	out.Question = worded(out.Language, out.Question)
+	files, text := sendable(out.Language, caps, out.Media, planText(caps, out))
 	var parts []bus.Outbound
 	for _, t := range markdown.Split(text, caps.MaxChars, caps.Unit) {
 		p := out
@@ -44,6 +46,20 @@ func plan(caps Caps, out bus.Outbound) []bus.Outbound {
 		parts = append(parts, p)
 	}
 	return keyed(out, parts)
+}
+
+// worded is a question whose options are in a language. The names of answers
+// are understood in every one, see bus.Understand.
+func worded(language string, q *bus.Question) *bus.Question {
+	if q == nil || language != phrase.Chinese {
+		return q
+	}
+	out := *q
+	out.Options = make([]string, len(q.Options))
+	for i, o := range q.Options {
+		out.Options[i] = phrase.In(language, o)
+	}
+	return &out
 }
 
 // keyed makes parts that can be told apart, of which the first one answers.
@@ -72,15 +88,15 @@ func planText(caps Caps, out bus.Outbound) string {
 	switch {
 	case len(q.Options) == 0 || caps.Buttons:
 	case out.Kind == bus.Ask && q.Code != "":
-		text += "\n\n" + answerLine(q)
+		text += "\n\n" + answerLine(out.Language, q)
 	default:
-		text += "\n\nAnswer with one of: " + strings.Join(q.Options, ", ")
+		text += "\n\n" + phrase.In(out.Language, "Answer with one of: %s", strings.Join(q.Options, ", "))
 	}
 	return text
 }
 
 // sendable leaves out the files that cannot be sent and says so in the text.
-func sendable(caps Caps, list []bus.Media, text string) ([]bus.Media, string) {
+func sendable(language string, caps Caps, list []bus.Media, text string) ([]bus.Media, string) {
 	var out []bus.Media
 	for _, m := range list {
 		if m.Size == 0 {
@@ -90,9 +106,9 @@ func sendable(caps Caps, list []bus.Media, text string) ([]bus.Media, string) {
 		}
 		switch {
 		case caps.MaxMedia == 0:
-			text += "\n" + attachment(m, "files cannot be sent here")
+			text += "\n" + attachment(m, phrase.In(language, "files cannot be sent here"))
 		case m.Size > caps.MaxMedia:
-			text += "\n" + attachment(m, "too large")
+			text += "\n" + attachment(m, phrase.In(language, "too large"))
 		default:
 			out = append(out, m)
 		}

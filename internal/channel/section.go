@@ -33,6 +33,7 @@ type Common struct {
 	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
 	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
 	CatchUp            *bool    `json:"catchUp" doc:"Answer what was written while the gateway was down; on if unset."`
+	Language           string   `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
 	CatchUpMaxAgeS     int      `json:"catchUpMaxAgeS" min:"0" doc:"How old such a message may be, in seconds; 0 is 600 where nanobot reads the history of the platform, and no limit elsewhere."`
 }
 

@@ -182,7 +182,7 @@ func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool)
 		}{r, diff})
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintln(out, r.Text("nanobot undo TURN --force"))
+	fmt.Fprintln(out, r.Text(cmd.Context(), "nanobot undo TURN --force"))
 	if diff != "" {
 		fmt.Fprint(out, "\n"+diff)
 		fmt.Fprintf(out, "\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))

@@ -108,7 +108,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	g.messenger = m
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
 	g.o.Link = app.Link{
-		Submit: m.submit, Notify: m.publish, Deliverable: m.deliverable, Blocked: m.blocked,
+		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.deliverable, Blocked: m.blocked,
 		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
 		Reload:    g.reloadFor, Problems: g.Problems,
 	}

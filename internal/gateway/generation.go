@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
@@ -135,7 +136,7 @@ func (g *generation) keepTime(ctx context.Context, m *messenger) {
 			told = text
 			g.idle.Store(&text)
 			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
-			m.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
+			m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", err))
 		}
 		if wait.For(ctx, scheduleRetry) != nil {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // queue is what a gateway needs of the bus.
@@ -145,14 +146,17 @@ func (m *messenger) deliverable(r bus.Route) error {
 	return nil
 }
 
+// language is the one that people on a channel read.
+func (m *messenger) language(channel string) string { return m.channels.Language(channel) }
+
 // tellOwner says something to the owner, wherever they were last. The log has
 // it already, so it does not matter if nobody can be reached.
-func (m *messenger) tellOwner(ctx context.Context, text string) {
+func (m *messenger) tellOwner(ctx context.Context, s phrase.Sentence) {
 	r, ok := m.owner.last()
 	if !ok {
 		return
 	}
-	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(text), Plain: true}
+	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(s.In(m.channels.Language(r.Channel))), Plain: true}
 	if err := m.publish(ctx, out); err != nil {
 		m.log.WarnContext(ctx, "tell the owner", "err", err)
 	}
@@ -161,5 +165,5 @@ func (m *messenger) tellOwner(ctx context.Context, text string) {
 // blocked tells that another program has been running the jobs for a while.
 func (m *messenger) blocked(ctx context.Context, err error) {
 	m.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
-	m.tellOwner(ctx, "Scheduled jobs do not run here as long as another program runs them: "+err.Error())
+	m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run here as long as another program runs them: %v", err))
 }

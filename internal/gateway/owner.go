@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -115,7 +116,7 @@ func (m *messenger) announce(ctx context.Context) {
 		return
 	}
 	took := m.now().Sub(r.At).Round(100 * time.Millisecond)
-	err = m.publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: "Restarted in " + took.String() + ".", Plain: true})
+	err = m.publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: phrase.In(m.channels.Language(r.Route.Channel), "Restarted in %s.", took), Plain: true})
 	if err != nil {
 		m.log.WarnContext(ctx, "announce the restart", "err", err)
 	}

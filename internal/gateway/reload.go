@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -43,11 +44,11 @@ func (g *Gateway) reloadFor(r bus.Route) {
 		if g.Reload(ctx) != nil || g.messenger.deliverable(r) != nil {
 			return
 		}
-		text := "The new settings are in use."
+		text := phrase.Later("The new settings are in use.")
 		if later := g.Status().Later; len(later) > 0 {
-			text = "The new settings are in use, except for those that need a /restart: " + strings.Join(later, ", ") + "."
+			text = phrase.Later("The new settings are in use, except for those that need a /restart: %s.", strings.Join(later, ", "))
 		}
-		g.messenger.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true}) //nolint:contextcheck // it is kept even if we end now
+		g.messenger.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text.In(g.messenger.channels.Language(r.Channel)), Plain: true}) //nolint:contextcheck // it is kept even if we end now
 	})
 }
 
@@ -93,12 +94,11 @@ func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
 		return
 	}
 	var b strings.Builder
-	b.WriteString("A part of the configuration cannot be used and is left out:\n")
 	for _, p := range l.Disabled {
 		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
 		b.WriteString("\n- " + p.String())
 	}
-	g.messenger.tellOwner(ctx, b.String())
+	g.messenger.tellOwner(ctx, phrase.Later("A part of the configuration cannot be used and is left out:\n%s", b.String()))
 }
 
 // file is how the configuration is found and read.
@@ -114,7 +114,7 @@ func (o *Options) file() config.Options {
 func (g *Gateway) reject(ctx context.Context, err error) {
 	g.state.use(nil, err.Error())
 	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
-	g.messenger.tellOwner(ctx, "The changed configuration is not valid. I continue with the previous one.\n\n"+text.Cut(err.Error(), 1000))
+	g.messenger.tellOwner(ctx, phrase.Later("The changed configuration is not valid. I continue with the previous one.\n\n%s", text.Cut(err.Error(), 1000)))
 }
 
 // changes is what a new configuration asks for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Vault takes keys out of what people type before anything else sees or stores
@@ -56,11 +56,11 @@ func (v *Vault) Clean(in bus.Inbound) (_ bus.Inbound, note string) {
 		return in, "" // words of a third person; there is no one to tell
 	}
 	if in.Scope != "" {
-		return in, "That looks like a key or password. It was taken out of the conversation and kept nowhere. Other people in this chat may have seen it: replace it."
+		return in, phrase.In(in.Language, "That looks like a key or password. It was taken out of the conversation and kept nowhere. Other people in this chat may have seen it: replace it.")
 	}
 	var notes []string
 	for _, key := range keys {
-		if n := v.keep(key); n != "" {
+		if n := v.keep(in.Language, key); n != "" {
 			notes = append(notes, n)
 		}
 	}
@@ -69,7 +69,7 @@ func (v *Vault) Clean(in bus.Inbound) (_ bus.Inbound, note string) {
 
 // keep stores a key and says where it is. It is empty for one that was stored
 // before.
-func (v *Vault) keep(key string) string {
+func (v *Vault) keep(language, key string) string {
 	v.secrets.Add("typed key", httpsafe.NewSecret(key))
 	sum := sha256.Sum256([]byte(key))
 	name := "typed-" + hex.EncodeToString(sum[:4])
@@ -81,18 +81,18 @@ func (v *Vault) keep(key string) string {
 	place, err := ring.Set(context.Background(), name, key) // the ring bounds it
 	if err != nil {
 		v.log.Warn("a key that was typed into a chat cannot be stored", "err", err)
-		return "That looks like an API key. It was taken out of the conversation; the model did not see it, and it could not be stored."
+		return phrase.In(language, "That looks like an API key. It was taken out of the conversation; the model did not see it, and it could not be stored.")
 	}
 
-	where := "the system keyring"
+	where := phrase.In(language, "the system keyring")
 	if place.File != "" {
-		where = place.File + ", which only you can read (" + place.Why + ")"
+		where = phrase.In(language, "%s, which only you can read (%s)", place.File, place.Why)
 	}
 	setting := "SETTING"
 	if p := keyOwner(key); p != "" {
 		setting = "providers." + p + ".apiKey"
 	}
-	return fmt.Sprintf("That looks like an API key. It was taken out of the conversation; the model did not see it. It is stored in %s.\n"+
+	return phrase.In(language, "That looks like an API key. It was taken out of the conversation; the model did not see it. It is stored in %s.\n"+
 		"To use it: nanobot config set %s '${keyring:%s}'. To forget it: nanobot keys remove %s. The chat platform may still have it.", where, setting, name, name)
 }
 

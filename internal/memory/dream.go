@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
@@ -48,7 +49,7 @@ type DreamOptions struct {
 	// Prompt says what to look for in the history of the owner; nil is DreamPrompt.
 	Prompt func() string
 	// Notify tells the owner something that needs no answer. May be nil.
-	Notify func(ctx context.Context, text string)
+	Notify func(ctx context.Context, s phrase.Sentence)
 	// Writing is told of a file of the workspace and its new content just before
 	// it is written, so that the change is known to be ours. May be nil.
 	Writing func(name, content string) error
@@ -107,7 +108,7 @@ func NewDream(o DreamOptions) (*Dream, error) {
 		o.Prompt = DreamPrompt
 	}
 	if o.Notify == nil {
-		o.Notify = func(context.Context, string) {}
+		o.Notify = func(context.Context, phrase.Sentence) {}
 	}
 	return &Dream{
 		o: o, turn: make(chan struct{}, 1),
@@ -199,8 +200,8 @@ func (d *Dream) announce(ctx context.Context, before int) {
 	if err != nil || len(now) <= before {
 		return // what waits is shown by memory show in any case
 	}
-	d.o.Notify(ctx, fmt.Sprintf("I came across %s in pages or documents that may be worth remembering. Nothing was noted; it waits for your word: /dream-log shows it, /dream keep and /dream drop decide.",
-		counted(len(now)-before, "thing")))
+	d.o.Notify(ctx, phrase.Later("I came across %s in pages or documents that may be worth remembering. Nothing was noted; it waits for your word: /dream-log shows it, /dream keep and /dream drop decide.",
+		phrase.Counted(len(now)-before, "finding")))
 }
 
 // Skip declares everything in the history as read, for when Dream is switched

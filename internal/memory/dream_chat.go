@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -36,12 +37,16 @@ const (
 // Run makes a run and says how it went.
 func (c DreamChat) Run(ctx context.Context) string {
 	rep, err := c.Dream.Run(ctx, true)
-	return rep.Explain(err, "/dream-log")
+	return rep.explain(phrase.From(ctx), err, "/dream-log")
 }
 
 // Explain says how a run went that ended with err. Log is the command that shows
 // more.
 func (rep Report) Explain(err error, log string) string {
+	return rep.explain("", err, log)
+}
+
+func (rep Report) explain(language string, err error, log string) string {
 	took := rep.Took.Round(100 * time.Millisecond).Seconds()
 	notes := ""
 	if len(rep.Notes) > 0 {
@@ -49,42 +54,42 @@ func (rep Report) Explain(err error, log string) string {
 	}
 	switch {
 	case errors.Is(err, errDreaming):
-		return "A dream is already running."
+		return phrase.In(language, "A dream is already running.")
 	case err != nil:
-		return fmt.Sprintf("Dream failed after %.1f s: %s\nFiles and cursor are as before; it will be tried again.%s", took, text.Ellipsis(err.Error(), 300), notes)
+		return phrase.In(language, "Dream failed after %.1f s: %s\nFiles and cursor are as before; it will be tried again.%s", took, text.Ellipsis(err.Error(), 300), notes)
 	case rep.Entries == 0:
 		if rep.Recovered {
-			return "An interrupted dream was finished. There is nothing new to take in."
+			return phrase.In(language, "An interrupted dream was finished. There is nothing new to take in.")
 		}
-		return "Nothing to take in: the history has no new entries."
+		return phrase.In(language, "Nothing to take in: the history has no new entries.")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Dream done in %.1f s: %s read", took, entriesText(rep.Entries))
+	b.WriteString(phrase.In(language, "Dream done in %.1f s: %s read", took, entriesText(language, rep.Entries)))
 	if rep.Remaining > 0 {
-		fmt.Fprintf(&b, ", %d left for later", rep.Remaining)
+		b.WriteString(phrase.In(language, ", %d left for later", rep.Remaining))
 	}
 	if len(rep.Files) == 0 {
-		b.WriteString(". No file changed.")
+		b.WriteString(phrase.In(language, ". No file changed."))
 	} else {
 		b.WriteString(".")
 		for _, f := range rep.Files {
-			fmt.Fprintf(&b, "\n- %s: +%d -%d lines", f.Path, f.Added, f.Removed)
+			b.WriteString(phrase.In(language, "\n- %s: +%d -%d lines", f.Path, f.Added, f.Removed))
 		}
 	}
 	if rep.Commit != "" {
-		fmt.Fprintf(&b, "\nVersion %s; %s shows it.", gitstore.Short(rep.Commit), log)
+		b.WriteString(phrase.In(language, "\nVersion %s; %s shows it.", gitstore.Short(rep.Commit), log))
 	}
 	if rep.Quarantined > 0 {
-		fmt.Fprintf(&b, "\n%s from outside kept back; %s lists what waits for your word.", counted(rep.Quarantined, "finding"), log)
+		b.WriteString(phrase.In(language, "\n%s from outside kept back; %s lists what waits for your word.", phrase.Counted(rep.Quarantined, "finding"), log))
 	}
 	return b.String() + notes
 }
 
-func entriesText(n int) string {
+func entriesText(language string, n int) string {
 	if n == 1 {
-		return "1 entry"
+		return phrase.In(language, "1 entry")
 	}
-	return fmt.Sprintf("%d entries", n)
+	return phrase.In(language, "%d entries", n)
 }
 
 // Log shows a version, the newest one that Dream made if sha is empty, and
@@ -95,13 +100,13 @@ func (c DreamChat) Log(ctx context.Context, sha string) string {
 
 func (c DreamChat) version(ctx context.Context, sha string) string {
 	if c.Versions == nil {
-		return "Versions of the memory files are not kept here."
+		return phrase.Of(ctx, "Versions of the memory files are not kept here.")
 	}
 	if sha == "" {
 		found, err := c.commits(ctx, 1)
 		switch {
 		case err != nil:
-			return "The versions cannot be read: " + err.Error()
+			return phrase.Of(ctx, "The versions cannot be read: %v", err)
 		case len(found) == 0:
 			return c.never(ctx)
 		}
@@ -109,12 +114,12 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 	}
 	commit, change, err := c.Versions.Show(ctx, sha)
 	if err != nil {
-		return unknownVersion(sha, err)
+		return unknownVersion(ctx, sha, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), text.Label(commit.Subject, 0))
+	b.WriteString(phrase.Of(ctx, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), text.Label(commit.Subject, 0)))
 	for _, f := range change.Files {
-		fmt.Fprintf(&b, "- %s: +%d -%d lines\n", text.Label(f.Path, 0), f.Added, f.Removed)
+		b.WriteString(phrase.Of(ctx, "- %s: +%d -%d lines\n", text.Label(f.Path, 0), f.Added, f.Removed))
 	}
 	if change.Diff != "" {
 		diff := strings.TrimRight(text.Clean(text.Ellipsis(change.Diff, shownDiff)), "\n")
@@ -125,7 +130,7 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 		fmt.Fprintf(&b, "\n%sdiff\n%s\n%s\n", fence, diff, fence)
 	}
 	id := gitstore.Short(commit.ID)
-	fmt.Fprintf(&b, "\nTo undo only this: /dream-restore %s --only. To go back to before it, and before all that came later: /dream-restore %s", id, id)
+	b.WriteString(phrase.Of(ctx, "\nTo undo only this: /dream-restore %s --only. To go back to before it, and before all that came later: /dream-restore %s", id, id))
 	return b.String()
 }
 
@@ -134,23 +139,23 @@ func (c DreamChat) never(ctx context.Context) string {
 	st, err := c.Dream.Status(ctx)
 	switch {
 	case err == nil && st.Attempts > 0:
-		return fmt.Sprintf("Dream has not changed anything yet. The last try failed: %s", st.LastError)
+		return phrase.Of(ctx, "Dream has not changed anything yet. The last try failed: %s", st.LastError)
 	case err == nil && st.LastRun.IsZero():
-		return "Dream has not run yet. /dream starts it."
+		return phrase.Of(ctx, "Dream has not run yet. /dream starts it.")
 	}
-	return "Dream has not changed anything yet."
+	return phrase.Of(ctx, "Dream has not changed anything yet.")
 }
 
-func unknownVersion(sha string, err error) string {
+func unknownVersion(ctx context.Context, sha string, err error) string {
 	switch {
 	case errors.Is(err, gitstore.ErrNoCommit):
-		return fmt.Sprintf("There is no version %s. /dream-restore lists the newest.", text.Label(sha, 40))
+		return phrase.Of(ctx, "There is no version %s. /dream-restore lists the newest.", text.Label(sha, 40))
 	case errors.Is(err, gitstore.ErrAmbiguous):
-		return fmt.Sprintf("Several versions begin with %s; give more of it.", text.Label(sha, 40))
+		return phrase.Of(ctx, "Several versions begin with %s; give more of it.", text.Label(sha, 40))
 	case errors.Is(err, gitstore.ErrFirst):
-		return "This is the first version that is kept, so there is nothing to go back to."
+		return phrase.Of(ctx, "This is the first version that is kept, so there is nothing to go back to.")
 	}
-	return "The version cannot be used: " + err.Error()
+	return phrase.Of(ctx, "The version cannot be used: %v", err)
 }
 
 // commits are the newest ones that changed what is remembered, besides edits
@@ -173,17 +178,17 @@ func ofDream(subject string) bool {
 func (c DreamChat) waiting(ctx context.Context) string {
 	held, err := c.Dream.Quarantine(ctx)
 	if err != nil {
-		return "The findings that were kept back cannot be read: " + err.Error()
+		return phrase.Of(ctx, "The findings that were kept back cannot be read: %v", err)
 	}
 	if len(held) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("Kept back because it came from outside:\n")
+	b.WriteString(phrase.Of(ctx, "Kept back because it came from outside:\n"))
 	for _, h := range held[max(0, len(held)-20):] {
 		mark := ""
 		if h.Order {
-			mark = " (reads like an instruction; cannot be kept)"
+			mark = phrase.Of(ctx, " (reads like an instruction; cannot be kept)")
 		}
 		where := ""
 		if len(h.Sources) > 0 {
@@ -191,7 +196,7 @@ func (c DreamChat) waiting(ctx context.Context) string {
 		}
 		fmt.Fprintf(&b, "- %s [%s%s] %s%s\n", h.ID, h.Target, text.Label(where, 0), text.Label(h.Text, 300), mark)
 	}
-	b.WriteString("/dream keep ID writes one into its file, /dream drop ID forgets it.")
+	b.WriteString(phrase.Of(ctx, "/dream keep ID writes one into its file, /dream drop ID forgets it."))
 	return b.String()
 }
 
@@ -199,21 +204,21 @@ func (c DreamChat) waiting(ctx context.Context) string {
 // Without sha it lists the newest.
 func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
 	if c.Versions == nil {
-		return "Versions of the memory files are not kept here."
+		return phrase.Of(ctx, "Versions of the memory files are not kept here.")
 	}
 	if sha == "" {
 		return c.list(ctx)
 	}
 	commit, _, err := c.Versions.Show(ctx, sha)
 	if err != nil {
-		return unknownVersion(sha, err)
+		return unknownVersion(ctx, sha, err)
 	}
 	if !ofDream(commit.Subject) {
-		return fmt.Sprintf("Version %s was not made by Dream. `nanobot memory restore` can undo it.", gitstore.Short(commit.ID))
+		return phrase.Of(ctx, "Version %s was not made by Dream. `nanobot memory restore` can undo it.", gitstore.Short(commit.ID))
 	}
 	leave, err := c.Dream.enter(ctx)
 	if err != nil {
-		return "Not now: " + err.Error() + "."
+		return phrase.Of(ctx, "Not now: %v.", err)
 	}
 	defer leave()
 	undo := c.Versions.Restore
@@ -222,18 +227,18 @@ func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
 	}
 	done, err := undo(ctx, commit.ID)
 	if conflict, ok := errors.AsType[*gitstore.ConflictError](err); ok {
-		return fmt.Sprintf("Nothing was changed: the same lines changed again later in %s. /dream-restore %s without --only goes back to before it.",
+		return phrase.Of(ctx, "Nothing was changed: the same lines changed again later in %s. /dream-restore %s without --only goes back to before it.",
 			strings.Join(conflict.Files, ", "), gitstore.Short(commit.ID))
 	}
 	switch {
 	case err != nil:
-		return unknownVersion(sha, err)
+		return unknownVersion(ctx, sha, err)
 	case done.Commit == "":
-		return "Nothing had to change."
+		return phrase.Of(ctx, "Nothing had to change.")
 	case only:
-		return fmt.Sprintf("Took back version %s in %s; later changes stay. New version %s.", gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
+		return phrase.Of(ctx, "Took back version %s in %s; later changes stay. New version %s.", gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
 	}
-	return fmt.Sprintf("The memory files are as before version %s; what was changed later is gone from them, too: %s. New version %s, which can be undone as well.",
+	return phrase.Of(ctx, "The memory files are as before version %s; what was changed later is gone from them, too: %s. New version %s, which can be undone as well.",
 		gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
 }
 
@@ -241,16 +246,16 @@ func (c DreamChat) list(ctx context.Context) string {
 	found, err := c.commits(ctx, shownCommits)
 	switch {
 	case err != nil:
-		return "The versions cannot be read: " + err.Error()
+		return phrase.Of(ctx, "The versions cannot be read: %v", err)
 	case len(found) == 0:
 		return c.never(ctx)
 	}
 	var b strings.Builder
-	b.WriteString("Versions:\n")
+	b.WriteString(phrase.Of(ctx, "Versions:\n"))
 	for _, commit := range found {
 		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), text.Label(commit.Subject, 0))
 	}
-	b.WriteString("/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one.")
+	b.WriteString(phrase.Of(ctx, "/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one."))
 	return b.String()
 }
 
@@ -258,13 +263,13 @@ func (c DreamChat) list(ctx context.Context) string {
 func (c DreamChat) Decide(ctx context.Context, id string, keep bool) string {
 	if !keep {
 		if err := c.Dream.Reject(ctx, id); err != nil {
-			return "Not dropped: " + err.Error() + "."
+			return phrase.Of(ctx, "Not dropped: %v.", err)
 		}
-		return "Dropped; it will not come back."
+		return phrase.Of(ctx, "Dropped; it will not come back.")
 	}
 	file, err := c.Dream.Confirm(ctx, id)
 	if err != nil {
-		return "Not kept: " + err.Error() + "."
+		return phrase.Of(ctx, "Not kept: %v.", err)
 	}
-	return "Written into " + file + "."
+	return phrase.Of(ctx, "Written into %s.", file)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -58,9 +58,10 @@ func (d *Dream) failed(ctx context.Context, st dreamState, batch []Entry, cause 
 		}
 	}
 	if st.Single >= maxSingle {
-		if note = d.passOver(ctx, batch[0], cause); note != "" {
+		if passed, ok := d.passOver(ctx, batch[0], cause); ok {
 			st = dreamState{LastRun: st.LastRun, LastCommit: st.LastCommit}
-			d.o.Notify(ctx, note)
+			note = passed.String()
+			d.o.Notify(ctx, passed)
 		}
 	}
 	if err := d.o.History.setDreamState(ctx, st); err != nil {
@@ -90,7 +91,7 @@ func entriesFault(err error) bool {
 }
 
 // passOver puts an entry aside that no run gets through.
-func (d *Dream) passOver(ctx context.Context, e Entry, cause error) string {
+func (d *Dream) passOver(ctx context.Context, e Entry, cause error) (phrase.Sentence, bool) {
 	row := failedEntry{Time: stamp(d.o.Now()), Error: text.Ellipsis(cause.Error(), 300), Entry: json.RawMessage(e.line())}
 	err := appendRows(d.state(), fileFailed, []failedEntry{row}, 1000)
 	if err == nil {
@@ -98,11 +99,11 @@ func (d *Dream) passOver(ctx context.Context, e Entry, cause error) string {
 	}
 	if err != nil {
 		d.o.Log.ErrorContext(ctx, "pass over a history entry", "cursor", e.Cursor, "err", err)
-		return ""
+		return phrase.Sentence{}, false
 	}
 	d.o.Log.WarnContext(ctx, "dream passed over a history entry", "cursor", e.Cursor, "err", cause)
-	return fmt.Sprintf("Dream failed %d times on history entry %d of %s and passed over it: %s. The entry is kept in %s.",
-		maxSingle, e.Cursor, e.Time, text.Ellipsis(cause.Error(), 200), fileFailed)
+	return phrase.Later("Dream failed %d times on history entry %d of %s and passed over it: %s. The entry is kept in %s.",
+		maxSingle, e.Cursor, e.Time, text.Ellipsis(cause.Error(), 200), fileFailed), true
 }
 
 type failedEntry struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
@@ -59,7 +60,7 @@ func dreamerAt(t *testing.T, p place, model llm.Model) *dreamer {
 	d.Dream, err = NewDream(DreamOptions{
 		History: d.h, Repo: d.git, Skills: skill.Open(skill.Options{Workspace: d.ws}), Now: func() time.Time { return d.now },
 		Model:  func(context.Context) (DreamModel, error) { return DreamModel{Model: model, Name: "m"}, nil },
-		Notify: func(_ context.Context, s string) { d.told = append(d.told, s) },
+		Notify: func(_ context.Context, s phrase.Sentence) { d.told = append(d.told, s.String()) },
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
@@ -525,7 +526,7 @@ func testDreamTellsWhatWaits(t *testing.T, open storetest.Open) {
 		if _, err := d.Run(t.Context(), manual); err != nil {
 			t.Fatal(err)
 		}
-		if len(d.told) != 1 || !strings.Contains(d.told[0], "1 thing in pages") {
+		if len(d.told) != 1 || !strings.Contains(d.told[0], "1 finding in pages") {
 			t.Errorf("after run %d: told %q", i, d.told)
 		}
 	}

@@ -3,12 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -57,7 +57,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	if resp.Finish == llm.FinishRefusal || resp.Finish == llm.FinishFilter {
 		stop = Refused
 		if blank {
-			final = refusedText
+			final = phrase.Of(ctx, refusedText)
 		}
 	}
 	if strings.TrimSpace(final) == "" {
@@ -105,7 +105,7 @@ func (r *run) emptyAnswer(ctx context.Context, it *Iteration) (next, error) {
 		}
 	}
 	it.streamed = false
-	return r.finish(ctx, it, llm.Message{}, emptyText, EmptyFinal)
+	return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, emptyText), EmptyFinal)
 }
 
 // cutCalls answers tool calls that were cut by the output limit: they never
@@ -113,7 +113,7 @@ func (r *run) emptyAnswer(ctx context.Context, it *Iteration) (next, error) {
 func (r *run) cutCalls(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
 	if r.lengths++; r.lengths > lengthRecoveries {
 		resp.Message.ToolCalls = nil
-		return r.finish(ctx, it, llm.Message{}, "The model tried to make a tool call that is longer than its output limit. Raise agents.defaults.maxTokens or ask for smaller steps.", ModelError)
+		return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, "The model tried to make a tool call that is longer than its output limit. Raise agents.defaults.maxTokens or ask for smaller steps."), ModelError)
 	}
 	r.log.WarnContext(ctx, "tool call cut off by the output limit, not run", "session", r.Call.SessionKey)
 	r.closeSegment(ctx, true)
@@ -188,7 +188,7 @@ func (r *run) exhausted(ctx context.Context) error {
 	}
 	if final == "" {
 		it.streamed = false
-		final = fmt.Sprintf("I stopped after %d steps without finishing. Say \"continue\" to go on, or split the task into smaller parts.", r.Limits.Iterations)
+		final = phrase.Of(ctx, "I stopped after %d steps without finishing. Say \"continue\" to go on, or split the task into smaller parts.", r.Limits.Iterations)
 	}
 	r.drains = drainCycles // what arrives now waits for the next turn
 	_, err := r.finish(ctx, it, llm.Message{}, final, MaxIterations)
@@ -200,9 +200,9 @@ func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
 	used := r.res.Usage.Prompt + r.res.Usage.Completion
 	switch {
 	case r.Limits.Tokens > 0 && used >= r.Limits.Tokens:
-		return true, r.stopBudget(ctx, it, "token", fmt.Sprintf("%d tokens", r.Limits.Tokens))
+		return true, r.stopBudget(ctx, it, "token", phrase.Of(ctx, "%d tokens", r.Limits.Tokens))
 	case r.Limits.ToolCalls > 0 && r.calls.n >= r.Limits.ToolCalls:
-		return true, r.stopBudget(ctx, it, "tool call", fmt.Sprintf("%d calls", r.Limits.ToolCalls))
+		return true, r.stopBudget(ctx, it, "tool call", phrase.Of(ctx, "%d calls", r.Limits.ToolCalls))
 	case errors.Is(context.Cause(ctx), errTurnTime):
 		return true, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.String())
 	}
@@ -212,7 +212,7 @@ func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
 func (r *run) stopBudget(ctx context.Context, it *Iteration, what, limit string) error {
 	r.drains = drainCycles
 	it.streamed = false
-	msg := fmt.Sprintf("I stopped because this turn's %s budget (%s) is used up. Say \"continue\" to go on with a new turn.", what, limit)
+	msg := phrase.Of(ctx, "I stopped because this turn's %s budget (%s) is used up. Say \"continue\" to go on with a new turn.", phrase.Of(ctx, what), limit)
 	if err := r.answerOpenCalls("not run: the turn's budget is used up", func(m llm.Message) error { return r.record(ctx, m) }); err != nil {
 		return err
 	}

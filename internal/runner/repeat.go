@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Weak models fall into repeating themselves. A text repeats itself when it ends
@@ -95,10 +96,10 @@ func endRepeated(ctx context.Context, r *run, it *Iteration, said string) (next,
 	r.fragments, r.transient, r.drains = "", nil, drainCycles
 	if said == "" {
 		it.streamed = false
-		return r.finish(ctx, it, llm.Message{}, repeatedEmpty, LoopDetected)
+		return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, repeatedEmpty), LoopDetected)
 	}
 	if it.streamed {
-		r.delta(ctx, it, "\n\n"+repeatedText)
+		r.delta(ctx, it, "\n\n"+phrase.Of(ctx, repeatedText))
 	}
-	return r.finish(ctx, it, llm.Message{}, said+"\n\n"+repeatedText, LoopDetected)
+	return r.finish(ctx, it, llm.Message{}, said+"\n\n"+phrase.Of(ctx, repeatedText), LoopDetected)
 }

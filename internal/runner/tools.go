@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -81,7 +82,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		return r.fatalTool(ctx, it, fatal)
 	case r.calls.loop.refused >= loopEnd:
 		r.drains = drainCycles
-		msg := fmt.Sprintf("I stopped: I made the same call (%s) again and again and got the same result each time. Please tell me how to go on.", it.Calls[0].Name)
+		msg := phrase.Of(ctx, "I stopped: I made the same call (%s) again and again and got the same result each time. Please tell me how to go on.", it.Calls[0].Name)
 		return r.finish(ctx, it, llm.Message{}, msg, LoopDetected)
 	}
 	for _, c := range calls {
@@ -273,7 +274,7 @@ func (r *run) approve(ctx context.Context, p *prepared) (no *tool.Result) {
 func (r *run) fatalTool(ctx context.Context, it *Iteration, fatal error) (next, error) {
 	r.res.Err, it.Err = fatal, fatal
 	r.hooks.onError(ctx, it, fatal)
-	step, err := r.finish(ctx, it, llm.Message{}, "Error: "+fatal.Error(), ToolError)
+	step, err := r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, "Error: %v", fatal), ToolError)
 	if step == again {
 		r.res.Err = nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -136,7 +137,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 				return // claimed, so the next start submits it
 			}
 			rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: err.Error()})
-			rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q could not be started: %v.", j.Name, err)})
+			rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
 		if !rs.planner.guest() { // the mailbox of one does not outlive it
@@ -160,7 +161,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 		}
 		why := fmt.Sprintf("it took longer than %s and was stopped", length(limit))
 		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: why})
-		rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q did not finish: %s.", j.Name, why)})
+		rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q did not finish: %s.", j.Name, phrase.Later("it took longer than %s and was stopped", length(limit)))})
 	}
 }
 
@@ -416,15 +417,15 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 		return say, true
 	}
 	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
-	return &notice{id, j.Payload.Route(), fmt.Sprintf(
+	return &notice{id, j.Payload.Route(), phrase.Later(
 		"I switched off the scheduled job %q because it failed %d times in a row. The last error: %s. Switch it on again with: nanobot cron enable %s",
 		j.Name, st.ErrorsInRow, res.err, id)}, true
 }
 
 // refusal is what the owner is told, once, about runs whose calls are refused.
-func refusal(what, name, why string) string {
-	return fmt.Sprintf("The %s %q cannot do all it should: %s. Nobody can be asked during a run; a rule in tools.approval.rules allows the call. "+
-		"I do not tell you again until a run succeeds.", what, name, strings.TrimRight(why, "."))
+func refusal(what, name, why string) phrase.Sentence {
+	return phrase.Later("The %s %q cannot do all it should: %s. Nobody can be asked during a run; a rule in tools.approval.rules allows the call. "+
+		"I do not tell you again until a run succeeds.", phrase.Later(what), name, strings.TrimRight(why, "."))
 }
 
 // change alters one job, if it is still there.

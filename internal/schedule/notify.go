@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // notifier delivers replies and sentences of ours to the chat they are for, or
@@ -20,7 +21,7 @@ type notifier struct {
 // it. Other errors may be over in a moment.
 func (nt *notifier) tellDamage(ctx context.Context, err error) {
 	if damage, ok := errors.AsType[*CorruptError](err); ok {
-		nt.tellOwner(ctx, "Scheduled jobs do not run: "+damage.Error()+".")
+		nt.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", damage))
 	}
 }
 
@@ -28,7 +29,7 @@ func (nt *notifier) tellDamage(ctx context.Context, err error) {
 type notice struct {
 	job   string
 	route bus.Route
-	text  string
+	text  phrase.Sentence
 }
 
 // reroute is place for messages that have no job.
@@ -74,7 +75,11 @@ func (nt *notifier) tell(ctx context.Context, n notice) {
 			return
 		}
 	}
-	out := bus.Outbound{Kind: bus.Message, Route: n.route, Text: n.text, Plain: true}
+	text := n.text.String()
+	if nt.o.Language != nil {
+		text = n.text.In(nt.o.Language(n.route.Channel))
+	}
+	out := bus.Outbound{Kind: bus.Message, Route: n.route, Text: text, Plain: true}
 	out, deliver, _, lost := nt.place(ctx, bus.Inbound{}, out)
 	if deliver {
 		if err := nt.o.Notify(ctx, out); err == nil {
@@ -85,12 +90,14 @@ func (nt *notifier) tell(ctx context.Context, n notice) {
 	}
 	nt.o.Log.WarnContext(ctx, "a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
 	nt.store.change(ctx, n.job, func(j *Job) {
-		j.State.Undelivered = &Undelivered{Text: n.text, AtMS: At(nt.o.Now()), Cause: lost}
+		j.State.Undelivered = &Undelivered{Text: text, AtMS: At(nt.o.Now()), Cause: lost}
 	})
 }
 
 // tellOwner delivers something that is about no job.
-func (nt *notifier) tellOwner(ctx context.Context, text string) { nt.tell(ctx, notice{text: text}) }
+func (nt *notifier) tellOwner(ctx context.Context, text phrase.Sentence) {
+	nt.tell(ctx, notice{text: text})
+}
 
 // retryUndelivered tries again what no channel took and reports whether there
 // was something.
@@ -130,5 +137,5 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 }
 
 func (nt *notifier) tellRepaired(ctx context.Context, aside string) {
-	nt.tellOwner(ctx, "The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as "+aside+".")
+	nt.tellOwner(ctx, phrase.Later("The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as %s.", aside))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -108,9 +109,9 @@ func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notic
 			return false, nil
 		}
 		if late > lateAfter {
-			if run, text := p.missed(j, now, late); !run {
-				if text != "" {
-					say = append(say, notice{job: j.ID, route: j.Payload.Route(), text: text})
+			if run, note := p.missed(j, now, late); !run {
+				if note != nil {
+					say = append(say, *note)
 				}
 				return false, say
 			}
@@ -160,7 +161,7 @@ func (p *planner) putOff(j *Job, now time.Time) {
 
 // missed decides about an occurrence that nobody was there for: whether to run
 // it now, and what to tell the chat if not.
-func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, say string) {
+func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, say *notice) {
 	occurrence := j.State.NextRunAtMS
 	policy := j.CatchUp
 	if policy == "" {
@@ -183,17 +184,17 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 		}
 	}
 	if policy == CatchUpOnce && late <= window {
-		return true, ""
+		return true, nil
 	}
-	why := fmt.Sprintf("it was due at %s and nothing was running; noticed %s later", Stamp(occurrence.Time(), p.o.Location), roughly(late))
-	p.pass(j, occurrence, now, StatusMissed, why)
+	why := phrase.Later("it was due at %s and nothing was running; noticed %s later", Stamp(occurrence.Time(), p.o.Location), roughly(late))
+	p.pass(j, occurrence, now, StatusMissed, why.String())
 	if j.Schedule.Kind == KindAt {
 		j.Enabled, j.State.NextRunAtMS = false, 0
 	}
 	if policy == CatchUpTell || j.Schedule.Kind == KindAt {
-		say = fmt.Sprintf("I missed the scheduled job %q: %s.", j.Name, why)
+		say = &notice{job: j.ID, route: j.Payload.Route(), text: phrase.Later("I missed the scheduled job %q: %s.", j.Name, why)}
 		if j.Schedule.Kind == KindAt && j.Payload.Message != "" {
-			say += " It was to be: " + text.Label(j.Payload.Message, 300)
+			say.text = phrase.Later("I missed the scheduled job %q: %s. It was to be: %s", j.Name, why, text.Label(j.Payload.Message, 300))
 		}
 	}
 	return false, say

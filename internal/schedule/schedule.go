@@ -78,6 +78,8 @@ type Options struct {
 	// Submit hands a run to the agent: nil means that it is durable. An id that
 	// was submitted before is dropped.
 	Submit func(ctx context.Context, in bus.Inbound) error
+	// Language is the one that sentences for a channel are in. nil is English.
+	Language func(channel string) string
 	// Notify delivers a sentence of ours to a chat, durably.
 	Notify func(ctx context.Context, out bus.Outbound) error
 	// Stop ends the work on a message that was submitted, when a run takes too

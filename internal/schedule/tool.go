@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -162,7 +163,7 @@ func (ct cronTool) list(ctx context.Context, c tool.Call) (tool.Result, error) {
 	jobs = slices.DeleteFunc(jobs, func(j Job) bool {
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
-	res := tool.Text(ct.overview(jobs, c.Route))
+	res := tool.Text(ct.overview(phrase.With(ctx, phrase.English), jobs, c.Route))
 	for i := range jobs {
 		res.Untrusted = res.Untrusted || quotes(&jobs[i], c.Scope)
 	}
@@ -172,35 +173,35 @@ func (ct cronTool) list(ctx context.Context, c tool.Call) (tool.Result, error) {
 // Overview describes all jobs to the owner, who reads it in a chat.
 func (s *Scheduler) Overview(ctx context.Context, here bus.Route) (string, error) {
 	jobs, err := s.List(ctx)
-	return cronTool{s}.overview(jobs, here), err
+	return cronTool{s}.overview(ctx, jobs, here), err
 }
 
-func (ct cronTool) overview(jobs []Job, here bus.Route) string {
+func (ct cronTool) overview(ctx context.Context, jobs []Job, here bus.Route) string {
 	if len(jobs) == 0 {
-		return "There are no scheduled jobs."
+		return phrase.Of(ctx, "There are no scheduled jobs.")
 	}
 	var b strings.Builder
 	for i := range jobs {
-		ct.describe(&b, &jobs[i], here)
+		ct.describe(ctx, &b, &jobs[i], here)
 	}
 	return strings.TrimSpace(b.String())
 }
 
-func (ct cronTool) describe(b *strings.Builder, j *Job, here bus.Route) {
+func (ct cronTool) describe(ctx context.Context, b *strings.Builder, j *Job, here bus.Route) {
 	if why := j.Broken(); why != "" {
 		fmt.Fprintf(b, "- %s (id %s): %s\n", j.Name, j.ID, why)
 		return
 	}
 	fmt.Fprintf(b, "- %s (id %s), %s", j.Name, j.ID, j.Schedule.Describe(ct.s.Location))
 	if j.Protected() {
-		fmt.Fprintf(b, "; protected: %s", j.Payload.Message)
+		b.WriteString(phrase.Of(ctx, "; protected: %s", j.Payload.Message))
 	} else if r := j.Payload.Route(); !r.SameChat(here) && r.Channel != "" {
-		fmt.Fprintf(b, "; for %s", r.SessionKey())
+		b.WriteString(phrase.Of(ctx, "; for %s", r.SessionKey()))
 	}
 	b.WriteByte('\n')
 	st := j.State
 	if st.LastStatus != "" {
-		fmt.Fprintf(b, "  last: %s", st.LastStatus)
+		b.WriteString(phrase.Of(ctx, "  last: %s", st.LastStatus))
 		if st.LastRunAtMS != 0 {
 			fmt.Fprintf(b, " %s", Stamp(st.LastRunAtMS.Time(), ct.s.Location))
 		}
@@ -210,16 +211,16 @@ func (ct cronTool) describe(b *strings.Builder, j *Job, here bus.Route) {
 		b.WriteByte('\n')
 	}
 	if st.Undelivered != nil {
-		fmt.Fprintf(b, "  a result could not be delivered: %s\n", st.Undelivered.Cause)
+		b.WriteString(phrase.Of(ctx, "  a result could not be delivered: %s\n", st.Undelivered.Cause))
 	}
 	switch {
 	case !j.Enabled:
-		b.WriteString("  switched off\n")
+		b.WriteString(phrase.Of(ctx, "  switched off\n"))
 	case st.Pending != nil:
-		b.WriteString("  running now\n")
+		b.WriteString(phrase.Of(ctx, "  running now\n"))
 	}
 	if st.NextRunAtMS != 0 {
-		fmt.Fprintf(b, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule)))
+		b.WriteString(phrase.Of(ctx, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule))))
 	}
 }
 

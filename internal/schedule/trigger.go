@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -378,7 +379,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
 		ts.giveUp(ctx, name, data, err)
 		if tr.ID != "" {
-			ts.notifier.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
+			ts.notifier.tell(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
 		}
 		return
 	default:
@@ -422,15 +423,15 @@ func (t *Trigger) ran(at MS) bool {
 func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
-	say := ""
+	var say *notice
 	ts.note(ctx, id, func(t *Trigger) {
 		at := At(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
-		if say = ""; t.ran(at) {
+		if say = nil; t.ran(at) {
 			return
 		}
 		if t.Last = lastOf(at, res); res.refused && !t.RefusalTold {
-			say = refusal("trigger", t.Name, res.err)
+			say = &notice{route: in.Route, text: refusal("trigger", t.Name, res.err)}
 		}
 		t.RefusalTold = res.refused || t.RefusalTold && res.status != StatusOK
 		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
@@ -438,8 +439,8 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 			t.RunHistory = slices.Delete(t.RunHistory, 0, n)
 		}
 	})
-	if say != "" {
-		ts.notifier.tell(ctx, notice{route: in.Route, text: say})
+	if say != nil {
+		ts.notifier.tell(ctx, *say)
 	}
 }
 

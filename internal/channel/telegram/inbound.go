@@ -142,7 +142,7 @@ func (rc *receiver) id(m *message) string {
 func (rc *receiver) visitor(m *message, from *user) channel.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
 	v := channel.Visitor{
-		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private",
+		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
 	if from.Username != "" {

@@ -56,6 +56,7 @@ type user struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name,omitempty"`
 	Username  string `json:"username,omitempty"`
+	Language  string `json:"language_code,omitempty"`
 }
 
 // shown is the name people know somebody by.

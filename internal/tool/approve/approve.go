@@ -185,7 +185,7 @@ func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resu
 	case ActionAllow:
 		return nil
 	case ActionDeny:
-		p.log(ctx, s, "denied", v.reason, "")
+		p.log(ctx, s, "denied", v.reason.String(), "")
 		return fail(tool.DeniedPolicy, "%s forbids this call. Do not look for another way to the same end; tell the user.", v.reason)
 	}
 	s.byOutside = v.byOutside

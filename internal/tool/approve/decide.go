@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -17,14 +18,17 @@ import (
 // verdict is a decision and its reason, worded to follow "because".
 type verdict struct {
 	action Action
-	reason string
+	reason phrase.Sentence
 	// byOutside says that it is asked only because the command runs files from
 	// outside. It is contained in any case, so without a person it runs.
 	byOutside bool
 }
 
-func allow() verdict             { return verdict{action: ActionAllow} }
-func asks(reason string) verdict { return verdict{action: ActionAsk, reason: reason} }
+func allow() verdict { return verdict{action: ActionAllow} }
+
+func asks(reason string, args ...any) verdict {
+	return verdict{action: ActionAsk, reason: phrase.Later(reason, args...)}
+}
 
 // leaks finds a registered secret in what leaves the process. It applies in
 // every mode.
@@ -56,11 +60,11 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 func (p *Policy) decide(s *subject) verdict {
 	switch r, m := p.rule(s); {
 	case m == Surely:
-		return verdict{action: r.Action, reason: "a rule of tools.approval (" + ruleText(r) + ")"}
+		return verdict{action: r.Action, reason: phrase.Later("a rule of tools.approval (%s)", ruleText(r))}
 	case m == Perhaps && p.Jail == nil: // nothing can be tied to a yes here
-		return verdict{action: ActionDeny, reason: "a rule of tools.approval (" + ruleText(r) + ") that the command may break when it runs"}
+		return verdict{action: ActionDeny, reason: phrase.Later("a rule of tools.approval (%s) that the command may break when it runs", ruleText(r))}
 	case m == Perhaps:
-		return asks("its text does not show whether it does what a rule of tools.approval is about (" + ruleText(r) + ")")
+		return asks("its text does not show whether it does what a rule of tools.approval is about (%s)", ruleText(r))
 	}
 	switch {
 	case p.Mode == Off:
@@ -74,7 +78,7 @@ func (p *Policy) decide(s *subject) verdict {
 	}
 	v := p.bySink(s)
 	if v.action == ActionAsk && s.call.Tainted {
-		v.reason = afterOutside + v.reason
+		v.reason = phrase.Later(afterOutside, v.reason)
 	}
 	return v
 }
@@ -88,7 +92,7 @@ func ruleText(r Rule) string {
 
 // afterOutside begins the reason of what is asked only because of taint, or
 // more readily. It names the way out, as the taint lasts.
-const afterOutside = "content from outside is in this conversation (until /new), and "
+const afterOutside = "content from outside is in this conversation (until /new), and %s"
 
 // bySink is the table of mode auto.
 func (p *Policy) bySink(s *subject) verdict {
@@ -131,7 +135,7 @@ func (p *Policy) read(s *subject) verdict {
 		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) || p.Known != nil && p.Known(s.call, t) {
 			continue
 		}
-		return asks(afterOutside + "the long address of a host nobody named can carry text away")
+		return asks(afterOutside, phrase.Later("the long address of a host nobody named can carry text away"))
 	}
 	return allow()
 }
@@ -149,13 +153,13 @@ func (p *Policy) write(s *subject) verdict {
 			continue // the tool refuses it
 		}
 		if !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
-			return asks("the file " + text.Reveal(name, "") + " is outside the workspace")
+			return asks("the file %s is outside the workspace", text.Reveal(name, ""))
 		}
 		if !s.call.Tainted {
 			continue
 		}
 		if kind := special(p.relative(f.abs)); kind != "" {
-			return asks("the file " + text.Reveal(name, "") + " " + kind)
+			return asks(kind, text.Reveal(name, ""))
 		}
 	}
 	return allow()
@@ -164,7 +168,7 @@ func (p *Policy) write(s *subject) verdict {
 func (p *Policy) commandVerdict(s *subject) verdict {
 	if p.CommandRisk != nil {
 		if why, risky := p.CommandRisk(s.command()); risky {
-			return asks("the command hides what it runs: " + why)
+			return asks("the command hides what it runs: %s", why)
 		}
 	}
 	switch {
@@ -173,10 +177,10 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case s.call.Tainted && s.command() == "":
 		return asks("what is typed reaches a command that may have been started before")
 	}
-	contained, why := s.call.Tainted, ""
+	contained, also := s.call.Tainted, func(reason string) verdict { return asks(reason) }
 	if p.Contained != nil && !contained {
-		if why = p.Contained(s.call); why != "" {
-			contained, why = true, why+", and "
+		if why := p.Contained(s.call); why != "" {
+			contained, also = true, func(reason string) verdict { return asks("%s, and %s", why, phrase.Later(reason)) }
 		}
 	}
 	confined := p.Network == NetworkNone || p.Network == NetworkProxy || s.call.Project.Only
@@ -184,14 +188,14 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case !contained:
 		return allow()
 	case p.Exposed != nil && p.Exposed():
-		return asks(why + "this machine cannot keep the command from changing the instructions of the agent")
+		return also("this machine cannot keep the command from changing the instructions of the agent")
 	case !confined:
-		return asks(why + "the command can reach any host")
+		return also("the command can reach any host")
 	}
 	if p.look(s); len(s.outside) == 0 || s.call.Ask == nil {
 		return allow()
 	}
-	return verdict{action: ActionAsk, reason: "it runs or builds what came from outside", byOutside: true}
+	return verdict{action: ActionAsk, reason: phrase.Later("it runs or builds what came from outside"), byOutside: true}
 }
 
 // look finds out what a command is going to run that came from outside.
@@ -221,7 +225,7 @@ func (p *Policy) message(s *subject) verdict {
 	}
 	for _, name := range s.paths() {
 		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
-			return asks("the file " + text.Reveal(name, "") + " is outside the workspace")
+			return asks("the file %s is outside the workspace", text.Reveal(name, ""))
 		}
 	}
 	return allow()

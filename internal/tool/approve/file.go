@@ -75,7 +75,7 @@ func (p *Policy) relative(abs string) string {
 	return abs
 }
 
-// special says why a tainted turn may not write a file by itself: the agent
+// special says why a tainted turn may not write a file, %s, by itself: the agent
 // takes it for instructions, or other programs take it for settings. Settings
 // are told by their form, a name that begins with a dot, because no list of
 // programs is complete. Whatever else a tainted turn writes is marked, so that
@@ -87,9 +87,9 @@ func special(rel string) string {
 	base := parts[len(parts)-1]
 	switch {
 	case instructions(base), slices.Contains(parts[:len(parts)-1], "skills"), parts[0] == "memory":
-		return "holds instructions the agent follows"
+		return "the file %s holds instructions the agent follows"
 	case slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, ".") && part != "." && part != ".." }):
-		return "is a setting that programs read by themselves"
+		return "the file %s is a setting that programs read by themselves"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package approve
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -21,33 +23,33 @@ const (
 
 // question words a request: what runs, completely, and why it is asked. ok is
 // false when it would be too long to be read.
-func question(s *subject, reason string, cover coverage, covers covered, changed bool) (asked string, ok bool) {
+func question(ctx context.Context, s *subject, reason phrase.Sentence, cover coverage, covers covered, changed bool) (asked string, ok bool) {
 	var b strings.Builder
 	if changed {
-		b.WriteString("Something this call depends on changed while you were asked (its directory, a file it names or a script it runs). The question again:\n\n")
+		b.WriteString(phrase.Of(ctx, "Something this call depends on changed while you were asked (its directory, a file it names or a script it runs). The question again:\n\n"))
 	}
 	cmd := s.command()
 	if cmd != "" {
-		b.WriteString("May I run this command?\n\n")
+		b.WriteString(phrase.Of(ctx, "May I run this command?\n\n"))
 		block(&b, cmd)
 	} else {
-		fmt.Fprintf(&b, "May I use %s?\n\n", s.tool.Name)
+		b.WriteString(phrase.Of(ctx, "May I use %s?\n\n", s.tool.Name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.args)) {
 		if name != "command" || cmd == "" {
-			argument(&b, name, s.args[name], cover.wholeText)
+			argument(ctx, &b, name, s.args[name], cover.wholeText)
 		}
 	}
 	if dir := s.call.Project.Dir; dir != "" {
-		fmt.Fprintf(&b, "in the folder %s\n", text.Reveal(dir, ""))
+		b.WriteString(phrase.Of(ctx, "in the folder %s\n", text.Reveal(dir, "")))
 	}
-	outsiders(&b, s)
-	covers.write(&b)
-	b.WriteString("\nYou are asked because " + reason + ".\n")
+	outsiders(ctx, &b, s)
+	covers.write(ctx, &b)
+	b.WriteString("\n" + phrase.Of(ctx, "You are asked because %s.", reason) + "\n")
 	if cover.what == "" {
-		b.WriteString("Answer yes or no.")
+		b.WriteString(phrase.Of(ctx, "Answer yes or no."))
 	} else {
-		fmt.Fprintf(&b, "Answer yes or no; \"turn\" or \"session\" also allows %s for the rest of this turn or conversation.", cover.what)
+		b.WriteString(phrase.Of(ctx, "Answer yes or no; \"turn\" or \"session\" also allows %s for the rest of this turn or conversation.", phrase.Of(ctx, cover.what, cover.of...)))
 	}
 	return b.String(), utf8.RuneCountInString(b.String()) <= maxQuestion
 }
@@ -56,23 +58,23 @@ func question(s *subject, reason string, cover coverage, covers covered, changed
 const maxNamed = 8
 
 // write says which files an approval is tied to, and that there may be others.
-func (c covered) write(b *strings.Builder) {
+func (c covered) write(ctx context.Context, b *strings.Builder) {
 	if !c.open {
 		return
 	}
 	if len(c.names) == 0 {
-		b.WriteString("This command runs files that this approval does not cover.\n")
+		b.WriteString(phrase.Of(ctx, "This command runs files that this approval does not cover.\n"))
 		return
 	}
 	shown := list(c.names[:min(len(c.names), maxNamed)])
 	if more := len(c.names) - maxNamed; more > 0 {
-		shown += fmt.Sprintf(" and %d more", more)
+		shown += phrase.Of(ctx, " and %d more", more)
 	}
-	b.WriteString("The content of " + shown + " is part of this approval. This command may run other files that this approval does not cover.\n")
+	b.WriteString(phrase.Of(ctx, "The content of %s is part of this approval. This command may run other files that this approval does not cover.\n", shown))
 }
 
 // outsiders says what runs that came from outside, and what keeps it.
-func outsiders(b *strings.Builder, s *subject) {
+func outsiders(ctx context.Context, b *strings.Builder, s *subject) {
 	if len(s.outside) == 0 {
 		return
 	}
@@ -84,16 +86,16 @@ func outsiders(b *strings.Builder, s *subject) {
 	}
 	shown := list(names[:min(len(names), maxNamed)])
 	if more := len(names) - maxNamed; more > 0 {
-		shown += fmt.Sprintf(" and %d more", more)
+		shown += phrase.Of(ctx, " and %d more", more)
 	}
-	b.WriteString("This came from outside, and the command runs or builds it: " + shown + ".\n")
+	b.WriteString(phrase.Of(ctx, "This came from outside, and the command runs or builds it: %s.\n", shown))
 	if s.byOutside {
-		b.WriteString("It runs contained: it cannot change what I follow, it reaches only allowed hosts, and what it writes counts as from outside. ")
+		b.WriteString(phrase.Of(ctx, "It runs contained: it cannot change what I follow, it reaches only allowed hosts, and what it writes counts as from outside. "))
 	}
-	b.WriteString("`nanobot trust PATH` makes a file or folder yours and ends this question.\n")
+	b.WriteString(phrase.Of(ctx, "`nanobot trust PATH` makes a file or folder yours and ends this question.\n"))
 }
 
-func argument(b *strings.Builder, name string, v any, whole bool) {
+func argument(ctx context.Context, b *strings.Builder, name string, v any, whole bool) {
 	value, isText := v.(string)
 	if !isText {
 		raw, err := json.Marshal(v)
@@ -104,7 +106,7 @@ func argument(b *strings.Builder, name string, v any, whole bool) {
 	}
 	note := ""
 	if n := utf8.RuneCountInString(value); !whole && n > maxValue {
-		note = fmt.Sprintf("  [%d more characters are not shown]\n", n-maxValue)
+		note = phrase.Of(ctx, "  [%d more characters are not shown]\n", n-maxValue)
 		value = string([]rune(value)[:maxValue])
 	}
 	if note == "" && !strings.Contains(value, "\n") && len(value) <= 100 {

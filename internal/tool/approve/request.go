@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -18,7 +19,7 @@ import (
 const maxRounds = 3
 
 // ask gets a person's decision about a call, from memory or by a question.
-func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Result {
+func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *tool.Result {
 	m, err := p.sessions.enter(ctx, s.call.SessionKey)
 	if err != nil {
 		return fail(tool.Cancelled, "%s was stopped before it could be approved", s.tool.Name)
@@ -38,7 +39,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Resul
 		return p.unanswered(ctx, s, reason, "nobody answered the last question")
 	}
 	for round := range maxRounds {
-		text, fits := question(s, reason, cover, covers, round > 0)
+		text, fits := question(ctx, s, reason, cover, covers, round > 0)
 		if !fits {
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
@@ -61,8 +62,9 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Resul
 
 // request is one question and the call it is about.
 type request struct {
-	sum, text, reason string
-	cover             coverage
+	sum, text string
+	reason    phrase.Sentence
+	cover     coverage
 }
 
 // put asks one question. A nil result with a yes goes on.
@@ -108,12 +110,12 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Ans
 		}
 		return No, fail(tool.DeniedApproval, "%s", text)
 	}
-	p.log(ctx, s, "approved: "+string(a), r.reason, q.ID)
+	p.log(ctx, s, "approved: "+string(a), r.reason.String(), q.ID)
 	return a, nil
 }
 
 // unanswered applies the fallback: nil allows.
-func (p *Policy) unanswered(ctx context.Context, s *subject, reason, why string) *tool.Result {
+func (p *Policy) unanswered(ctx context.Context, s *subject, reason phrase.Sentence, why string) *tool.Result {
 	if p.FallbackAllow {
 		p.log(ctx, s, "allowed", why+"; tools.approval.fallback is allow", "")
 		return nil

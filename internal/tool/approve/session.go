@@ -18,7 +18,8 @@ const (
 
 // coverage is what a yes for a turn or conversation would extend to.
 type coverage struct {
-	what      string   // in words; empty: it cannot be remembered
+	what      string // in words, of which of are the names; empty: it cannot be remembered
+	of        []any
 	programs  []string // harmless programs with any arguments, and what decides what they run
 	wholeText bool     // every argument must be shown completely
 }
@@ -43,12 +44,12 @@ func (p *Policy) coverage(s *subject) coverage {
 			what = append(what, o.Covers)
 		}
 		slices.Sort(what)
-		c.what = "running " + strings.Join(slices.Compact(what), ", ")
+		c.what, c.of = "running %s", []any{strings.Join(slices.Compact(what), ", ")}
 	case cmd != "":
 		if p.CommandPrefix != nil && s.usualShell() {
 			if words, ok := p.CommandPrefix(cmd); ok {
 				if c.programs, ok = p.bound(s, words); ok {
-					c.what = "every command made of " + list(words) + " with options that only show something"
+					c.what, c.of = "every command made of %s with options that only show something", []any{list(words)}
 					return c
 				}
 			}

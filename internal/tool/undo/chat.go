@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -30,20 +31,20 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 	}
 	r, err := c.Store.Undo(ctx, t.ID, force)
 	if errors.Is(err, errRunning) {
-		return "A command of this turn is still running; stop it first.", nil, nil
+		return phrase.Of(ctx, "A command of this turn is still running; stop it first."), nil, nil
 	}
 	if err != nil {
 		return "", nil, err
 	}
 	var b strings.Builder
-	b.WriteString(r.Text("/undo TURN force"))
+	b.WriteString(r.Text(ctx, "/undo TURN force"))
 	if r.Undo != "" {
 		diff, err := c.Store.Diff(ctx, r.Undo)
 		if err != nil {
 			return "", nil, err
 		}
-		b.WriteString("\n" + fenced(diff, r.Undo))
-		fmt.Fprintf(&b, "\nTo have the changes again: /undo %s", Short(r.Undo))
+		b.WriteString("\n" + fenced(ctx, diff, r.Undo))
+		b.WriteString(phrase.Of(ctx, "\nTo have the changes again: /undo %s", Short(r.Undo)))
 	}
 	return b.String(), append(r.Restored, r.Deleted...), nil
 }
@@ -59,20 +60,20 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Turn %s of %s", Short(t.ID), t.At.Local().Format("2006-01-02 15:04"))
+	b.WriteString(phrase.Of(ctx, "Turn %s of %s", Short(t.ID), t.At.Local().Format("2006-01-02 15:04")))
 	switch {
 	case t.Running:
-		b.WriteString(" (a command is still running)")
+		b.WriteString(phrase.Of(ctx, " (a command is still running)"))
 	case t.UndoneBy != "":
-		b.WriteString(" (taken back)")
+		b.WriteString(phrase.Of(ctx, " (taken back)"))
 	}
-	fmt.Fprintf(&b, ": %s.\n", count(len(t.Changes), "path changed", "paths changed"))
-	writeGaps(&b, t.Gaps, t.Skipped, t.Interrupted)
+	b.WriteString(phrase.Of(ctx, ": %s changed.\n", phrase.Count(ctx, len(t.Changes), "path")))
+	writeGaps(ctx, &b, t.Gaps, t.Skipped, t.Interrupted)
 	if diff != "" {
-		b.WriteString("\n" + fenced(diff, t.ID))
+		b.WriteString("\n" + fenced(ctx, diff, t.ID))
 	}
 	if t.UndoneBy == "" && !t.Running && len(t.Changes) > 0 {
-		fmt.Fprintf(&b, "\nTo take it back: /undo %s", Short(t.ID))
+		b.WriteString(phrase.Of(ctx, "\nTo take it back: /undo %s", Short(t.ID)))
 	}
 	return strings.TrimRight(b.String(), "\n"), nil
 }
@@ -84,17 +85,17 @@ func (c Chat) Turns(ctx context.Context, session string) (string, error) {
 		return "", err
 	}
 	if len(turns) == 0 {
-		return textNoTurn, nil
+		return phrase.Of(ctx, textNoTurn), nil
 	}
 	var b strings.Builder
 	for i, t := range turns {
 		if i == chatTurns {
-			fmt.Fprintf(&b, "%d older ones; in a terminal: nanobot undo --list\n", len(turns)-i)
+			b.WriteString(phrase.Of(ctx, "%d older ones; in a terminal: nanobot undo --list\n", len(turns)-i))
 			break
 		}
 		fmt.Fprintf(&b, "- `%s` %s %s\n", Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), shown(t.Summary()))
 	}
-	b.WriteString("\n/diff ID shows one, /undo ID takes it back.")
+	b.WriteString(phrase.Of(ctx, "\n/diff ID shows one, /undo ID takes it back."))
 	return b.String(), nil
 }
 
@@ -106,16 +107,16 @@ func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string,
 	if id == "" {
 		t, err = c.Store.Last(ctx, session)
 		if errors.Is(err, ErrNoTurn) {
-			return t, textNoTurn, nil
+			return t, phrase.Of(ctx, textNoTurn), nil
 		}
 		return t, "", err
 	}
 	t, err = c.Store.Find(ctx, id)
 	switch {
 	case errors.Is(err, ErrAmbiguous):
-		return t, fmt.Sprintf("Several turns begin with %s; give more of it.", shown(id)), nil
+		return t, phrase.Of(ctx, "Several turns begin with %s; give more of it.", shown(id)), nil
 	case errors.Is(err, ErrNoTurn) || err == nil && t.Session != session:
-		return t, fmt.Sprintf("There is no turn %s in this conversation, or it is no longer kept.", shown(id)), nil
+		return t, phrase.Of(ctx, "There is no turn %s in this conversation, or it is no longer kept.", shown(id)), nil
 	}
 	return t, "", err
 }
@@ -125,16 +126,16 @@ func Short(id string) string { return id[:min(len(id), shortID)] }
 
 // Text words a report. again says how to force what was left alone, with
 // TURN for its id; empty means not to say it.
-func (r Report) Text(again string) string {
+func (r Report) Text(ctx context.Context, again string) string {
 	var b strings.Builder
 	switch {
 	case len(r.Restored)+len(r.Deleted) > 0:
-		fmt.Fprintf(&b, "Took back turn %s: %s restored, %s deleted.\n", Short(r.Turn), count(len(r.Restored), "path", "paths"), count(len(r.Deleted), "path", "paths"))
+		b.WriteString(phrase.Of(ctx, "Took back turn %s: %s restored, %s deleted.\n", Short(r.Turn), phrase.Count(ctx, len(r.Restored), "path"), phrase.Count(ctx, len(r.Deleted), "path")))
 	default:
-		fmt.Fprintf(&b, "Nothing was changed by taking back turn %s.\n", Short(r.Turn))
+		b.WriteString(phrase.Of(ctx, "Nothing was changed by taking back turn %s.\n", Short(r.Turn)))
 	}
-	writeList(&b, "restored ", r.Restored)
-	writeList(&b, "deleted ", r.Deleted)
+	writeList(ctx, &b, phrase.Of(ctx, "restored "), r.Restored)
+	writeList(ctx, &b, phrase.Of(ctx, "deleted "), r.Deleted)
 	if len(r.Skipped) > 0 {
 		conflict := false
 		left := make([]string, len(r.Skipped))
@@ -142,32 +143,32 @@ func (r Report) Text(again string) string {
 			left[i] = s.Path + ": " + s.Why
 			conflict = conflict || s.Conflict
 		}
-		b.WriteString("Left alone:\n")
-		writeList(&b, "", left)
+		b.WriteString(phrase.Of(ctx, "Left alone:\n"))
+		writeList(ctx, &b, "", left)
 		if conflict && again != "" {
-			fmt.Fprintf(&b, "To replace those that changed since: %s\n", strings.ReplaceAll(again, "TURN", Short(r.Turn)))
+			b.WriteString(phrase.Of(ctx, "To replace those that changed since: %s\n", strings.ReplaceAll(again, "TURN", Short(r.Turn))))
 		}
 	}
-	writeGaps(&b, r.Gaps, r.Outside, r.Interrupted)
+	writeGaps(ctx, &b, r.Gaps, r.Outside, r.Interrupted)
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func writeGaps(b *strings.Builder, gaps, outside []string, interrupted bool) {
+func writeGaps(ctx context.Context, b *strings.Builder, gaps, outside []string, interrupted bool) {
 	for _, g := range gaps {
-		fmt.Fprintf(b, "Not covered: %s.\n", shown(g))
+		b.WriteString(phrase.Of(ctx, "Not covered: %s.\n", shown(g)))
 	}
 	if len(outside) > 0 {
-		fmt.Fprintf(b, "Not watched while commands ran: %s.\n", shown(strings.Join(outside, ", ")))
+		b.WriteString(phrase.Of(ctx, "Not watched while commands ran: %s.\n", shown(strings.Join(outside, ", "))))
 	}
 	if interrupted {
-		b.WriteString("The turn was cut off; changes made soon after it may be counted as its own.\n")
+		b.WriteString(phrase.Of(ctx, "The turn was cut off; changes made soon after it may be counted as its own.\n"))
 	}
 }
 
-func writeList(b *strings.Builder, word string, list []string) {
+func writeList(ctx context.Context, b *strings.Builder, word string, list []string) {
 	for i, s := range list {
 		if i == chatPaths {
-			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
+			b.WriteString(phrase.Of(ctx, "  and %d more\n", len(list)-i))
 			return
 		}
 		fmt.Fprintf(b, "  %s%s\n", word, s)
@@ -175,12 +176,12 @@ func writeList(b *strings.Builder, word string, list []string) {
 }
 
 // fenced is a diff as a Markdown block, cut to what a chat can take.
-func fenced(diff, id string) string {
+func fenced(ctx context.Context, diff, id string) string {
 	cut := text.Cut(diff, chatDiff)
 	rest := ""
 	if len(cut) < len(diff) {
 		cut = cut[:strings.LastIndexByte(cut, '\n')+1]
-		rest = fmt.Sprintf("%d more lines; in a terminal: nanobot undo --diff %s\n", strings.Count(diff[len(cut):], "\n"), Short(id))
+		rest = phrase.Of(ctx, "%d more lines; in a terminal: nanobot undo --diff %s\n", strings.Count(diff[len(cut):], "\n"), Short(id))
 	}
 	// A line of the diff must not end the block.
 	fence := "```"
@@ -188,11 +189,4 @@ func fenced(diff, id string) string {
 		fence += "`"
 	}
 	return fence + "diff\n" + strings.TrimSuffix(cut, "\n") + "\n" + fence + "\n" + rest
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -322,12 +323,12 @@ func (ch *channels) settlePairing(approve bool) webui.Action {
 			return nil, err
 		}
 		p := ch.Channels.Pairing()
-		settle, what := p.Deny, "denied"
+		settle, what := p.Deny, phrase.Later("denied")
 		switch {
 		case approve && in.Owner:
-			settle, what = p.ApproveOwner, "let in as the owner"
+			settle, what = p.ApproveOwner, phrase.Later("let in as the owner")
 		case approve:
-			settle, what = p.Approve, "let in"
+			settle, what = p.Approve, phrase.Later("let in")
 		case in.Owner:
 			return nil, webui.Refuse(http.StatusBadRequest, "owner belongs to approve")
 		}
@@ -364,12 +365,12 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 	if len(from) == 0 {
 		return nil, webui.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
-	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, "shut out")
+	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil
 }
 
 // tellPairing notes a change of who may talk to the agent.
-func (ch *channels) tellPairing(ctx context.Context, where, who, what string) {
-	ch.Log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what)
-	ch.Tell(ctx, who+" on "+where+" was "+what+" in the web interface.")
+func (ch *channels) tellPairing(ctx context.Context, where, who string, what phrase.Sentence) {
+	ch.Log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what.String())
+	ch.Tell(ctx, phrase.Later("%s on %s was %s in the web interface.", who, where, what))
 }

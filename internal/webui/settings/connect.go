@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -47,17 +48,17 @@ func (ch *channels) connect(ctx context.Context, payload json.RawMessage) (any, 
 	return ch.logins.begin(ctx, "channel:"+in.Name, func(ctx context.Context, l *login) error {
 		r, err := ch.LoginChannel(ctx, in.Name, webDialog{l}, in.Force)
 		if err == nil {
-			ch.Tell(ctx, in.Name+" was connected in the web interface"+as(r.Identity)+".")
+			ch.Tell(ctx, connected(in.Name, r.Identity))
 		}
 		return err
 	})
 }
 
-func as(identity string) string {
+func connected(name, identity string) phrase.Sentence {
 	if identity == "" {
-		return ""
+		return phrase.Later("%s was connected in the web interface.", name)
 	}
-	return " as " + identity
+	return phrase.Later("%s was connected in the web interface as %s.", name, identity)
 }
 
 // pollConnect waits for the next step of a login, after an answer if there is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/wait"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -106,7 +107,7 @@ func (ed *editor) change(ctx context.Context, e edit) (edited, error) {
 		return out, nil
 	}
 	ed.Log.InfoContext(ctx, "settings were changed in the web interface", "settings", changed)
-	ed.Tell(ctx, "Settings were changed in the web interface: "+someOf(changed, 20)+".")
+	ed.Tell(ctx, phrase.Later("Settings were changed in the web interface: %s.", someOf(changed, 20)))
 	for _, name := range changed {
 		if es, err := next.Explain(name); err == nil && len(es) == 1 && (es[0].Source.Layer == config.LayerEnv || es[0].Source.Layer == config.LayerFlag) {
 			out.Overridden = append(out.Overridden, es[0].Path+": "+es[0].Source.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -66,7 +67,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 
 // useLogin lets a server be reached with a login that was just made.
 func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
-	srv.tellLogin(ctx, "Somebody logged in at the MCP server "+e.Name+" in the web interface.")
+	srv.tellLogin(ctx, phrase.Later("A person logged in at the MCP server %s in the web interface.", e.Name))
 	if e.Auth != mcp.WithLogin { // a login that is not used would be a surprise
 		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": mcp.WithLogin})
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 	// Status tells what is wrong and which changed settings wait for a restart.
 	Status func() (problems, later []string)
 	// Tell says something to the owner.
-	Tell func(ctx context.Context, text string)
+	Tell func(ctx context.Context, s phrase.Sentence)
 	// Life is how long background work may go on; nil while the gateway does
 	// not run. Go does such work.
 	Life func() context.Context

@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -63,7 +64,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 			Tell: func(s signin.Step) { l.tell(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note}) },
 		})
 		if err == nil {
-			md.tellLogin(ctx, "Somebody signed in at "+a.Display()+" in the web interface.")
+			md.tellLogin(ctx, phrase.Later("A person signed in at %s in the web interface.", a.Display()))
 		}
 		return err
 	})
@@ -107,12 +108,12 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	}
 	removed, err := a.Logout(ctx)
 	if err == nil && len(removed) > 0 {
-		md.tellLogin(ctx, "Somebody signed out of "+a.Display()+" in the web interface.")
+		md.tellLogin(ctx, phrase.Later("A person signed out of %s in the web interface.", a.Display()))
 	}
 	return map[string]any{"provider": a.Name(), "signed_out": len(removed) > 0}, err
 }
 
-func (ed *editor) tellLogin(ctx context.Context, text string) {
-	ed.Log.InfoContext(ctx, "web interface", "what", text)
-	ed.Tell(ctx, text)
+func (ed *editor) tellLogin(ctx context.Context, s phrase.Sentence) {
+	ed.Log.InfoContext(ctx, "web interface", "what", s.String())
+	ed.Tell(ctx, s)
 }
