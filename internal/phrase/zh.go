@@ -306,6 +306,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"The version cannot be used: %v", "无法使用该版本：%v"},
 		{"The versions cannot be read: %v", "无法读取版本：%v"},
 		{"There are no scheduled jobs.", "没有定时任务。"},
+		{"There is more: WeChat limits how much I may send to one message of yours. The rest follows as soon as you write anything.", "还有内容：微信限制了我对您的一条消息能发送的条数。您随便发一条消息，我就继续发送剩余部分。"},
 		{"There is no goal to stop.", "没有可停止的目标。"},
 		{
 			"There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.",

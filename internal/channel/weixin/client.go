@@ -30,8 +30,7 @@ const (
 const (
 	callTime   = 15 * time.Second
 	signalTime = 10 * time.Second
-	pollExtra  = 10 * time.Second // beyond what the service waits
-	maxAnswer  = 32 << 20         // bytes
+	maxAnswer  = 32 << 20 // bytes
 )
 
 // The refusals of the service.

@@ -81,7 +81,7 @@ func TestManyLongAnswers(t *testing.T) {
 	perToken := map[string]int{}
 	for _, m := range fake.Messages() {
 		perToken[m.Context]++
-		if m.Text == moreFollows {
+		if m.Text == moreFollows("en") {
 			notices++
 		}
 		if strings.HasPrefix(m.Text, "hint") {
@@ -124,7 +124,7 @@ func (h *house) said(user string) (words []string, notices int) {
 	for _, m := range h.fake.Messages() {
 		switch {
 		case m.To != user || strings.HasPrefix(m.Text, "hint") || m.Text == "ok":
-		case m.Text == moreFollows:
+		case m.Text == moreFollows("en"):
 			notices++
 		default:
 			words = append(words, strings.Fields(m.Text)...)

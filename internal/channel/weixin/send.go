@@ -42,7 +42,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	token, ok, ask := b.account.take(user, keep)
 	if !ok {
 		if ask {
-			if _, err := b.post(ctx, s, user, token, object{"type": itemText, "text_item": object{"text": moreFollows}}, bus.Outbound{}); err != nil {
+			if _, err := b.post(ctx, s, user, token, object{"type": itemText, "text_item": object{"text": moreFollows(out.Language)}}, bus.Outbound{}); err != nil {
 				b.deps.Log.DebugContext(ctx, "the person could not be told that more follows", "err", err)
 			}
 		}

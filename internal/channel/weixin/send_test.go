@@ -167,7 +167,7 @@ func TestBudget(t *testing.T) {
 	for _, m := range r.fake.Messages() {
 		said = append(said, m.Text)
 	}
-	if want := []string{"a hint", "a hint", "one", "two", moreFollows, "three"}; !slices.Equal(said, want) {
+	if want := []string{"a hint", "a hint", "one", "two", moreFollows("en"), "three"}; !slices.Equal(said, want) {
 		t.Errorf("said %q", said)
 	}
 	if r.fake.Over() != 0 {

@@ -16,6 +16,7 @@ func TestSuite(t *testing.T) {
 		t.Helper()
 		f, second := fixture(t, weixintest.Token), fixture(t, "bot-token-two")
 		f.Second = &second
+		delete(f.Lacks, "Second")
 		return f
 	})
 }
@@ -31,6 +32,16 @@ func impatient() channel.Driver {
 		return b, err
 	}
 	return d
+}
+
+// typed is how often the service was told that we type.
+func typed(fake *weixintest.Server, chat string) (n int) {
+	for _, c := range fake.Calls("sendtyping") {
+		if c.Body["ilink_user_id"] == chat && c.Body["status"] == 1.0 {
+			n++
+		}
+	}
+	return n
 }
 
 func fixture(t *testing.T, token string) channeltest.Fixture {
@@ -52,8 +63,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			all["token"] = token
 			return section(t, fake, all)
 		},
-		Options: func(o *channel.Options) { o.Client = client4(t, fake) },
-		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender },
+		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender },
 		Deliver: func(_ *testing.T, in channeltest.In) {
 			m := object{"from_user_id": in.Sender, "message_id": json.Number(in.ID), "item_list": []any{weixintest.Text(in.Text)}}
 			if in.File != "" {
@@ -81,7 +91,24 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 		Refuse:  func() { fake.Fail(weixintest.Failure{Ret: weixintest.Invalid}) },
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: true,
-		Acked: fake.Acked,
+		Acked:  fake.Acked,
+		Typing: func(chat, _ string) (int, bool) { return typed(fake, chat), false },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.longest, b.extra = time.Second, time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Group":   "WeChat does not offer groups to bots",
+			"Thread":  "WeChat has no threads",
+			"Streams": "what was sent cannot be changed",
+			"Marks":   "WeChat has no reactions",
+			"Tap":     "WeChat has no buttons",
+			"Forge":   "messages come only in answers of the service",
+			"Backlog": "the service keeps what was not read, by its cursor",
+			"Alias":   "a person has one id",
+			"Second":  "filled in below, except for the second itself",
+		},
 		Frame: func(_ *testing.T, data []byte) { fake.Raw(data) },
 	}
 }

@@ -15,12 +15,15 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // moreFollows is what people read when an answer is longer than WeChat allows.
-const moreFollows = "There is more: WeChat limits how much I may send to one message of yours. The rest follows as soon as you write anything."
+func moreFollows(language string) string {
+	return phrase.In(language, "There is more: WeChat limits how much I may send to one message of yours. The rest follows as soon as you write anything.")
+}
 
 const (
 	leastPoll = 5 * time.Second
@@ -38,6 +41,7 @@ type bot struct {
 	stale    chan string              // capacity 1: a bot token that a request found to be stale
 
 	retry, rest, watch time.Duration // after a failed poll, after the third in a row, between looks at account.json
+	longest, extra     time.Duration // of a poll, as the service may ask for, and beyond that
 
 	mu     sync.Mutex
 	warned map[string]bool // causes that were logged
@@ -47,7 +51,7 @@ type bot struct {
 func Driver() channel.Driver {
 	return channel.Driver{
 		Title: "Weixin (personal WeChat)", Options: func() any { return defaults() }, New: newChannel,
-		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Folder: "weixin",
+		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Language: phrase.Chinese, Folder: "weixin",
 	}
 }
 
@@ -67,7 +71,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}
 	return &bot{
 		deps: d, o: o, client: &client{h, o.RouteTag}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
-		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, warned: map[string]bool{},
+		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
 	}, nil
 }
 
@@ -218,7 +222,7 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 			b.deps.Ready(shown, nil)
 		}
 		if ms := got.Timeout.number(); ms > 0 {
-			limit = min(max(time.Duration(ms)*time.Millisecond, leastPoll), 2*time.Minute)
+			limit = min(max(time.Duration(ms)*time.Millisecond, leastPoll), b.longest)
 		}
 		if b.hold(ctx, in, account, got.Messages) {
 			b.account.advance(got.Cursor)
@@ -247,7 +251,7 @@ func (b *bot) ask(ctx context.Context, limit time.Duration, s session, got *upda
 		case <-poll.Done():
 		}
 	})
-	err := b.client.post(poll, limit+pollExtra, s, "getupdates", object{"get_updates_buf": b.account.cursor()}, got)
+	err := b.client.post(poll, limit+b.extra, s, "getupdates", object{"get_updates_buf": b.account.cursor()}, got)
 	if cause := context.Cause(poll); cause != nil && ctx.Err() == nil {
 		return cause
 	}
