@@ -27,8 +27,8 @@ type options struct {
 	ClientSecret              httpsafe.Secret `json:"clientSecret" setup:"yes" doc:"Client Secret (AppSecret) of the app, from the same page."`
 	GroupUserIsolation        bool            `json:"groupUserIsolation" doc:"Each person has a conversation of their own in a group."`
 	DisablePrivateChat        bool            `json:"disablePrivateChat" doc:"Answer direct messages only with a note that the bot works in groups."`
-	AllowRemoteMediaRedirects bool            `json:"allowRemoteMediaRedirects" doc:"Accepted for files of Python nanobot, without effect: each address that a redirect names is checked."`
-	RemoteMediaHosts          []string        `json:"remoteMediaRedirectAllowedHosts" doc:"Accepted for files of Python nanobot, without effect."`
+	AllowRemoteMediaRedirects bool            `json:"allowRemoteMediaRedirects" doc:"Ignored: each address that a redirect names is checked. Python nanobot has this setting."`
+	RemoteMediaHosts          []string        `json:"remoteMediaRedirectAllowedHosts" doc:"Ignored. Python nanobot has this setting."`
 	Reaction                  string          `json:"reaction" doc:"Reaction on a message while the agent works on it; empty for none."`
 	APIBaseURL                string          `json:"apiBaseUrl" doc:"Address of the API; https://api.dingtalk.io for the international edition."`
 	OAPIBaseURL               string          `json:"oapiBaseUrl" doc:"Address that takes files."`

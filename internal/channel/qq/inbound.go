@@ -90,7 +90,7 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 	}
 
 	m := e.Message
-	v.Route.MessageID, v.At, v.Name = m.ID, m.Timestamp.Time, name(m.Author)
+	v.Route.MessageID, v.At, v.Name = m.ID, m.Timestamp.time(), name(m.Author)
 	switch e.Kind {
 	case "C2C_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true
@@ -121,7 +121,7 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 }
 
 func tapper(v channel.Visitor, t *tap) (channel.Visitor, bool) {
-	v.Mentioned, v.At = true, t.Timestamp.Time
+	v.Mentioned, v.At = true, t.Timestamp.time()
 	switch t.ChatType {
 	case 1:
 		v.Route.ChatID, v.IDs = t.GroupOpenID, user{MemberOpenID: t.Member}.ids()

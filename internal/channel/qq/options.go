@@ -39,8 +39,8 @@ type options struct {
 	Secret            httpsafe.Secret `json:"secret" setup:"yes" doc:"AppSecret of the bot, from the same page."`
 	MsgFormat         string          `json:"msgFormat" enum:"plain|markdown" doc:"How answers are sent. markdown needs the platform's approval; what is refused is sent as plain text."`
 	AckMessage        string          `json:"ackMessage" doc:"Text that confirms each message; it uses one of the five replies. Empty: none."`
-	MediaDir          string          `json:"mediaDir" doc:"Accepted for files of Python nanobot, without effect: files are kept in the data folder."`
-	DownloadChunkSize int             `json:"downloadChunkSize" min:"1024" doc:"Accepted for files of Python nanobot, without effect."`
+	MediaDir          string          `json:"mediaDir" doc:"Ignored: files are kept in the data folder. Python nanobot has this setting."`
+	DownloadChunkSize int             `json:"downloadChunkSize" min:"1024" doc:"Ignored. Python nanobot has this setting."`
 	DownloadMaxBytes  int64           `json:"downloadMaxBytes" min:"1048576" doc:"Largest file that is accepted, in bytes; maxMediaBytes holds as well."`
 	APIBaseURL        string          `json:"apiBaseUrl" doc:"Address of the API."`
 	TokenBaseURL      string          `json:"tokenBaseUrl" doc:"Address that gives access tokens."`

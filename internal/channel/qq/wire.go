@@ -113,19 +113,29 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// stamp is a time that QQ writes as text or as seconds. One that cannot be read
-// is the zero time, which is now.
-type stamp struct{ time.Time }
+// stamp is a time in milliseconds, which QQ writes as text or in seconds. One that
+// cannot be read is 0, which is now.
+type stamp int64
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *stamp) UnmarshalJSON(data []byte) error {
+	const seconds = 1e11 // more than that are milliseconds
 	text := strings.Trim(string(data), `"`)
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		s.Time = t
+		*s = stamp(t.UnixMilli())
 	} else if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
-		s.Time = time.Unix(n, 0)
+		if *s = stamp(n); n < seconds {
+			*s *= 1000
+		}
 	}
 	return nil
+}
+
+func (s stamp) time() time.Time {
+	if s == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(s))
 }
 
 // outgoing is a message that is sent.
