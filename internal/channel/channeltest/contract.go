@@ -136,7 +136,7 @@ func testFileNames(t *testing.T, h *house) {
 }
 
 // A message bears its mark until it is answered, whatever happens to others.
-func testMarks(t *testing.T, h *house) {
+func testMarks(_ *testing.T, h *house) {
 	h.need("Marks")
 	release := make(chan struct{})
 	defer func() {
@@ -191,7 +191,7 @@ func testButtons(t *testing.T, h *house) {
 
 // A message of which the platform was told that it arrived is not lost: neither
 // while it cannot be taken in, nor by the end of the program.
-func testAck(t *testing.T, h *house) {
+func testAck(_ *testing.T, h *house) {
 	h.need("Acked", "Repeats")
 	h.setFull(true)
 	delivered := make(chan struct{})

@@ -97,14 +97,14 @@ func testLongText(t *testing.T, h *house) {
 	}
 }
 
-func testLimit(t *testing.T, h *house) {
+func testLimit(_ *testing.T, h *house) {
 	h.need("Limit")
 	h.Limit(time.Second)
 	h.write(1, "hi")
 	h.expect("re: hi")
 }
 
-func testBreak(t *testing.T, h *house) {
+func testBreak(_ *testing.T, h *house) {
 	h.need("Break")
 	h.Break()
 	h.write(1, "hi")
@@ -124,7 +124,7 @@ func testRefuse(t *testing.T, h *house) {
 	}
 }
 
-func testCut(t *testing.T, h *house) {
+func testCut(_ *testing.T, h *house) {
 	h.need("Cut")
 	h.write(1, "before")
 	h.expect("re: before")
@@ -238,9 +238,12 @@ func testHalfOpen(_ *testing.T, h *house) {
 	h.begin()
 	h.write(1, "before")
 	h.expect("re: before")
-	dialed := h.wire.dialed()
+	since := h.m.Status()[0].Since
 	h.wire.silence(false)
-	h.await("another connection", func() bool { return h.wire.dialed() > dialed })
+	h.await("another connection", func() bool {
+		s := h.m.Status()[0]
+		return s.State == channel.Running && s.Since.After(since)
+	})
 	h.wire.reap() // others than the one that is watched would only be noticed when they are used
 	h.write(2, "after")
 	h.expect("re: before", "re: after")

@@ -13,7 +13,6 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	conns []*strand
-	dials int
 	down  bool // connections to come are silent, too
 }
 
@@ -51,7 +50,6 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 	defer w.mu.Unlock()
 	s.silent.Store(w.down)
 	w.conns = append(w.conns, s)
-	w.dials++
 	return s, nil
 }
 
@@ -79,13 +77,6 @@ func (w *wire) reap() {
 			_ = s.Close() // it may be closed already
 		}
 	}
-}
-
-// dialed is how many connections there were.
-func (w *wire) dialed() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials
 }
 
 // end closes what is left of the connections.
