@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/socket"
 )
@@ -46,7 +47,7 @@ type account struct {
 
 // Driver is the platform.
 func Driver() channel.Driver {
-	return channel.Driver{Title: "NapCat (QQ)", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+	return channel.Driver{Title: "NapCat (QQ)", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Language: phrase.Chinese}
 }
 
 // newChannel makes the channel of a section.

@@ -97,7 +97,7 @@ func TestLargeQuestions(t *testing.T) {
 	out.Key, out.Question = "k/1", question(strings.Repeat("x", 2000), "No")
 	out.Text = "Well?"
 	r.send(out)
-	want := []string{"markdown: " + strings.TrimSpace(long), "template_card: " + cardTitle, "template_card: " + cardTitle, "markdown: Well?\n\n- " + strings.Repeat("x", 2000) + "\n- No"}
+	want := []string{"markdown: " + strings.TrimSpace(long), "template_card: 请选择", "template_card: 请选择", "markdown: Well?\n\n- " + strings.Repeat("x", 2000) + "\n- No"}
 	if d := cmp.Diff(want, r.seen()); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 const (
@@ -145,7 +146,7 @@ func (b *bot) sweep(ctx context.Context) {
 	}
 	b.mu.Unlock()
 	for _, t := range late {
-		if err := b.finish(ctx, t, saidLater, true); err != nil && !errors.Is(err, errClosed) {
+		if err := b.finish(ctx, t, phrase.In(b.language(), saidLater), true); err != nil && !errors.Is(err, errClosed) {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be finished", "err", err)
 		}
 	}
@@ -169,14 +170,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	if !ok || route.MessageID == "" {
 		return nil
 	}
-	note := saidNothing
+	note := phrase.In(b.language(), saidNothing)
 	switch phase {
 	case channel.Seen, channel.Working: // the stream shows it
 		return nil
 	case channel.TurnFailed:
-		note = saidFailed
+		note = phrase.In(b.language(), saidFailed)
 	case channel.TurnStopped:
-		note = saidStopped
+		note = phrase.In(b.language(), saidStopped)
 	case channel.Answered:
 	}
 	return b.finish(ctx, t, note, false)

@@ -9,6 +9,7 @@
 package wecom
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/socket"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -50,13 +52,17 @@ type bot struct {
 // Driver is the platform.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title:   "WeCom",
-		Options: func() any { return defaults() },
-		New:     newChannel,
-		Probe:   probe,
-		Login:   login,
+		Title:    "WeCom",
+		Options:  func() any { return defaults() },
+		New:      newChannel,
+		Probe:    probe,
+		Login:    login,
+		Language: phrase.Chinese,
 	}
 }
+
+// language is the one of what the driver itself says.
+func (b *bot) language() string { return cmp.Or(b.o.Language, phrase.Chinese) }
 
 // newChannel makes the channel of a section.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
