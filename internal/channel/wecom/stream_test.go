@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // An answer is one stream: it opens with the message, grows, and is finished by
@@ -75,10 +76,10 @@ func TestLateAnswer(t *testing.T) {
 		shown, final string
 		want         []string
 	}{
-		"nothing shown": {"", "It is four.", []string{"stream: " + saidLater, "markdown: It is four."}},
-		"continued":     {"It is", "It is four.", []string{"stream: It is\n\n" + saidLater, "markdown: four."}},
-		"other words":   {"It was", "It is four.", []string{"stream: It was\n\n" + saidLater, "markdown: It is four."}},
-		"in code":       {"```\na", "```\na\nb\n```", []string{"stream: ```\na\n\n" + saidLater, "markdown: ```\na\nb\n```"}},
+		"nothing shown": {"", "It is four.", []string{"stream: " + phrase.In(phrase.Chinese, saidLater), "markdown: It is four."}},
+		"continued":     {"It is", "It is four.", []string{"stream: It is\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: four."}},
+		"other words":   {"It was", "It is four.", []string{"stream: It was\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: It is four."}},
+		"in code":       {"```\na", "```\na\nb\n```", []string{"stream: ```\na\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: ```\na\nb\n```"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +167,8 @@ func TestTurnEnds(t *testing.T) {
 		}
 	}
 	want := []string{
-		"stream: <think></think> (open)", "stream: <think></think> (open)", "stream: " + saidNothing, "stream: " + saidFailed,
-		"stream: " + saidStopped, "stream: half an answer",
+		"stream: <think></think> (open)", "stream: <think></think> (open)", "stream: " + phrase.In(phrase.Chinese, saidNothing), "stream: " + phrase.In(phrase.Chinese, saidFailed),
+		"stream: " + phrase.In(phrase.Chinese, saidStopped), "stream: half an answer",
 	}
 	if d := cmp.Diff(want, r.seen()); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)
