@@ -88,18 +88,13 @@ func TestSameAccountTwice(t *testing.T) {
 // A section whose account another one uses waits for it: until that section is
 // removed, uses another account, or gives up.
 func TestAccountIsFree(t *testing.T) {
-	for name, leave := range map[string]func(t *testing.T, r *rig, revoke func()) []error{
-		"removed": func(t *testing.T, r *rig, _ func()) []error {
-			t.Helper()
-			return r.m.Apply(t.Context(), map[string]json.RawMessage{"a.work": json.RawMessage(plainSection)})
+	t.Parallel()
+	for name, after := range map[string]map[string]json.RawMessage{
+		"removed": {"a.work": json.RawMessage(plainSection)},
+		"another account": {
+			"a": json.RawMessage(`{"enabled":true,"as":"@other"}`), "a.work": json.RawMessage(plainSection),
 		},
-		"another account": func(t *testing.T, r *rig, _ func()) []error {
-			t.Helper()
-			return r.m.Apply(t.Context(), map[string]json.RawMessage{
-				"a": json.RawMessage(`{"enabled":true,"as":"@other"}`), "a.work": json.RawMessage(plainSection),
-			})
-		},
-		"revoked": func(_ *testing.T, _ *rig, revoke func()) []error { revoke(); return nil },
+		"revoked": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -137,7 +132,9 @@ func TestAccountIsFree(t *testing.T) {
 				if s := statusOf(r, "a.work"); s.State != channel.Failed {
 					t.Fatalf("the second section is %s: %s", s.State, s.Error)
 				}
-				if errs := leave(t, r, func() { close(revoked) }); len(errs) > 0 {
+				if after == nil {
+					close(revoked)
+				} else if errs := r.m.Apply(t.Context(), after); len(errs) > 0 {
 					t.Fatal(errs)
 				}
 				synctest.Wait()

@@ -117,6 +117,7 @@ func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
 		if channel.IsFatal(err) {
 			return err
 		}
+		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
 		_ = wait.For(ctx, pause)
 	}

@@ -92,7 +92,7 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 			}
 			return n, false
 		},
-		Frame: func(t *testing.T, frame []byte) {
+		Frame: func(_ *testing.T, frame []byte) {
 			var body map[string]any
 			if json.Unmarshal(frame, &body) == nil && body != nil { // the list around updates is JSON
 				fake.Update(body)
