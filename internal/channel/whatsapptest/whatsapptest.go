@@ -245,11 +245,10 @@ func (s *Server) greet(c *ws.Conn) {
 	if s.status == "connected" {
 		hello["jid"] = s.JID
 	}
-	s.mu.Unlock()
+	// Whoever has read the hello may have the server say more at once.
 	if data, err := json.Marshal(hello); err == nil && !s.Old {
 		_ = c.Write(context.Background(), ws.MessageText, data)
 	}
-	s.mu.Lock()
 	s.client = c
 	pending := slices.Clone(s.pending)
 	s.mu.Unlock()
