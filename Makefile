@@ -27,8 +27,9 @@ build-whatsapp: ## nanobot-whatsapp in ./nanobot-whatsapp, under the GPL
 run: ## start a chat
 	$(GO) run ./cmd/nanobot agent
 
-install:
+install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts programs
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/nanobot
+	cd cmd/nanobot-whatsapp && $(GO) install -trimpath -ldflags '$(LDFLAGS)' .
 
 # The tests of test/security only watch the real program from outside; the race
 # detector would make them five times slower and see nothing of it.
@@ -53,11 +54,17 @@ fmt:
 lint: ## golangci-lint at the version pinned in tools/go.mod
 	$(GO) tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners
 
-cross: ## build for every target, without cgo
+# Programs are nanobot and, in a module of its own and under the GPL,
+# nanobot-whatsapp, whose licence lies beside it.
+cross: ## build both programs for every target, without cgo
+	@mkdir -p dist && cp cmd/nanobot-whatsapp/COPYING dist/nanobot-whatsapp.COPYING
 	@for t in linux/amd64 linux/arm64 linux/arm linux/riscv64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
-		printf '%-16s ' $$t; \
-		GOOS=$${t%/*} GOARCH=$${t#*/} GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/nanobot-$${t%/*}-$${t#*/} ./cmd/nanobot || exit 1; \
-		stat -c '%s bytes' dist/nanobot-$${t%/*}-$${t#*/} 2>/dev/null || stat -f '%z bytes' dist/nanobot-$${t%/*}-$${t#*/}; \
+		for p in nanobot nanobot-whatsapp; do \
+			out=$(CURDIR)/dist/$$p-$${t%/*}-$${t#*/}; \
+			printf '%-16s %-16s ' $$t $$p; \
+			(cd cmd/$$p && GOOS=$${t%/*} GOARCH=$${t#*/} GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$out .) || exit 1; \
+			stat -c '%s bytes' $$out 2>/dev/null || stat -f '%z bytes' $$out; \
+		done; \
 	done
 
 bench: ## figures of docs/benchmarks.md
@@ -98,4 +105,4 @@ hooks: ## check commit messages before git accepts them
 	mkdir -p "$$(dirname "$$at")" && cp tools/commit-msg "$$at" && chmod +x "$$at" && echo "installed $$at"
 
 clean:
-	rm -rf nanobot dist bench-out
+	rm -rf nanobot nanobot-whatsapp dist bench-out

@@ -19,7 +19,7 @@ const module = "github.com/nanobot-go/nanobot"
 // exact name beats a glob. The data is policy: it changes in a commit of its
 // own with a decision record, never to make a build pass.
 var layers = []string{
-	"internal/wait internal/recent internal/phrase test/channels/certify test/program",
+	"internal/wait internal/recent internal/phrase internal/winjob test/channels/certify test/program",
 	"internal/datadir internal/diskio internal/httpsafe internal/socket internal/text internal/markdown internal/document internal/sandbox",
 	"internal/store internal/keyring",
 	"internal/oauth",

@@ -95,6 +95,8 @@ var byPathAllowed = map[string]string{
 	"internal/channel/attach.go":                    "sends copies in the data folder",
 	"internal/channel/signal/inbound.go":            "reads what signal-cli stored in its own folder",
 	"internal/channel/signaltest/signaltest.go":     "is for tests of channels",
+	"internal/channel/weixin/account.go":            "keeps the login in the data folder",
+	"internal/channel/weixin/login.go":              "removes the login in the data folder",
 	"internal/channel/whatsapp/inbound.go":          "reads files that the bridge wrote for us",
 	"internal/channel/whatsapp/link.go":             "keeps a token in the data folder",
 	"internal/channel/whatsapp/login.go":            "removes the linked device in the data folder",

@@ -36,12 +36,17 @@ type gateway struct {
 // defaults, but for the model's address and the daily budget, which a benchmark
 // would use up. More is put into the channels section, top beside it.
 func gatewayHome(dir, url, more, top string) (string, error) {
+	return writeHome(dir, url, fmt.Sprintf(`{"websocket":{"enabled":true,"token":%q}%s}`, benchToken, more), top)
+}
+
+// writeHome writes such a configuration with these channels.
+func writeHome(dir, url, channels, top string) (string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "workspace"), 0o700); err != nil {
 		return "", err
 	}
 	conf := fmt.Sprintf(`{"agents":{"defaults":{"model":"custom/bench","provider":"custom","workspace":%q,"budget":{"dailyUsd":0,"unpricedDailyTokens":0}}},
-		"providers":{"custom":{"apiBase":%q,"apiKey":"bench-key"}},"channels":{"websocket":{"enabled":true,"token":%q}%s}%s}`,
-		filepath.Join(dir, "workspace"), url+"/v1", benchToken, more, top)
+		"providers":{"custom":{"apiBase":%q,"apiKey":"bench-key"}},"channels":%s%s}`,
+		filepath.Join(dir, "workspace"), url+"/v1", channels, top)
 	path := filepath.Join(dir, "config.json")
 	return path, os.WriteFile(path, []byte(conf), 0o600)
 }

@@ -4,7 +4,7 @@
 //
 //	go run ./bench            everything, as a Markdown table
 //	go run ./bench -quick     fewer repetitions
-//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, soak
+//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, platforms, channels, soak
 //	go run ./bench -only search -messages 1000000
 //	go run ./bench -only soak -turns 100000 -over 1h
 package main
@@ -36,10 +36,12 @@ type bench struct {
 	quick    bool
 	messages int // of the search index
 	rows     []row
+	tables   []string // beside that of the rows
 	budget   budget
 
 	turnsWanted int           // of the soak
 	over        time.Duration // the time these take; 0: as fast as can be
+	hanging     string        // platform that hangs
 }
 
 func main() {
@@ -47,6 +49,7 @@ func main() {
 	only := flag.String("only", "", "run one part")
 	messages := flag.Int("messages", 100000, "messages of the search index")
 	turns := flag.Int("turns", 20000, "turns of the soak")
+	hanging := flag.String("hanging", "slack", "platform that hangs: telegram, slack, discord, mattermost, matrix")
 	over := flag.Duration("over", 0, "time that the turns of the soak take; 0: as fast as can be")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
@@ -56,7 +59,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over}, *only); err != nil {
+	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over, hanging: *hanging}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -113,7 +116,7 @@ func run(b *bench, only string) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}, {"year", b.year}, {"gateway", b.gateways}, {"load", b.load}, {"soak", b.soak}}
+	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}, {"year", b.year}, {"gateway", b.gateways}, {"load", b.load}, {"platforms", b.platforms}, {"channels", b.channels}, {"soak", b.soak}}
 	for _, p := range parts {
 		if only != p.name && (only != "" || p.name == "soak") { // the soak takes long and is asked for by name
 			continue
@@ -141,6 +144,9 @@ func (b *bench) print() {
 	fmt.Println("|---|---|---|---|---|")
 	for _, r := range b.rows {
 		fmt.Printf("| %s | %s | %s | %s | %s |\n", r.what, r.ours, r.floor, r.limit, r.verdict)
+	}
+	for _, t := range b.tables {
+		fmt.Printf("\n%s", t)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.mau.fi/whatsmeow"
+	waBinary "go.mau.fi/whatsmeow/binary"
 	"go.mau.fi/whatsmeow/proto/waE2E"
 	"go.mau.fi/whatsmeow/store"
 	"go.mau.fi/whatsmeow/store/sqlstore"
@@ -30,6 +31,8 @@ type whatsApp interface {
 	QR(ctx context.Context) (<-chan whatsmeow.QRChannelItem, error)
 	Pair(ctx context.Context, phone string) (code string, err error)
 	Send(ctx context.Context, to types.JID, m *waE2E.Message, id string) (string, error)
+	// Refresh asks WhatsApp which devices the people of a chat have.
+	Refresh(ctx context.Context, to types.JID) error
 	Upload(ctx context.Context, data []byte, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error)
 	Download(ctx context.Context, m *waE2E.Message) ([]byte, error)
 	Read(ctx context.Context, id string, chat, sender types.JID) error
@@ -117,6 +120,43 @@ func (a *account) Pair(ctx context.Context, phone string) (string, error) {
 func (a *account) Send(ctx context.Context, to types.JID, m *waE2E.Message, id string) (string, error) {
 	r, err := a.cli.SendMessage(ctx, to, m, whatsmeow.SendRequestExtra{ID: id})
 	return r.ID, err
+}
+
+func (a *account) Refresh(ctx context.Context, to types.JID) error {
+	own := a.Self()
+	people := []types.JID{to}
+	if to.Server == types.GroupServer {
+		group, err := a.cli.GetGroupInfo(ctx, to)
+		if err != nil {
+			return err
+		}
+		people = people[:0]
+		for _, p := range group.Participants {
+			people = append(people, p.JID)
+		}
+	}
+	a.forgetDevices(ctx, append(people, own.phone, own.lid)...)
+	if to.Server != types.DefaultUserServer {
+		return nil // the next message asks
+	}
+	_, err := a.cli.GetUserInfo(ctx, people) // also which hidden id a number has
+	return err
+}
+
+// forgetDevices lets the library ask for the devices of people again. It has no
+// function for that, but forgets them when WhatsApp says that they changed.
+func (a *account) forgetDevices(ctx context.Context, people ...types.JID) {
+	for _, p := range people {
+		forms := []types.JID{p}
+		if other, err := a.cli.Store.GetAltJID(ctx, p); err == nil && !other.IsEmpty() {
+			forms = append(forms, other)
+		}
+		for _, jid := range forms {
+			a.cli.DangerousInternals().HandleDeviceNotification(ctx, &waBinary.Node{
+				Tag: "notification", Attrs: waBinary.Attrs{"from": jid}, Content: []waBinary.Node{{Tag: "update"}},
+			})
+		}
+	}
 }
 
 func (a *account) Upload(ctx context.Context, data []byte, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error) {

@@ -13,6 +13,7 @@ import (
 
 	ws "github.com/coder/websocket"
 	"go.mau.fi/whatsmeow"
+	"go.mau.fi/whatsmeow/types"
 	"go.mau.fi/whatsmeow/types/events"
 )
 
@@ -40,8 +41,10 @@ type bridge struct {
 	sent    map[string]bool
 	order   []string // of sent
 	renewed bool
-	pairing context.CancelFunc // ends the login that goes on
-	work    sync.WaitGroup
+	// refreshed is when the devices of a chat were asked for after a refusal.
+	refreshed map[types.JID]time.Time
+	pairing   context.CancelFunc // ends the login that goes on
+	work      sync.WaitGroup
 }
 
 // client is a connection of nanobot.
@@ -53,7 +56,8 @@ type client struct {
 func newBridge(life context.Context, token, files string, selfChat bool) *bridge {
 	b := &bridge{
 		token: token, files: files, life: life, changed: make(chan struct{}), acks: map[string]chan struct{}{}, sent: map[string]bool{},
-		status: frame{Type: "status", Status: disconnected}, pairing: func() {},
+		refreshed: map[types.JID]time.Time{},
+		status:    frame{Type: "status", Status: disconnected}, pairing: func() {},
 	}
 	b.m = &mapper{selfChat: selfChat, sent: b.isOurs}
 	return b

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	ws "github.com/coder/websocket"
 	"go.mau.fi/whatsmeow"
+	waBinary "go.mau.fi/whatsmeow/binary"
 	"go.mau.fi/whatsmeow/proto/waAdv"
 	"go.mau.fi/whatsmeow/proto/waE2E"
 	"go.mau.fi/whatsmeow/types"
@@ -29,6 +31,7 @@ type library struct {
 	sent    map[string]*waE2E.Message
 	done    []string
 	fail    error
+	fails   int // how often a message fails so; 0: always
 	codes   chan whatsmeow.QRChannelItem
 	renewed int
 }
@@ -54,11 +57,21 @@ func (l *library) Pair(_ context.Context, phone string) (string, error) {
 func (l *library) Send(_ context.Context, to types.JID, m *waE2E.Message, id string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.done = append(l.done, "send "+to.String()+" "+id)
 	if l.fail != nil {
-		return "", l.fail
+		err := l.fail
+		if l.fails--; l.fails == 0 {
+			l.fail = nil
+		}
+		return "", err
 	}
 	l.sent[to.String()+"/"+id] = m
 	return id, nil
+}
+
+func (l *library) Refresh(_ context.Context, to types.JID) error {
+	l.note("refresh " + to.String())
+	return nil
 }
 
 func (l *library) Upload(_ context.Context, data []byte, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error) {
@@ -229,6 +242,65 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// A message whose recipient's devices are not those that we know is sent once
+// more with the devices that WhatsApp names, under the same id. More tries would
+// get the account blocked.
+func TestUnknownDevices(t *testing.T) {
+	id := messageID("k")
+	const ask = `{"type":"send","id":"r1","to":"123@lid","text":"hi","key":"k"}`
+	send := "send 123@lid " + id
+	for _, c := range []struct {
+		name   string
+		code   int
+		fails  int
+		asks   int
+		answer string // to the last one
+		done   []string
+	}{
+		{"hidden id", 463, 1, 1, "sent", []string{send, "refresh 123@lid", send}},
+		{"invalid stanza", 479, 1, 1, "sent", []string{send, "refresh 123@lid", send}},
+		{"for good", 463, 0, 1, "error", []string{send, "refresh 123@lid", send}},
+		{"again soon", 479, 0, 2, "error", []string{send, "refresh 123@lid", send, send}},
+		{"another code", 400, 1, 1, "error", []string{send}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			p := r.connect()
+			r.lib.fail, r.lib.fails = fmt.Errorf("%w %d", whatsmeow.ErrServerReturnedError, c.code), c.fails
+			var got frame
+			for range c.asks {
+				got = p.ask(ask)
+			}
+			if got.Type != c.answer || got.Type == "error" && got.Code != "permanent" {
+				t.Errorf("the answer is %+v", got)
+			}
+			if !reflect.DeepEqual(r.lib.done, c.done) {
+				t.Errorf("done %q, want %q", r.lib.done, c.done)
+			}
+		})
+	}
+}
+
+// The list of a person's devices is not taken from the memory of the library
+// after a refusal.
+func TestForgetDevices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	link(t, path)
+	a := open(t, path)
+	inside := a.cli.DangerousInternals()
+	person := types.NewJID("4917600000042", types.DefaultUserServer)
+	inside.HandleFBDeviceNotification(t.Context(), &waBinary.Node{ // the shortest way into its memory
+		Attrs: waBinary.Attrs{"from": person}, Content: []waBinary.Node{{Tag: "devices", Content: []waBinary.Node{{Tag: "device", Attrs: waBinary.Attrs{"id": "3"}}}}},
+	})
+	if got, err := a.cli.GetUserDevices(t.Context(), []types.JID{person}); err != nil || len(got) != 1 {
+		t.Fatalf("known are %v, %v", got, err)
+	}
+	a.forgetDevices(t.Context(), person)
+	if got, err := a.cli.GetUserDevices(t.Context(), []types.JID{person}); !errors.Is(err, whatsmeow.ErrNotConnected) {
+		t.Errorf("still known are %v, %v", got, err)
+	}
+}
+
 // A quoted answer, a voice message and the signals reach the library.
 func TestForms(t *testing.T) {
 	r := newRig(t)
@@ -391,10 +463,9 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// A device that was linked is found again in the same file, which others cannot
-// read.
-func TestStore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "with space", "neonize.db")
+// link stores a linked device.
+func link(t *testing.T, path string) {
+	t.Helper()
 	c, err := openStore(t.Context(), path, logger{"test"})
 	if err != nil {
 		t.Fatal(err)
@@ -409,13 +480,30 @@ func TestStore(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = openStore(t.Context(), path, logger{"test"}); err != nil {
+}
+
+// open is the account of a file.
+func open(t *testing.T, path string) *account {
+	t.Helper()
+	c, err := openStore(t.Context(), path, logger{"test"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
 	a, err := newAccount(t.Context(), c, "", logger{"test"}, func(any) bool { return true })
-	if err != nil || !a.Linked() || a.Self() != me {
-		t.Errorf("%v, linked %v, %v", err, a.Linked(), a.Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// A device that was linked is found again in the same file, which others cannot
+// read.
+func TestStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "with space", "neonize.db")
+	link(t, path)
+	if a := open(t, path); !a.Linked() || a.Self() != me {
+		t.Errorf("linked %v, %v", a.Linked(), a.Self())
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", info, err)

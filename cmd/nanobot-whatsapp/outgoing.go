@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.mau.fi/whatsmeow"
 	"go.mau.fi/whatsmeow/proto/waE2E"
@@ -18,7 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-const maxFile = 100_000_000 // bytes
+const (
+	maxFile      = 100_000_000 // bytes
+	refreshEvery = time.Hour   // of the devices of one chat
+)
 
 // messageID makes the id of a message of its key, so that WhatsApp shows what is
 // sent twice once. Without a key the library makes one.
@@ -67,11 +71,42 @@ func (b *bridge) send(ctx context.Context, f *frame) (string, error) {
 	if id != "" {
 		b.noteSent(id)
 	}
-	id, err = b.wa.Send(ctx, to, msg, id)
+	id, err = b.sendTwice(ctx, to, msg, id)
 	if err == nil {
 		b.noteSent(id)
 	}
 	return id, err
+}
+
+// sendTwice sends a message, and once more if WhatsApp says that we know the
+// devices of its recipients wrongly: they are asked for before. That helps or it
+// does not, so it is done for a chat once an hour.
+func (b *bridge) sendTwice(ctx context.Context, to types.JID, msg *waE2E.Message, id string) (string, error) {
+	sent, err := b.wa.Send(ctx, to, msg, id)
+	if !unknownDevices(err) || !b.mayRefresh(to) {
+		return sent, err
+	}
+	if why := b.wa.Refresh(ctx, to); why != nil {
+		return sent, fmt.Errorf("%w; the devices of %s cannot be asked for: %w", err, to, why)
+	}
+	return b.wa.Send(ctx, to, msg, id)
+}
+
+// unknownDevices tells the codes with which WhatsApp refuses a message for
+// devices or hidden ids that are out of date.
+func unknownDevices(err error) bool {
+	return errors.Is(err, whatsmeow.ErrServerReturnedError) && (strings.HasSuffix(err.Error(), " 463") || strings.HasSuffix(err.Error(), " 479"))
+}
+
+func (b *bridge) mayRefresh(to types.JID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Sub(b.refreshed[to]) < refreshEvery {
+		return false
+	}
+	b.refreshed[to] = now
+	return true
 }
 
 func text(f *frame) (*waE2E.Message, error) {
@@ -201,8 +236,7 @@ func refusal(err error) frame {
 	case errors.Is(err, whatsmeow.ErrIQRateOverLimit):
 		f.Code, f.RetryAfter = "rate", 60
 	case errors.Is(err, whatsmeow.ErrServerReturnedError):
-		// Codes such as 463 and 479 are about hidden ids. More tries get the
-		// account blocked.
+		// More tries get the account blocked.
 		f.Code = "permanent"
 	default:
 		f.Code = "other"

@@ -314,7 +314,9 @@ func TestMy(t *testing.T) {
 	h := newHouse(t, m)
 	h.opts.Tools.My.Offer, h.opts.Tools.My.AllowSet = true, true
 	h.opts.Tools.My.Shown = map[string]string{"exec": "sandboxed"}
-	h.opts.Tools.My.Config = []string{"agents.defaults.providerRetryMode", "agents.defaults.temperature", "tools.exec.timeout", "tools.exec.enable"}
+	h.opts.Tools.My.Config = func() []string {
+		return []string{"agents.defaults.providerRetryMode", "agents.defaults.temperature", "tools.exec.timeout", "tools.exec.enable"}
+	}
 	h.opts.Models.Presets = append(h.opts.Models.Presets, "gone")
 	h.start()
 	for _, c := range []struct{ args, want string }{

@@ -261,7 +261,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown:  map[string]string{"exec": a.Exec},
-				Config: config.Paths(o.Config.Sections),
+				Config: func() []string { return config.Paths(o.Config.Sections) },
 			},
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},

@@ -34,7 +34,7 @@ func (m *Manager) driver(name string) (Driver, error) {
 }
 
 // expand makes sections of those that hold several accounts. One that cannot be
-// expanded stays as it is: its factory says why it cannot be used.
+// expanded at all stays as it is: its factory says why it cannot be used.
 func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(sections))
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
@@ -45,9 +45,10 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 		}
 		several, err := d.Expand(sections[name])
 		if err != nil {
-			m.o.Log.Warn("a section with several accounts cannot be read", "channel", name, "err", err)
+			m.o.Log.Warn("accounts of a section cannot be read", "channel", name, "err", err)
+		}
+		if several == nil {
 			out[name] = sections[name]
-			continue
 		}
 		for account, section := range several {
 			full := name
@@ -62,26 +63,55 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 	return out
 }
 
-// claim notes that a section uses an account of its platform. Two sections of
+// claim notes that the section uses an account of its platform. Two sections of
 // one account would answer everything twice.
-func (m *Manager) claim(name, identity string) error {
+func (s *supervisor) claim(identity string) error {
 	if identity == "" {
 		return nil
 	}
+	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := platform(name) + " " + identity
-	if other := m.claims[key]; other != "" && other != name {
-		return Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", name, other, identity))
+	key := platform(s.name) + " " + identity
+	if other := m.claims[key]; other != "" && other != s.name {
+		s.wants = key
+		return Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", s.name, other, identity))
 	}
-	m.unclaim(name)
-	m.claims[key] = name
+	s.wants = ""
+	m.claims[key] = s.name
+	m.unclaim(s.name, key)
 	return nil
 }
 
-// unclaim forgets the account of a section. The caller holds the lock.
-func (m *Manager) unclaim(name string) {
-	maps.DeleteFunc(m.claims, func(_, by string) bool { return by == name })
+// unclaim forgets the accounts of a section except one; sections that wait for
+// them may try again. A section keeps its account while it is restarted. The
+// caller holds the lock.
+func (m *Manager) unclaim(name, except string) {
+	for key, by := range m.claims {
+		if by != name || key == except {
+			continue
+		}
+		delete(m.claims, key)
+		for _, s := range m.supervisors {
+			if s.wants != key {
+				continue
+			}
+			s.wants = ""
+			select {
+			case s.freed <- struct{}{}:
+			default: // it was told already
+			}
+		}
+	}
+}
+
+// forget drops the people of another account.
+func (s *supervisor) forget(ctx context.Context, account, before string) error {
+	gone, err := s.m.pairing.forget(ctx, s.name, account, before)
+	if len(gone) > 0 {
+		s.log.WarnContext(ctx, "the section is another account now: people who were let in before must pair again", "account", account, "people", gone)
+	}
+	return err
 }
 
 // dir makes the folder of the account.
@@ -246,6 +276,9 @@ func (m *Manager) back(name string, begin func(*supervisor)) []error {
 	s := m.build(name, old.section)
 	m.supervisors[name] = s
 	m.route()
+	if s.ch == nil {
+		m.unclaim(name, "")
+	}
 	begin(s)
 	if s.broken != nil {
 		return []error{fmt.Errorf("channel %s: %w", name, s.broken)}

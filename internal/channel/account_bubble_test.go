@@ -60,19 +60,90 @@ func TestSameAccountTwice(t *testing.T) {
 			t.Errorf("the first section is %s: %s", s.State, s.Error)
 		}
 
-		// Without the first one it can be used.
+		// The first one keeps its account while it is changed and restarted.
+		both["a"] = json.RawMessage(`{"enabled":true,"sendProgress":true}`)
+		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if err := r.m.Restart(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if one, two := statusOf(r, "a"), statusOf(r, "a.work"); one.State != channel.Running || two.State != channel.Failed {
+			t.Errorf("after a restart the first section is %s, the second %s", one.State, two.State)
+		}
+
+		// Without the first one the second comes up by itself.
 		both["a"] = json.RawMessage(`{"enabled":false}`)
 		if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		if err := r.m.Restart(t.Context(), "a.work"); err != nil {
-			t.Fatal(err)
-		}
 		synctest.Wait()
-		if s := statusOf(r, "a.work"); s.State != channel.Running {
+		if s := statusOf(r, "a.work"); s.State != channel.Running || s.Error != "" {
 			t.Errorf("alone the second section is %s: %s", s.State, s.Error)
 		}
 	})
+}
+
+// A section whose account another one uses waits for it: until that section is
+// removed, uses another account, or gives up.
+func TestAccountIsFree(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]map[string]json.RawMessage{
+		"removed": {"a.work": json.RawMessage(plainSection)},
+		"another account": {
+			"a": json.RawMessage(`{"enabled":true,"as":"@other"}`), "a.work": json.RawMessage(plainSection),
+		},
+		"revoked": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				revoked := make(chan struct{})
+				r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+						p := &platform{deps: d}
+						p.run = func(ctx context.Context) error {
+							as := struct{ As string }{"@bot"}
+							if err := json.Unmarshal(section, &as); err != nil {
+								return err
+							}
+							if err := d.Claim(as.As); err != nil {
+								return err
+							}
+							d.Ready(as.As, nil)
+							select {
+							case <-revoked:
+								if d.Name == "a" {
+									return channel.Fatal(errors.New("the token was revoked"))
+								}
+								<-ctx.Done()
+							case <-ctx.Done():
+							}
+							return nil
+						}
+						return p, nil
+					}}
+				})
+				both := map[string]json.RawMessage{"a": json.RawMessage(plainSection), "a.work": json.RawMessage(plainSection)}
+				if errs := r.m.Apply(t.Context(), both); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				synctest.Wait()
+				if s := statusOf(r, "a.work"); s.State != channel.Failed {
+					t.Fatalf("the second section is %s: %s", s.State, s.Error)
+				}
+				if after == nil {
+					close(revoked)
+				} else if errs := r.m.Apply(t.Context(), after); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+				synctest.Wait()
+				if s := statusOf(r, "a.work"); s.State != channel.Running {
+					t.Errorf("the second section is %s: %s", s.State, s.Error)
+				}
+			})
+		})
+	}
 }
 
 type noDialog struct{ channel.Dialog }
@@ -169,6 +240,76 @@ func TestInstances(t *testing.T) {
 		})
 		if len(made) != 2 || len(r.m.Status()) != 2 || statusOf(r, "a.work").State != channel.Running || statusOf(r, "a.home").State != channel.Running {
 			t.Errorf("made %q, status %+v", made, r.m.Status())
+		}
+	})
+}
+
+// An account of a section that cannot be used leaves the others alone.
+func TestInstancesLeftOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+			d := o.Drivers["a"]
+			d.Expand = func(section json.RawMessage) (map[string]json.RawMessage, error) {
+				if strings.Contains(string(section), "none") {
+					return nil, errors.New("no list")
+				}
+				return map[string]json.RawMessage{"home": json.RawMessage(`{"enabled":true}`)}, errors.New("the second one has no id")
+			}
+			o.Drivers["a"] = d
+			o.Sections["a.none"] = json.RawMessage(`{"enabled":true,"x":"none"}`)
+		})
+		var names []string
+		for _, s := range r.m.Status() {
+			names = append(names, s.Name)
+		}
+		diff(t, "channels", names, []string{"a.home", "a.none"})
+	})
+}
+
+// People who were let in with another account are strangers again, and only
+// they.
+func TestForget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := &platform{}, &platform{}
+		r := newRig(t, map[string]*platform{"a": one, "b": two})
+		p, ctx := r.m.Pairing(), t.Context()
+		let := func(name, who string) {
+			code, err := p.Ask(ctx, name, who, "alias-of-"+who)
+			if err == nil {
+				_, err = p.ApproveOwner(ctx, code)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		forget := func(by *platform, account, before string) {
+			t.Helper()
+			if err := by.deps.Forget(ctx, account, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		let("a", "ann")
+		let("b", "ann")
+		forget(one, "app1", "")
+		forget(one, "app1", "app0") // what is noted counts, not what the channel believes
+		if !p.Owner("a", "alias-of-ann") {
+			t.Error("the same account is another one")
+		}
+		if _, err := p.Ask(ctx, "a", "bob"); err != nil {
+			t.Fatal(err)
+		}
+		forget(one, "app2", "")
+		waiting, approved, err := p.List()
+		if id, _ := p.Approved("a", "ann", "alias-of-ann"); err != nil || id != "" || len(waiting) != 0 || len(approved["a"]) != 0 || p.Owner("a", "ann") || !p.Owner("b", "ann") {
+			t.Errorf("waiting %v, approved %v, %v", waiting, approved, err)
+		}
+		let("a", "eve")
+		forget(one, "app2", "app1")
+		if !p.Owner("a", "eve") {
+			t.Error("who was let in with this account is forgotten")
+		}
+		if forget(two, "app2", "app1"); p.Owner("b", "ann") {
+			t.Error("the people of an account that the channel knows of are not forgotten")
 		}
 	})
 }

@@ -93,7 +93,7 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 // plan divides a message into parts.
 func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
 	if a.planner == nil {
-		return plan(*a.limits(), out), nil
+		return Divide(*a.limits(), out), nil
 	}
 	defer recoverPanic(a.log, &err)
 	return keyed(out, a.planner.Plan(out)), nil

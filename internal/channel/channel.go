@@ -141,6 +141,8 @@ type Caps struct {
 	// progress grow in it by Edit, and it is closed once by a final one, also
 	// when the turn fails or is stopped. What is too long goes on in the next.
 	OneMessage bool
+	// Hint is how a tool hint looks in such a message; nil: as it is.
+	Hint func(text string) string
 	// Keys platforms do nothing when they get the Key of a part again but
 	// return the id of what they sent then: nothing is sent twice, whatever
 	// happens to us in between.
@@ -193,6 +195,11 @@ type Deps struct {
 	// anything is received or sent. An error means that another section uses
 	// the same one: Run returns it.
 	Claim func(identity string) error
+	// Forget drops who was let in while this section was another account, on
+	// platforms where people have other ids with every account. It is called
+	// with the present one before anything is received; before is an earlier
+	// one that the channel knows of, or "".
+	Forget func(ctx context.Context, account, before string) error
 	// Ready reports the state of the connection: nil after the platform let
 	// us in, with identity the name we have there; else why not.
 	Ready func(identity string, err error)

@@ -138,7 +138,7 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 	if turn == nil && !c.pace(ctx, out.Route) {
 		return
 	}
-	answered := c.join(&out)
+	answered := c.join(&out, turn != nil)
 	if answered && out.Kind != bus.Notice {
 		return
 	}
@@ -160,9 +160,16 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 	}
 }
 
-// join adds what waits and only shows progress, too, to a message of that kind.
-// It reports whether an answer waits.
-func (c *chat) join(out *bus.Outbound) (answered bool) {
+// join adds what waits and only shows progress, too, to a message of that kind,
+// or to that of a turn. It reports whether an answer waits.
+func (c *chat) join(out *bus.Outbound, turn bool) (answered bool) {
+	look := func(o *bus.Outbound) string {
+		if hint := c.w.a.caps.Hint; turn && o.Kind == bus.ToolHint && hint != nil {
+			return hint(o.Text)
+		}
+		return o.Text
+	}
+	out.Text = look(out)
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	for len(c.queue) > 0 && out.Kind != bus.Reasoning {
@@ -170,7 +177,7 @@ func (c *chat) join(out *bus.Outbound) (answered bool) {
 		if n.Kind != bus.Progress && n.Kind != bus.ToolHint && n.Kind != bus.Notice || n.Plain != out.Plain || n.Route.MessageID != out.Route.MessageID {
 			break
 		}
-		out.Text += "\n" + n.Text
+		out.Text += "\n" + look(&n.Outbound)
 		c.queue = c.queue[1:]
 		c.volatile--
 	}

@@ -35,6 +35,10 @@ type Program struct {
 	// Token is what the program must be shown by those who connect to it. It
 	// is the first line of its input, so it is not in the list of processes.
 	Token httpsafe.Secret
+	// Address is where on this machine the program listens, if it was told so
+	// and does not print it. It gets no token then, and its channel finds out
+	// when it is ready.
+	Address string
 }
 
 // Child is a program that runs as long as its channel does. It ends when its
@@ -51,8 +55,8 @@ type Child struct {
 var ErrNoProgram = errors.New("the program is not installed")
 
 // Child starts a program and waits until it has printed where it listens, as
-// the line {"listen":"127.0.0.1:PORT"}. What else it prints is logged, without
-// secrets. It ends with ctx.
+// the line {"listen":"127.0.0.1:PORT"}, unless its address is known. What else
+// it prints is logged, without secrets. It ends with ctx.
 func (d *Deps) Child(ctx context.Context, p Program) (*Child, error) {
 	path, err := findProgram(p.Name)
 	if err != nil {
@@ -62,6 +66,9 @@ func (d *Deps) Child(ctx context.Context, p Program) (*Child, error) {
 	c := &Child{end: cancel, done: make(chan struct{})}
 	out := &childOutput{log: d.Log.With("program", p.Name), token: p.Token, greeting: make(chan string, 1)}
 	go c.run(ctx, path, p, out)
+	if c.Address = p.Address; c.Address != "" {
+		return c, nil
+	}
 
 	t := time.NewTimer(childGreets)
 	defer t.Stop()
@@ -109,7 +116,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.Command(path, p.Args...) //nolint:gosec,noctx // a program that drivers name; it is ended below
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(childEnv(os.Environ()), p.Env...), out.stream(true), out.stream(false)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(childEnv(os.Environ()), p.Env...), out.stream(p.Address == ""), out.stream(false)
 	cmd.WaitDelay = childGrace // a grandchild may hold the output
 	var kin kin
 	kin.prepare(cmd)
@@ -122,7 +129,10 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 		return
 	}
 	kin.started(cmd)
-	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		_ = stdin.Close()
+		kin.ask() // some do not look at their input
+	})
 	defer stop()
 	over := make(chan struct{})
 	var killer sync.WaitGroup
@@ -140,7 +150,9 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 			kin.kill()
 		}
 	})
-	_, _ = io.WriteString(stdin, p.Token.Reveal()+"\n") // if it does not read, it does not greet either
+	if p.Address == "" {
+		_, _ = io.WriteString(stdin, p.Token.Reveal()+"\n") // if it does not read, it does not greet either
+	}
 
 	err = cmd.Wait()
 	close(over)
@@ -212,10 +224,10 @@ type childOutput struct {
 	last string // of its errors
 }
 
-// stream is one of the two outputs. The first line of the usual one is the
-// greeting.
-func (o *childOutput) stream(usual bool) io.Writer {
-	return &childStream{out: o, greets: usual, errors: !usual}
+// stream is one of the two outputs. The first line of one that greets is the
+// greeting, and its lines are not about errors.
+func (o *childOutput) stream(greets bool) io.Writer {
+	return &childStream{out: o, greets: greets, errors: !greets}
 }
 
 func (o *childOutput) lastWords() string {

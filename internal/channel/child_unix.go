@@ -19,4 +19,7 @@ func (*kin) prepare(cmd *exec.Cmd) {
 
 func (k *kin) started(cmd *exec.Cmd) { k.group = cmd.Process.Pid }
 
+// ask requests the end.
+func (k *kin) ask() { _ = syscall.Kill(-k.group, syscall.SIGTERM) }
+
 func (k *kin) kill() { _ = syscall.Kill(-k.group, syscall.SIGKILL) }

@@ -15,9 +15,10 @@ const (
 )
 
 // Cursors are how far each chat of an account was read, for platforms whose
-// history we read after we were away. They are written now and then: what is
-// read again after a crash has ids that the agent knows. Safe for concurrent
-// use.
+// history we read after we were away. A chat that is new is written at once,
+// since what was missed in a chat without a cursor is never read. The others are
+// written now and then: what is read again after a crash has ids that the agent
+// knows. Safe for concurrent use.
 type Cursors struct {
 	state State
 	now   func() time.Time
@@ -76,17 +77,18 @@ func (c *Cursors) byUse() []string {
 func (c *Cursors) Set(chat, at string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.v.Chats[chat].At == at {
+	old, known := c.v.Chats[chat]
+	if known && old.At == at {
 		return nil
 	}
 	now := c.now()
 	c.v.Chats[chat], c.dirty = cursor{at, now.UnixMilli()}, true
 	if len(c.v.Chats) > cursorsMost+cursorsMost/4 { // seldom
-		for _, old := range c.byUse()[cursorsMost:] {
-			delete(c.v.Chats, old)
+		for _, unused := range c.byUse()[cursorsMost:] {
+			delete(c.v.Chats, unused)
 		}
 	}
-	if since := now.Sub(c.written); since >= 0 && since < cursorsEvery {
+	if since := now.Sub(c.written); known && since >= 0 && since < cursorsEvery {
 		return nil
 	}
 	return c.save(now)

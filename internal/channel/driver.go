@@ -31,12 +31,18 @@ type Driver struct {
 	// section may lack what the login finds out. Nil: the keys stand in the
 	// section.
 	Login func(ctx context.Context, d Deps, section json.RawMessage, p Dialog, force bool) (Result, error)
+	// LoginOptional says that a section works without Login, which only adds to
+	// it.
+	LoginOptional bool
 	// Logout forgets what a login left, at the platform as well if it can.
 	Logout func(ctx context.Context, d Deps, section json.RawMessage) error
 	// Expand makes sections of one that holds several accounts, by their
-	// runtime names without the platform's; "" is the section itself. Nil: a
-	// section is one account.
+	// runtime names without the platform's; "" is the section itself. An error
+	// is about those that are left out. Nil: a section is one account.
 	Expand func(section json.RawMessage) (map[string]json.RawMessage, error)
+	// Merge is the reverse of Expand for what a login found out: the patch of
+	// the section that holds an account of this name. False: it does not.
+	Merge func(section json.RawMessage, account string, patch map[string]any) (map[string]any, bool)
 	// Quiet platforms send no progress and no tool hints unless their section
 	// wants them.
 	Quiet bool
@@ -74,10 +80,12 @@ type Field struct {
 // Fields are the settings without which a section does not work.
 func (d Driver) Fields() []Field {
 	var out []Field
-	for f, v := range reflect.ValueOf(d.Section()).Elem().Fields() {
+	section := reflect.ValueOf(d.Section()).Elem()
+	for _, f := range reflect.VisibleFields(section.Type()) {
 		if f.Tag.Get("setup") == "" {
 			continue
 		}
+		v := section.FieldByIndex(f.Index)
 		_, secret := v.Interface().(httpsafe.Secret)
 		field := Field{Name: f.Tag.Get("json"), Doc: f.Tag.Get("doc"), Secret: secret, Consent: v.Kind() == reflect.Bool}
 		if !secret && !v.IsZero() {

@@ -73,7 +73,7 @@ type Manager struct {
 	mu          sync.Mutex
 	supervisors map[string]*supervisor
 	away        map[string]bool   // not started while a login uses their account
-	claims      map[string]string // platform and account, by the name of the section that uses it
+	claims      map[string]string // names of sections, by the platform and account that they use
 	running     bool
 	ended       chan struct{} // closed when Run returns; made by Run
 }
@@ -251,6 +251,7 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 	for name := range m.supervisors {
 		if _, ok := sections[name]; !ok {
 			delete(m.supervisors, name)
+			m.unclaim(name, "")
 		}
 	}
 	var fresh []*supervisor
@@ -264,6 +265,9 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 	}
 	m.route()
 	for _, s := range fresh {
+		if s.ch == nil {
+			m.unclaim(s.name, "")
+		}
 		if s.broken != nil {
 			errs = append(errs, fmt.Errorf("channel %s: %w", s.name, s.broken))
 		}
@@ -342,7 +346,8 @@ func (s *supervisor) deps() Deps {
 		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Dir:        s.dir,
-		Claim:      func(identity string) error { return s.m.claim(s.name, identity) },
+		Claim:      s.claim,
+		Forget:     s.forget,
 		Refine:     func(change func(*Caps)) { s.out.a.refine(change) }, // like Back
 		Quoted:     func(chat bus.Route, id string) (Quoted, bool) { return s.out.a.quotes.get(chat.ChatID, id) },
 		Ready:      s.health.ready,

@@ -66,7 +66,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		filters:    f,
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
 		edits:      &shared{bucket: bucket{limit: a.caps.Rate.Edit}},
-		replies:    newReplies(a.caps.Replies),
+		replies:    newReplies(a.caps),
 		chats:      map[chatKey]*chat{},
 		rates:      map[string]*chatRate{},
 		said:       recent.New[sayKey, string](saidKept),

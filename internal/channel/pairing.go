@@ -73,9 +73,12 @@ type book struct {
 	// Aliases are further ids of the approved: channel, then the id, then the
 	// one under which the person was approved.
 	Aliases map[string]map[string]string `json:"aliases,omitempty"`
-	Pending map[string]request           `json:"pending"` // by the hash of the code
-	Salt    string                       `json:"salt,omitempty"`
-	Wrong   *attempts                    `json:"wrong,omitempty"`
+	// Accounts are those of the channels whose people have other ids with
+	// every account.
+	Accounts map[string]string  `json:"accounts,omitempty"`
+	Pending  map[string]request `json:"pending"` // by the hash of the code
+	Salt     string             `json:"salt,omitempty"`
+	Wrong    *attempts          `json:"wrong,omitempty"`
 }
 
 // attempts are wrong codes.
@@ -425,6 +428,35 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 		return nil
 	})
 	return from, err
+}
+
+// forget drops who was let in on a channel, or waits, while it was another
+// account of its platform, and returns their ids. Before is which one that was,
+// as far as the channel knows; it counts only as long as none is noted here.
+func (p *Pairing) forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
+	p.mu.Lock()
+	known := p.refresh() == nil && p.book.Accounts[channel] == account
+	p.mu.Unlock()
+	if known {
+		return nil, nil
+	}
+	err = p.change(ctx, func(b *book) error {
+		gone = nil
+		was := cmp.Or(b.Accounts[channel], before, account)
+		if b.Accounts == nil {
+			b.Accounts = map[string]string{}
+		}
+		if b.Accounts[channel] = account; was == account {
+			return nil
+		}
+		gone = b.Approved[channel]
+		delete(b.Approved, channel)
+		delete(b.Owners, channel)
+		delete(b.Aliases, channel)
+		maps.DeleteFunc(b.Pending, func(_ string, r request) bool { return r.Channel == channel })
+		return nil
+	})
+	return gone, err
 }
 
 // List returns who waits, oldest first, and who was let in by channel.

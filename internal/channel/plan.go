@@ -13,10 +13,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
-// plan divides a message into the parts that are sent: texts within the limit,
+// Divide divides a message into the parts that are sent: texts within the limit,
 // then files. The same message has the same parts each time, so that the number
-// of parts sent is enough to continue after a restart.
-func plan(caps Caps, out bus.Outbound) []bus.Outbound {
+// of parts sent is enough to continue after a restart. It is for a Planner that
+// chooses only the limits, too.
+func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 	if caps.Whole {
 		return []bus.Outbound{out}
 	}

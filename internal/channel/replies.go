@@ -16,6 +16,7 @@ const repliesKept = 4096
 // platforms that allow only so much.
 type replies struct {
 	limit Limit
+	keys  bool // a part that is sent again by its key is not another reply
 
 	mu    sync.Mutex
 	chats *recent.Map[string, *allowance]
@@ -26,10 +27,11 @@ type allowance struct {
 	message string
 	at      time.Time
 	left    int
+	paid    map[string]bool // keys of parts that used one
 }
 
-func newReplies(l Limit) *replies {
-	return &replies{limit: l, chats: recent.New[string, *allowance](repliesKept)}
+func newReplies(c Caps) *replies {
+	return &replies{limit: c.Replies, keys: c.Keys, chats: recent.New[string, *allowance](repliesKept)}
 }
 
 // open begins the replies to a message.
@@ -39,7 +41,7 @@ func (r *replies) open(to bus.Route, now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.chats.Put(to.ChatID, &allowance{message: to.MessageID, at: now, left: r.limit.Count})
+	r.chats.Put(to.ChatID, &allowance{message: to.MessageID, at: now, left: r.limit.Count, paid: map[string]bool{}})
 }
 
 // take uses a reply of the chat's last message for a part, unless only so many
@@ -54,10 +56,16 @@ func (r *replies) take(out *bus.Outbound, now time.Time, keep int) bool {
 	if !ok {
 		return true
 	}
-	if a.left <= keep || r.limit.Per > 0 && now.Sub(a.at) >= r.limit.Per {
+	again := r.keys && a.paid[out.Key]
+	if a.left <= keep && !again || r.limit.Per > 0 && now.Sub(a.at) >= r.limit.Per {
 		return false
 	}
-	a.left--
+	if !again {
+		a.left--
+	}
+	if out.Key != "" {
+		a.paid[out.Key] = true
+	}
 	if a.message != "" {
 		out.ReplyTo = a.message
 	}

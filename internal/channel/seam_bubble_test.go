@@ -359,6 +359,28 @@ func TestReplyBudget(t *testing.T) {
 	})
 }
 
+// On a platform with keys a part that is tried again uses the reply that it has.
+func TestRetryIsNoReply(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tries := 0
+		p := &platform{caps: channel.Caps{MaxChars: 64, Keys: true, Replies: channel.Limit{Count: 2, Per: time.Hour}}}
+		p.fail = func(string, bus.Outbound) error {
+			if tries++; tries < 5 {
+				return errors.New("the connection is lost")
+			}
+			return nil
+		}
+		r := newRig(t, map[string]*platform{"a": p})
+		if err := p.submit(t.Context(), bus.Inbound{ID: "a:1", Route: bus.Route{Channel: "a", ChatID: "c", MessageID: "1"}, Text: "hi"}); err != nil {
+			t.Fatal(err)
+		}
+		parts := []string{strings.Repeat("a", 60), strings.Repeat("b", 60)}
+		r.publish(final("f", "c", strings.Join(parts, "\n\n")))
+		time.Sleep(30 * time.Minute)
+		diff(t, "sent", p.texts("send"), parts)
+	})
+}
+
 // cards is a platform with units of its own.
 type cards struct{ *platform }
 

@@ -28,6 +28,7 @@ type board struct {
 	acked   map[string]bool
 	asked   *bus.Question
 	taps    map[string]*bus.Answer // by the id of the message
+	typing  map[string]int         // by chat
 }
 
 func newBoard() *board {
@@ -37,6 +38,8 @@ func newBoard() *board {
 		marks: map[string]channel.Phase{},
 		acked: map[string]bool{},
 		taps:  map[string]*bus.Answer{},
+
+		typing: map[string]int{},
 	}
 }
 
@@ -83,8 +86,12 @@ func (m *member) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Submit) error {
+	ids := []string{in.Sender}
+	if in.Also != "" {
+		ids = append(ids, in.Also)
+	}
 	pass, ok := m.d.Gate.Admit(ctx, channel.Visitor{
-		Route: bus.Route{Channel: m.d.Name, ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: []string{in.Sender}, Direct: !in.Group, Mentioned: in.Mentioned,
+		Route: bus.Route{Channel: m.d.Name, ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: ids, Direct: !in.Group, Mentioned: in.Mentioned,
 	})
 	if !ok {
 		return nil
@@ -135,6 +142,9 @@ func (m *member) Erase(context.Context, bus.Route, string) error { return errors
 func (m *member) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
 	m.with(func() {
 		m.touched++
+		if phase == channel.Working {
+			m.typing[to.ChatID]++
+		}
 		if phase != channel.Working {
 			m.marks[to.ChatID+"/"+to.MessageID] = phase
 		}
@@ -189,6 +199,14 @@ func (b *board) fixture() channeltest.Fixture {
 			b.with(func() { b.taps["tap"] = &bus.Answer{QuestionID: b.asked.ID, Option: label} })
 			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chat, Text: label}
 		},
-		Acked: func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
+		Acked:  func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
+		Typing: func(chat, _ string) (n int, on bool) { b.with(func() { n = b.typing[chat] }); return n, false },
+		Alias:  func(sender string) string { return "alias of " + sender },
+		Lacks: map[string]string{
+			"Frame":     "a platform in memory has no frames",
+			"Forge":     "a platform in memory has no address",
+			"Backlog":   "a platform in memory has no history",
+			"Impatient": "a platform in memory has no connection",
+		},
 	}
 }

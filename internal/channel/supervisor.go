@@ -41,11 +41,14 @@ type supervisor struct {
 	cancel  context.CancelFunc // ends the supervisor; set by start
 	ended   chan struct{}      // closed when everything of it has ended
 	closing atomic.Bool        // takes nothing in any more
+
+	wants string        // the account of another section that this one waits for; the manager's lock guards it
+	freed chan struct{} // capacity 1: that account is free
 }
 
 func newSupervisor(m *Manager, name string, section json.RawMessage) *supervisor {
 	log := m.o.Log.With("channel", name)
-	return &supervisor{m: m, name: name, section: section, log: log, cancel: func() {}, health: newHealth(&m.o, log)}
+	return &supervisor{m: m, name: name, section: section, log: log, cancel: func() {}, health: newHealth(&m.o, log), freed: make(chan struct{}, 1)}
 }
 
 // attach takes a channel that a factory made.
@@ -170,9 +173,6 @@ func (s *supervisor) run(ctx context.Context) {
 		s.log.ErrorContext(ctx, "a channel does not stop; it is left alone")
 	}
 	s.health.setState(Stopped, "")
-	s.m.mu.Lock()
-	s.m.unclaim(s.name)
-	s.m.mu.Unlock()
 }
 
 // supervise runs the channel again and again, with growing pauses.
@@ -192,8 +192,10 @@ func (s *supervisor) supervise(ctx context.Context) {
 		}
 		s.health.failed(err)
 		if IsFatal(err) {
-			<-ctx.Done() // only another configuration helps
-			return
+			if !s.again(ctx) {
+				return
+			}
+			continue
 		}
 
 		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load
@@ -203,6 +205,21 @@ func (s *supervisor) supervise(ctx context.Context) {
 		}
 		pause = min(2*pause, longest)
 		s.health.restarting()
+	}
+}
+
+// again waits after a failure that only another configuration can mend, and
+// reports whether that happened elsewhere: another section left the account.
+func (s *supervisor) again(ctx context.Context) bool {
+	s.m.mu.Lock()
+	s.m.unclaim(s.name, "")
+	s.m.mu.Unlock()
+	select {
+	case <-s.freed:
+		s.health.setState(Starting, "")
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

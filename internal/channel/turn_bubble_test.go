@@ -162,3 +162,21 @@ func TestOneMessageAfterCrash(t *testing.T) {
 		}
 	})
 }
+
+// Hints look in the message of a turn as the platform wants them.
+func TestOneMessageHints(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := oneMessage()
+		p.caps.Hint = func(text string) string { return "> " + text }
+		r := newRig(t, map[string]*platform{"a": p}, withHints)
+		r.publish(inTurn("1", hint(bus.ToolHint, "one"))...)
+		time.Sleep(2 * time.Second)
+		r.publish(inTurn("1", hint(bus.Progress, "so far"), hint(bus.ToolHint, "two"))...)
+		time.Sleep(2 * time.Second)
+		r.publish(bus.Outbound{Kind: bus.ToolHint, Route: route("a", "other"), Text: "outside of a turn"})
+		time.Sleep(2 * time.Second)
+		diff(t, "shown", lines(p.saw("send", "edit")), []string{
+			"send m1 > one", "edit m1 > one\n\nso far\n> two", "send m2 outside of a turn",
+		})
+	})
+}

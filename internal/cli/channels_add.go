@@ -95,7 +95,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	if err != nil {
 		return err
 	}
-	if !untested && driver.Login == nil {
+	if needsLogin := driver.Login != nil && !driver.LoginOptional; !untested && !needsLogin {
 		if err := a.try(ctx, next); err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 // finish logs in where a platform needs it, and says how to go on.
 func (a *addition) finish(ctx context.Context, driver channel.Driver, next *config.Loaded) error {
 	running := gateway.Control(ctx, next, http.MethodPost, "/reload", nil, nil) == nil
-	if driver.Login != nil {
+	if driver.Login != nil && !driver.LoginOptional {
 		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
 			a.cmd.Printf("Log in with: nanobot channels login %s\n", a.name)
 			return nil

@@ -160,7 +160,7 @@ func Data() []Entry {
 
 		file("secrets.json", "", "keys of an older version", Entry{Secret: true}),
 		folder("whatsapp-auth", "channel/whatsapp", "WhatsApp's linked device", Entry{Backup: WithSecrets, Secret: true}),
-		folder("weixin", "", "Weixin's credentials of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
+		folder("weixin", "channel/weixin", "Weixin's login, also that of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("bridge", "", "the WhatsApp bridge of Python nanobot", Entry{}),
 		folder("matrix-store", "channel/matrix", "Matrix's keys, also those of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("mochat", "", "Mochat's state of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -69,6 +70,7 @@ func (j *Jail) guard() *guard {
 
 func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 	g := &guard{fold: j.fold, links: j.links}
+	resolve := resolver{}
 	all := func(names []string) (to []string) {
 		for _, n := range names {
 			n = j.expand(n)
@@ -80,7 +82,7 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 			}
 			n = filepath.Clean(n)
 			to = append(to, n)
-			if target := ResolveExisting(n); target != n {
+			if target := resolve.existing(n); target != n {
 				to = append(to, target)
 			}
 		}
@@ -93,12 +95,12 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 	for _, r := range j.roots {
 		// A tree that the jail is for, inside of one that is protected.
 		g.except = append(g.except, r.path)
-		if target := ResolveExisting(r.path); target != r.path {
+		if target := resolve.existing(r.path); target != r.path {
 			g.except = append(g.except, target)
 		}
 	}
 	g.unlisted = all(n.Unlisted)
-	ws := ResolveExisting(j.workspace)
+	ws := resolve.existing(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}
@@ -120,6 +122,28 @@ func ResolveExisting(path string) string {
 		rest = filepath.Join(filepath.Base(p), rest)
 		p = parent
 	}
+}
+
+// resolver resolves links in many paths at one moment: folders that they share
+// are looked at once.
+type resolver map[string]string
+
+// existing is ResolveExisting of an absolute path.
+func (r resolver) existing(path string) string {
+	parent := filepath.Dir(path)
+	if parent == path || runtime.GOOS == "windows" { // there, it also sets right the letters of names
+		return ResolveExisting(path)
+	}
+	to, known := r[parent]
+	if !known {
+		to = r.existing(parent)
+		r[parent] = to
+	}
+	path = filepath.Join(to, filepath.Base(path))
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return ResolveExisting(path)
+	}
+	return path
 }
 
 // check refuses a protected absolute path.

@@ -140,7 +140,11 @@ func saveLogin(o config.Options, name string, r channel.Result) (changed bool, e
 	if len(patch) == 0 {
 		return false, nil
 	}
-	text, err := json.Marshal(map[string]any{"channels": map[string]any{name: patch}})
+	section, patch, err := within(f, name, patch)
+	if err != nil {
+		return false, err
+	}
+	text, err := json.Marshal(map[string]any{"channels": map[string]any{section: patch}})
 	if err != nil {
 		return false, err
 	}
@@ -149,6 +153,29 @@ func saveLogin(o config.Options, name string, r channel.Result) (changed bool, e
 		return false, err
 	}
 	return true, f.Save(time.Now())
+}
+
+// within is the section that a patch of a channel is written into: its own, or
+// the one that holds several accounts.
+func within(f *config.File, name string, patch map[string]any) (section string, _ map[string]any, err error) {
+	kind, account, _ := strings.Cut(name, ".")
+	merge := Channels()[kind].Merge
+	if merge == nil {
+		return name, patch, nil
+	}
+	if account != "" {
+		if own, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`)); err != nil || own != nil {
+			return name, patch, err
+		}
+	}
+	text, err := f.Get("channels." + kind)
+	if err != nil {
+		return name, patch, err
+	}
+	if merged, ok := merge(text, account, patch); ok {
+		return kind, merged, nil
+	}
+	return name, patch, nil
 }
 
 // ownersOf are the owners that a section lists already.

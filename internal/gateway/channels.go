@@ -13,15 +13,21 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/channel/discord"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
+	"github.com/nanobot-go/nanobot/internal/channel/feishu"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/napcat"
+	"github.com/nanobot-go/nanobot/internal/channel/qq"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/channel/wecom"
+	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -32,15 +38,21 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Driver {
 	return map[string]channel.Driver{
+		"dingtalk":   dingtalk.Driver(),
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
+		"feishu":     feishu.Driver(),
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
 		"msteams":    teams.Driver(),
+		"napcat":     napcat.Driver(),
+		"qq":         qq.Driver(),
 		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
 		"websocket":  websocket.Driver(websocket.Options{}),
+		"weixin":     weixin.Driver(),
+		"wecom":      wecom.Driver(),
 		"whatsapp":   whatsapp.Driver(),
 	}
 }

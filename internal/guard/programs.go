@@ -108,15 +108,23 @@ func (p *programs) login() (map[string]string, error) {
 // machine.
 func (p *programs) folders(path string) []string {
 	var out []string
-	for _, dir := range filepath.SplitList(path + string(filepath.ListSeparator) + shell.SystemPath()) {
-		dir = filepath.Clean(dir)
-		target, err := filepath.EvalSymlinks(dir)
-		if err != nil || !filepath.IsAbs(dir) || slices.Contains(out, dir) || p.near(dir) || p.near(target) {
-			continue
+	for _, dir := range withSystem(path) {
+		if dir = filepath.Clean(dir); !slices.Contains(out, dir) && p.usable(dir) {
+			out = append(out, dir)
 		}
-		out = append(out, dir)
 	}
 	return out
+}
+
+// withSystem are the folders of a PATH, and those of the machine.
+func withSystem(path string) []string {
+	return filepath.SplitList(path + string(filepath.ListSeparator) + shell.SystemPath())
+}
+
+// usable reports a folder that is there and that commands cannot write to.
+func (p *programs) usable(dir string) bool {
+	target, err := filepath.EvalSymlinks(dir)
+	return err == nil && filepath.IsAbs(dir) && !p.near(filepath.Clean(dir)) && !p.near(target)
 }
 
 // near reports a folder that commands can write to, or that is not for them.
@@ -140,24 +148,25 @@ func (p *programs) Path() string {
 
 // Elsewhere says where a program is that a command did not find.
 func (p *programs) Elsewhere(name string) string {
-	if at, err := lookIn(p.search(), name); err == nil {
+	if at, err := p.search(name); err == nil {
 		return fmt.Sprintf("[%s is %s on this machine, but something that it needs is missing inside the sandbox. The user can open its folder: tools.exec.sandboxRoBinds.]", name, at)
 	}
 	all := filepath.SplitList(p.getenv("PATH"))
 	if p.home != "" {
 		all = append(all, filepath.Join(p.home, ".local", "bin"), filepath.Join(p.home, "bin"))
 	}
-	at, err := lookIn(all, name)
+	at, err := lookIn(all, name, nil)
 	if err != nil {
 		return ""
 	}
 	return fmt.Sprintf("[%s is installed as %s, but commands do not see it. The user can change that: add its folder to PATH in the start-up files of the login shell and restart nanobot, or set tools.exec.pathAppend and tools.exec.sandboxRoBinds.]", name, at)
 }
 
-// search are the folders in which commands look for programs, as far as that
-// is known without asking the login shell.
-func (p *programs) search() []string {
+// search finds a program in the folders where commands look for it, as far as
+// those are known without asking the login shell.
+func (p *programs) search(name string) (string, error) {
 	var middle []string
+	var usable func(dir string) bool
 	switch f := p.read.Load(); {
 	case slices.Contains(p.exec.AllowedEnvKeys, "PATH"):
 		middle = filepath.SplitList(p.getenv("PATH"))
@@ -172,9 +181,16 @@ func (p *programs) search() []string {
 				path = known.Path
 			}
 		}
-		middle = p.folders(path)
+		middle, usable = withSystem(path), p.usable
 	}
-	return slices.Concat(filepath.SplitList(p.exec.PathPrepend), middle, filepath.SplitList(p.exec.PathAppend))
+	at, err := lookIn(filepath.SplitList(p.exec.PathPrepend), name, nil)
+	if err != nil {
+		at, err = lookIn(middle, name, usable)
+	}
+	if err != nil {
+		at, err = lookIn(filepath.SplitList(p.exec.PathAppend), name, nil)
+	}
+	return at, err
 }
 
 // lookPath finds a program as commands do.
@@ -182,7 +198,7 @@ func (p *programs) lookPath(name string) (string, error) {
 	if runtime.GOOS == "windows" {
 		return exec.LookPath(name)
 	}
-	return lookIn(p.search(), name)
+	return p.search(name)
 }
 
 // LookPath finds a program as commands do.
@@ -196,14 +212,16 @@ func LookPathOf(o Options) func(name string) (string, error) {
 
 // GuestLookPath finds a program as commands of guests do: only those of the machine.
 func GuestLookPath(name string) (string, error) {
-	return lookIn(filepath.SplitList(shell.SystemPath()), name)
+	return lookIn(filepath.SplitList(shell.SystemPath()), name, nil)
 }
 
-// lookIn looks for a program in folders.
-func lookIn(dirs []string, name string) (string, error) {
+// lookIn looks for a program in folders. A folder is judged only if the program
+// is there, which costs less; nil takes all of them.
+func lookIn(dirs []string, name string, usable func(dir string) bool) (string, error) {
 	for _, dir := range dirs {
 		at := filepath.Join(dir, name)
-		if st, err := os.Stat(at); err == nil && filepath.IsAbs(dir) && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		st, err := os.Stat(at)
+		if err == nil && filepath.IsAbs(dir) && st.Mode().IsRegular() && st.Mode()&0o111 != 0 && (usable == nil || usable(dir)) {
 			return at, nil
 		}
 	}

@@ -100,6 +100,10 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"Answer yes or no; \"turn\" or \"session\" also allows %s for the rest of this turn or conversation.",
 			"请回复“是”或“否”；回复“本轮”或“本会话”还将在本轮或本会话内允许：%s。",
 		},
+		{"Choose an answer", "请选择"},
+		{"I am still working on it; the answer follows as a new message.", "仍在处理，回答将以新消息发送。"},
+		{"That did not work.", "操作失败。"},
+		{"Done; see my other messages.", "已完成，请看我的其他消息。"},
 		{"Changes to files are not kept here, so there is nothing to show or take back.", "此处不保留文件改动记录，因此没有可显示或撤销的内容。"},
 		{"Commands are switched off; tools.exec.enable switches them on.", "命令功能已关闭；可用 tools.exec.enable 开启。"},
 		{"Commands cannot be run from here.", "此处不能运行命令。"},
@@ -129,6 +133,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"I came across %s in pages or documents that may be worth remembering. Nothing was noted; it waits for your word: /dream-log shows it, /dream keep and /dream drop decide.",
 			"我在网页或文档中发现了 %s，可能值得记住，尚未记录，等待您决定：/dream-log 查看，/dream keep 保留，/dream drop 丢弃。",
 		},
+		{"I only work in group chats. Please mention me there.", "我只在群聊中工作，请在群里 @ 我。"},
 		{"I missed the scheduled job %q: %s. It was to be: %s", "错过了定时任务 %q：%s。任务内容：%s"},
 		{"I missed the scheduled job %q: %s.", "错过了定时任务 %q：%s。"},
 		{
@@ -305,6 +310,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"The version cannot be used: %v", "无法使用该版本：%v"},
 		{"The versions cannot be read: %v", "无法读取版本：%v"},
 		{"There are no scheduled jobs.", "没有定时任务。"},
+		{"There is more: WeChat limits how much I may send to one message of yours. The rest follows as soon as you write anything.", "还有内容：微信限制了我对您的一条消息能发送的条数。您随便发一条消息，我就继续发送剩余部分。"},
 		{"There is no goal to stop.", "没有可停止的目标。"},
 		{
 			"There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.",

@@ -41,8 +41,9 @@ func (e *CloseError) Error() string {
 
 // StatusError says that the server refused the handshake.
 type StatusError struct {
-	Host string
-	Code int
+	Host   string
+	Code   int
+	Header http.Header // of the answer; not part of the text
 }
 
 func (e *StatusError) Error() string {
@@ -88,7 +89,7 @@ func dialError(t Target, res *http.Response, err error) error {
 		return errors.New("the address to connect to is not a URL")
 	}
 	if res != nil && res.StatusCode != http.StatusSwitchingProtocols {
-		refused := &StatusError{Host: u.Host, Code: res.StatusCode}
+		refused := &StatusError{Host: u.Host, Code: res.StatusCode, Header: res.Header}
 		if n, _ := strconv.Atoi(res.Header.Get("Retry-After")); n > 0 {
 			return After(time.Duration(min(n, 3600))*time.Second, refused)
 		}

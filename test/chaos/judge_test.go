@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,10 @@ const (
 	noteLeast = 250 * time.Millisecond
 	noteMost  = 3 * time.Second
 )
+
+func noteLimit(slowest time.Duration) time.Duration {
+	return min(max(2*slowest, noteLeast), noteMost)
+}
 
 // shown is a message of the bot that a chat shows at the end.
 type shown struct {
@@ -114,7 +119,7 @@ func (j *judge) duplicates() (twice, left map[string]int) {
 	for chat, list := range j.show() {
 		before := map[string][]shown{}
 		for _, m := range list {
-			if m.half() {
+			if half(m.text) {
 				left[j.explain(chat, m.text+" was begun and left", m)]++
 			}
 			for _, n := range m.names {
@@ -129,8 +134,14 @@ func (j *judge) duplicates() (twice, left map[string]int) {
 }
 
 // half reports whether a message is the beginning of an answer only.
-func (m *shown) half() bool {
-	return strings.HasPrefix("ok", m.text) || strings.HasPrefix(m.text, "ok") && !strings.HasSuffix(m.text, "done.")
+func half(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix("ok", text) || strings.HasPrefix(text, "ok") && !strings.HasSuffix(text, "done.")
+}
+
+// noted is when the journal first told of a message.
+func (j *judge) noted(s sending) (time.Time, bool) {
+	return j.g.notes.of("telegram", strconv.FormatInt(s.chat, 10), strconv.FormatInt(s.id, 10))
 }
 
 // explain finds the reason why one of the messages was left behind; without
@@ -152,7 +163,7 @@ func (j *judge) explain(chat int64, what string, olds ...shown) string {
 // of, it changes until it is right.
 func (j *judge) reason(m shown) string {
 	death, killed := j.g.killed[m.gen]
-	_, noted := j.g.notes.of(m.chat, m.id)
+	_, noted := j.noted(m.sending)
 	switch {
 	case noted:
 		return ""
@@ -169,11 +180,11 @@ func (j *judge) noteTime() time.Duration {
 	if j.slowest == 0 {
 		sent, _ := j.tg.sendings()
 		for _, s := range sent {
-			if at, ok := j.g.notes.of(s.chat, s.id); ok {
+			if at, ok := j.noted(s); ok {
 				j.slowest = max(j.slowest, at.Sub(s.made))
 			}
 		}
-		j.slowest = min(max(2*j.slowest, noteLeast), noteMost)
+		j.slowest = noteLimit(j.slowest)
 	}
 	return j.slowest
 }
@@ -195,7 +206,7 @@ func (j *judge) dump(chat int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  asked %s\n", strings.Join(j.said[chat], " "))
 	for _, m := range j.show()[chat] {
-		_, noted := j.g.notes.of(m.chat, m.id)
+		_, noted := j.noted(m.sending)
 		fmt.Fprintf(&b, "  %d process %d %s-%s cut %s lost=%v noted=%v: %s\n", m.id, m.gen, m.made.Format("04:05.000"), m.end.Format("04:05.000"), m.cut.Format("04:05.000"), m.lost, noted, m.text)
 	}
 	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {

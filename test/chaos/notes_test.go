@@ -9,21 +9,28 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"strconv"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
-// notes follows the program's journal: when it told which message of Telegram
-// shows an answer. From then on there is no excuse for another one.
+// notes follows the program's journal: when it told which message of a
+// platform shows an answer. From then on there is no excuse for another one.
 type notes struct {
 	path string
 
 	mu   sync.Mutex
 	file *os.File
 	read *bufio.Reader
-	line []byte                 // not complete yet
-	at   map[[2]int64]time.Time // by chat and id
+	line []byte             // not complete yet
+	at   map[note]time.Time // when it was there first
+}
+
+// note is a message that shows an answer.
+type note struct{ channel, chat, id string }
+
+func newNotes(home string) *notes {
+	return &notes{path: filepath.Join(home, "bus", "journal.jsonl"), at: map[note]time.Time{}}
 }
 
 // follow looks again and again until ctx ends.
@@ -86,30 +93,29 @@ func (n *notes) drain() {
 	}
 }
 
-// shownBy are the messages, by chat and id, that a line of the journal tells of.
-func shownBy(line []byte) (ids [][2]int64) {
+// shownBy are the messages that a line of the journal tells of.
+func shownBy(line []byte) (list []note) {
 	var l struct {
 		Shown []string `json:"shown"`
 		Route struct {
-			Chat string `json:"chat_id"`
+			Channel string `json:"channel"`
+			Chat    string `json:"chat_id"`
 		} `json:"route"`
 	}
 	if !bytes.HasPrefix(line, []byte(`{"shown":`)) || json.Unmarshal(line, &l) != nil {
 		return nil
 	}
-	chat, _ := strconv.ParseInt(l.Route.Chat, 10, 64) // 0 is no chat
-	for _, s := range l.Shown {
-		id, _ := strconv.ParseInt(s, 10, 64)
-		ids = append(ids, [2]int64{chat, id})
+	for _, id := range l.Shown {
+		list = append(list, note{l.Route.Channel, l.Route.Chat, id})
 	}
-	return ids
+	return list
 }
 
 // of is when the journal first told of a message.
-func (n *notes) of(chat, id int64) (time.Time, bool) {
+func (n *notes) of(channel, chat, id string) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at, ok := n.at[[2]int64{chat, id}]
+	at, ok := n.at[note{channel, chat, id}]
 	return at, ok
 }
 

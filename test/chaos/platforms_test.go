@@ -3,39 +3,27 @@
 package chaos_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
-	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
-	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
 )
 
-// venue is a chat platform with a few direct chats.
-type venue struct {
-	name    string
-	section map[string]any
-	once    bool // it honours keys: nothing may stand there twice
-	say     func(chat int, text string)
-	shown   func(chat int) []string // what the bot said, in order, as it is now
-	spoil   []func()                // one mishap each
-	ready   func() bool             // the bot is there for the first time
-	close   func()
-}
-
-// TestChaosOfPlatforms lets people write on four platforms at once while the
+// TestChaosOfPlatforms lets people write on five platforms at once while the
 // gateway is killed, connections are cut and calls are refused. Every message is
 // answered in its chat, in order. On platforms that honour keys nothing stands
-// there twice; elsewhere that is counted.
+// there twice; elsewhere every such message has a reason, which is counted.
 func TestChaosOfPlatforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
@@ -51,20 +39,25 @@ func TestChaosOfPlatforms(t *testing.T) {
 	t.Logf("seed %d", seed)
 	l := newLuck(seed)
 	m := newModel(t, l)
-	venues := []*venue{telegramVenue(), slackVenue(f.chats), discordVenue(f.chats), matrixVenue(f.chats)}
+	venues := venuetest.Five(f.chats)
 	g := platformGateway(t, m, venues)
+	var watch sync.WaitGroup
+	ctx, done := context.WithCancel(t.Context())
+	defer watch.Wait()
+	defer done()
+	watch.Go(func() { g.notes.follow(ctx) })
 
 	said := make([][][]string, len(venues)) // by platform and chat
 	speak := func(v, c int) {
 		name := fmt.Sprintf("c%dn%d;", 100*v+c, len(said[v][c]))
 		said[v][c] = append(said[v][c], name)
-		venues[v].say(c, "please answer "+name)
+		venues[v].Say(c, "please answer "+name)
 	}
 	g.start()
 	for v := range venues { // a chat must be known before what is missed in it can be
-		for deadline := time.Now().Add(f.settle); !venues[v].ready(); hold(t.Context(), 20*time.Millisecond) {
+		for deadline := time.Now().Add(f.settle); !venues[v].Ready(); hold(t.Context(), 20*time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("the bot does not come to %s\n%s", venues[v].name, tail(g.out.String()))
+				t.Fatalf("the bot does not come to %s\n%s", venues[v].Name, tail(g.out.String()))
 			}
 		}
 		said[v] = make([][]string, f.chats)
@@ -75,12 +68,18 @@ func TestChaosOfPlatforms(t *testing.T) {
 	settle(t, g, venues, said, f.settle)
 
 	harm := newLuck(seed + 1)
+	cuts := make([][]time.Time, len(venues))
 	for i := range f.messages {
 		hold(t.Context(), harm.within(2*f.feed/time.Duration(f.messages)))
 		speak(harm.index(len(venues)), harm.index(f.chats))
 		if harm.float() < 0.3 {
-			v := venues[harm.index(len(venues))]
-			v.spoil[harm.index(len(v.spoil))]()
+			v := harm.index(len(venues))
+			if n := harm.index(len(venues[v].Spoil) + 1); n > 0 {
+				venues[v].Spoil[n-1]()
+			} else {
+				cuts[v] = append(cuts[v], time.Now())
+				venues[v].Cut()
+			}
 		}
 		if i%(f.messages/f.kills) == f.messages/f.kills-1 {
 			g.kill()
@@ -90,8 +89,14 @@ func TestChaosOfPlatforms(t *testing.T) {
 	l.mend()
 	settle(t, g, venues, said, f.settle)
 	g.stop()
+	done()
+	watch.Wait()
+	g.notes.close()
 
-	judgePlatforms(t, venues, said)
+	for v := range venues {
+		j := &venueJudge{t: t, g: g, venue: venues[v], cuts: cuts[v]}
+		j.judge(said[v])
+	}
 	if bad, _ := g.complaints(); len(bad) > 0 {
 		t.Errorf("log: %s", strings.Join(bad, "\n"))
 	}
@@ -101,15 +106,15 @@ func TestChaosOfPlatforms(t *testing.T) {
 }
 
 // settle waits until every message is answered by a whole answer.
-func settle(t *testing.T, g *gateway, venues []*venue, said [][][]string, most time.Duration) {
+func settle(t *testing.T, g *gateway, venues []*venuetest.Venue, said [][][]string, most time.Duration) {
 	t.Helper()
 	open := func() (list []string) {
 		for v := range venues {
 			for c, names := range said[v] {
-				all := strings.Join(whole(venues[v].shown(c)), "\n")
+				all := whole(venues[v].Shown(c))
 				for _, n := range names {
 					if !strings.Contains(all, n) {
-						list = append(list, venues[v].name+" "+n)
+						list = append(list, venues[v].Name+" "+n)
 					}
 				}
 			}
@@ -129,62 +134,146 @@ func settle(t *testing.T, g *gateway, venues []*venue, said [][][]string, most t
 
 func tail(s string) string { return s[max(0, len(s)-4000):] }
 
-// whole are the answers that came to their end.
-func whole(texts []string) (out []string) {
-	for _, s := range texts {
-		if strings.HasSuffix(strings.TrimSpace(s), "done.") {
-			out = append(out, s)
+// whole is the text of the answers that came to their end.
+func whole(list []venuetest.Message) string {
+	var b strings.Builder
+	for _, m := range list {
+		if !half(m.Text) {
+			b.WriteString(m.Text + "\n")
 		}
 	}
-	return out
+	return b.String()
 }
 
-// judgePlatforms looks at the order of answers, and for what stands there twice
-// or was begun and left.
-func judgePlatforms(t *testing.T, venues []*venue, said [][][]string) {
-	t.Helper()
-	for v, where := range venues {
-		messages, twice, left := 0, 0, 0
-		for c, names := range said[v] {
-			shown := where.shown(c)
-			left += len(shown) - len(whole(shown))
-			last := -1
-			for _, n := range names {
-				messages++
-				times := 0
-				first := slices.IndexFunc(shown, func(s string) bool { return strings.Contains(s, n) })
-				for _, s := range shown {
-					times += strings.Count(s, n)
-				}
-				twice += times - 1
-				if first < last {
-					t.Errorf("%s: %s was answered before the message ahead of it: %q", where.name, n, shown)
-				}
-				last = first
+// venueJudge looks at what the chats of a platform show.
+type venueJudge struct {
+	t     *testing.T
+	g     *gateway
+	venue *venuetest.Venue
+	cuts  []time.Time
+
+	noteTime time.Duration // how long a note may take; 0: not known yet
+}
+
+// judge looks at the order of answers, and for the reasons why one stands there
+// twice or was begun and left.
+func (j *venueJudge) judge(said [][]string) {
+	j.t.Helper()
+	noted, slowest := j.notes(len(said))
+	if noted == 0 && !j.venue.Once {
+		j.t.Errorf("%s: the journal told of no message", j.venue.Name)
+	}
+	j.noteTime = noteLimit(slowest)
+	messages, twice, left := 0, map[string]int{}, map[string]int{}
+	for c, names := range said {
+		messages += len(names)
+		shown := j.venue.Shown(c)
+		last := -1
+		for _, n := range names {
+			first := slices.IndexFunc(shown, func(m venuetest.Message) bool { return strings.Contains(m.Text, n) })
+			if first < last {
+				j.t.Errorf("%s: %s was answered before the message ahead of it\n%s", j.venue.Name, n, j.dump(c))
 			}
-			if where.once && (twice > 0 || left > 0) {
-				t.Errorf("%s honours keys, but shows %q", where.name, shown)
+			last = first
+		}
+		before := map[string][]venuetest.Message{}
+		for _, m := range shown {
+			if half(m.Text) {
+				left[j.explain(c, m.Text+" was begun and left", m)]++
+			}
+			for _, n := range word.FindAllString(m.Text, -1) {
+				if olds := before[n]; len(olds) > 0 {
+					twice[j.explain(c, n+" was answered twice", olds...)]++
+				}
+				before[n] = append(before[n], m)
 			}
 		}
-		t.Logf("%s: %d messages, %d answered twice, %d begun and left", where.name, messages, twice, left)
 	}
+	j.t.Logf("%s: %d messages, %d answered twice %v, %d begun and left %v, %d noted within %s",
+		j.venue.Name, messages, total(twice), twice, total(left), left, noted, j.noteTime.Round(time.Millisecond))
 }
 
-func platformGateway(t *testing.T, m *model, venues []*venue) *gateway {
+// explain finds the reason why one of the messages was left behind; without one
+// the test fails. A platform that honours keys has none.
+func (j *venueJudge) explain(chat int, what string, olds ...venuetest.Message) string {
+	reason := ""
+	for _, old := range olds {
+		if !j.venue.Once {
+			reason = cmp.Or(reason, j.reason(chat, old))
+		}
+	}
+	if reason == "" {
+		j.t.Errorf("%s: %s for no reason\n%s", j.venue.Name, what, j.dump(chat))
+	}
+	return cmp.Or(reason, "none")
+}
+
+// reason says why the program did not know that it had sent a message; "" if it
+// did, or should have. See judge.reason.
+func (j *venueJudge) reason(chat int, m venuetest.Message) string {
+	within := func(t time.Time) bool { return t.Sub(m.Made).Abs() < j.noteTime }
+	if _, noted := j.g.notes.of(j.venue.Name, j.venue.ID(chat), m.ID); noted {
+		return ""
+	}
+	if m.Lost {
+		return "answer lost"
+	}
+	if slices.ContainsFunc(j.cuts, within) {
+		return "answer cut off"
+	}
+	for _, death := range j.g.killed {
+		if within(death) {
+			return "killed before the note"
+		}
+	}
+	return ""
+}
+
+// notes counts the messages that the journal told of, and says how long that
+// took at most.
+func (j *venueJudge) notes(chats int) (count int, most time.Duration) {
+	for c := range chats {
+		for _, m := range j.venue.Shown(c) {
+			if at, ok := j.g.notes.of(j.venue.Name, j.venue.ID(c), m.ID); ok {
+				count++
+				most = max(most, at.Sub(m.Made))
+			}
+		}
+	}
+	return count, most
+}
+
+func (j *venueJudge) dump(chat int) string {
+	var b strings.Builder
+	for _, m := range j.venue.Shown(chat) {
+		_, noted := j.g.notes.of(j.venue.Name, j.venue.ID(chat), m.ID)
+		fmt.Fprintf(&b, "  %s made %s lost=%v noted=%v: %s\n", m.ID, m.Made.Format("04:05.000"), m.Lost, noted, m.Text)
+	}
+	for _, at := range j.cuts {
+		fmt.Fprintf(&b, "  cut %s\n", at.Format("04:05.000"))
+	}
+	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {
+		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("04:05.000"))
+	}
+	return b.String()
+}
+
+func platformGateway(t *testing.T, m *model, venues []*venuetest.Venue) *gateway {
 	t.Helper()
 	dir := t.ArtifactDir()
 	g := &gateway{
 		t: t, bin: filepath.Join(dir, "nanobot"), home: filepath.Join(dir, "home"), config: filepath.Join(dir, "home", "config.json"),
 		killed: map[int]time.Time{},
 	}
+	g.notes = newNotes(g.home)
 	g.build()
 	if err := os.MkdirAll(g.workspace(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	channels := map[string]any{"sendProgress": false, "sendToolHints": false}
 	for _, v := range venues {
-		v.section["enabled"], v.section["restartBackoffMaxS"] = true, 1
-		channels[v.name] = v.section
+		v.Section["enabled"], v.Section["restartBackoffMaxS"] = true, 1
+		channels[v.Name] = v.Section
 	}
 	text, err := json.Marshal(map[string]any{
 		"agents": map[string]any{"defaults": map[string]any{
@@ -207,132 +296,10 @@ func platformGateway(t *testing.T, m *model, venues []*venue) *gateway {
 			_ = g.cmd.Wait()
 		}
 		for _, v := range venues {
-			v.close()
+			v.Close()
 		}
 		m.http.CloseClientConnections()
 		m.http.Close()
 	})
 	return g
-}
-
-func telegramVenue() *venue {
-	fake := telegramtest.New()
-	fail := func(f telegramtest.Failure) func() { return func() { fake.Fail(f) } }
-	return &venue{
-		name:    "telegram",
-		section: map[string]any{"token": telegramtest.Token, "apiBase": fake.URL(), "allowFrom": []string{"*"}},
-		say:     func(chat int, text string) { fake.Say(int64(1000+chat), text) },
-		shown: func(chat int) (out []string) {
-			for _, m := range fake.Messages(int64(1000 + chat)) {
-				out = append(out, m.Plain)
-			}
-			return out
-		},
-		spoil: []func(){
-			fail(telegramtest.Failure{Method: "sendMessage", Code: 429, RetryAfter: 1}),
-			fail(telegramtest.Failure{Method: "sendMessage", Code: 500, Text: "Internal Server Error"}),
-			fail(telegramtest.Failure{Method: "sendMessage", After: true}),
-			fail(telegramtest.Failure{Method: "editMessageText", Code: 500, Text: "Internal Server Error"}),
-			fake.CutAll,
-		},
-		ready: func() bool { return true },
-		close: fake.Close,
-	}
-}
-
-func slackVenue(chats int) *venue {
-	fake := slacktest.New()
-	who := func(chat int) string { return fmt.Sprintf("U0P%d", chat) }
-	var people []slacktest.Person
-	for c := range chats {
-		people = append(people, slacktest.Person{ID: who(c), Handle: strings.ToLower(who(c)), Name: who(c)})
-	}
-	fake.Join(people)
-	fail := func(f slacktest.Failure) func() { return func() { fake.Fail(f) } }
-	return &venue{
-		name:    "slack",
-		section: map[string]any{"botToken": slacktest.BotToken, "appToken": slacktest.AppToken, "apiBase": fake.URL(), "allowFrom": []string{"*"}},
-		say:     func(chat int, text string) { fake.Say(who(chat), text) },
-		shown: func(chat int) (out []string) {
-			for _, m := range fake.Messages(fake.DM(who(chat))) {
-				if m.User == slacktest.BotUser {
-					out = append(out, m.Plain)
-				}
-			}
-			return out
-		},
-		spoil: []func(){
-			fail(slacktest.Failure{Method: "chat.postMessage", Status: http.StatusTooManyRequests, RetryAfter: 1}),
-			fail(slacktest.Failure{Method: "chat.postMessage", Status: http.StatusServiceUnavailable}),
-			fail(slacktest.Failure{Method: "chat.postMessage", After: true}),
-			fail(slacktest.Failure{Method: "chat.update", Status: http.StatusServiceUnavailable}),
-			fake.Cut,
-		},
-		ready: func() bool { return fake.Connected() > 0 },
-		close: fake.Close,
-	}
-}
-
-func discordVenue(chats int) *venue {
-	fake := discordtest.New()
-	who := func(chat int) string { return strconv.Itoa(4200 + chat) }
-	var people []string
-	for c := range chats {
-		people = append(people, who(c))
-	}
-	fail := func(f discordtest.Failure) func() { return func() { fake.Fail(f) } }
-	return &venue{
-		name: "discord", once: true,
-		section: map[string]any{"token": discordtest.Token, "apiBase": fake.URL(), "allowFrom": people},
-		say:     func(chat int, text string) { fake.Write(who(chat), fake.DM(who(chat)), text, nil) },
-		shown: func(chat int) (out []string) {
-			for _, m := range fake.Messages(fake.DM(who(chat))) {
-				out = append(out, m.Text())
-			}
-			return out
-		},
-		spoil: []func(){
-			fail(discordtest.Failure{Method: http.MethodPost, Path: "/channels", Status: 429, RetryAfter: 1}),
-			fail(discordtest.Failure{Method: http.MethodPost, Path: "/channels", Status: 500}),
-			fail(discordtest.Failure{Method: http.MethodPost, Path: "/channels", After: true}),
-			fail(discordtest.Failure{Method: http.MethodPatch, Path: "/channels", Status: 500}),
-			fake.Cut,
-		},
-		ready: func() bool { return fake.Connected() > 0 },
-		close: fake.Close,
-	}
-}
-
-func matrixVenue(chats int) *venue {
-	fake := matrixtest.New()
-	who := func(chat int) string { return fmt.Sprintf("@p%d:%s", chat, matrixtest.Server) }
-	room := func(chat int) string { return fmt.Sprintf("!r%d:%s", chat, matrixtest.Server) }
-	for c := range chats {
-		fake.Account(who(c), "pw")
-		fake.Room(room(c), nil, who(c), matrixtest.Bot)
-	}
-	fail := func(f matrixtest.Failure) func() { return func() { fake.Fail(f) } }
-	return &venue{
-		name: "matrix", once: true,
-		section: map[string]any{"homeserver": fake.URL(), "userId": matrixtest.Bot, "password": matrixtest.Password, "allowFrom": []string{"*"}, "streaming": true},
-		say: func(chat int, text string) {
-			fake.Say(matrixtest.Event{Room: room(chat), Sender: who(chat)}, matrixtest.Text(text))
-		},
-		shown: func(chat int) (out []string) {
-			for _, m := range fake.Messages(matrixtest.Bot) {
-				if m.Room == room(chat) {
-					out = append(out, strings.TrimPrefix(m.Body, "* "))
-				}
-			}
-			return out
-		},
-		spoil: []func(){
-			fail(matrixtest.Failure{Method: http.MethodPut, Path: "/send/", Status: 429, Code: "M_LIMIT_EXCEEDED", Wait: time.Second}),
-			fail(matrixtest.Failure{Method: http.MethodPut, Path: "/send/", Status: 500, Code: "M_UNKNOWN"}),
-			fail(matrixtest.Failure{Method: http.MethodPut, Path: "/send/"}),
-			fake.CutAll,
-		},
-		ready: func() bool { return len(fake.Calls("/sync")) > 1 }, // the first one only learns what is old
-		close: fake.Close,
-	}
 }

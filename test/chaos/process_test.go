@@ -52,7 +52,7 @@ func newGateway(t *testing.T, tg *platform, m *model) *gateway {
 		t: t, bin: filepath.Join(dir, "nanobot"), home: filepath.Join(dir, "home"), config: filepath.Join(dir, "home", "config.json"),
 		tg: tg, killed: map[int]time.Time{},
 	}
-	g.notes = &notes{path: filepath.Join(g.home, "bus", "journal.jsonl"), at: map[[2]int64]time.Time{}}
+	g.notes = newNotes(g.home)
 	g.build()
 	if err := os.MkdirAll(g.workspace(), 0o700); err != nil {
 		t.Fatal(err)

@@ -157,5 +157,6 @@ func guestAttempts() []attempt {
 		}
 	})
 	list = append(list, groupAttempts()...)
-	return append(list, shareAttempts()...)
+	list = append(list, shareAttempts()...)
+	return append(list, platformPeople()...)
 }

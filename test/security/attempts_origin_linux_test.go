@@ -26,7 +26,8 @@ func originAttempts() []attempt {
 	list = append(list, chatWords()...)
 	list = append(list, mailWords()...)
 	list = append(list, speechWords()...)
-	return append(list, lastingAttempts()...)
+	list = append(list, lastingAttempts()...)
+	return append(list, platformWords()...)
 }
 
 // raw answers with bytes as they are.

@@ -263,6 +263,20 @@ func (m *model) lastResults() []string {
 	return slices.Clone(m.results)
 }
 
+// order adds what an injected text makes the model do.
+func (m *model) order(o order) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.orders[o.name] = o
+}
+
+// has tells whether an order reached the model since the turn was begun.
+func (m *model) has(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.obeyed, name)
+}
+
 // said tells whether the model has ended the turn with this mark.
 func (m *model) said(mark string) bool {
 	m.mu.Lock()

@@ -61,7 +61,7 @@ type Settings struct {
 	Shown map[string]string
 	// Config are the paths of the configuration. A note under such a name would
 	// look like a setting that was changed, so it is refused.
-	Config []string
+	Config func() []string
 }
 
 // PresetKey is the session metadata that holds the model preset of /model.
@@ -239,7 +239,11 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 		return t.setPreset(value)
 	default:
 		done = "%s is kept as a note of this conversation; it changes no setting"
-		bad = o.note(t.snapshot(), t.opts.Config, key, value, tainted)
+		var config []string
+		if t.opts.Config != nil {
+			config = t.opts.Config()
+		}
+		bad = o.note(t.snapshot(), config, key, value, tainted)
 	}
 	if bad != nil {
 		return *bad, nil

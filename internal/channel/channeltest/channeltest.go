@@ -33,6 +33,7 @@ type In struct {
 	ID, Sender, Chat, Thread, Text string
 	Group, Mentioned               bool
 	File                           string // name of an attached file with the content "content of NAME"
+	Also                           string // another id of the sender that the platform tells with it; see Fixture.Alias
 }
 
 // Seen is a message as people on the platform see it now, after all edits.
@@ -41,63 +42,12 @@ type Seen struct {
 	Files              []string
 }
 
-// Fixture is a channel and a fake of its platform. Funcs that are nil are
-// things the platform does not have; tests that need them are left out.
-type Fixture struct {
-	Driver channel.Driver
-	// Section is the configuration for the fake with these common settings.
-	Section func(c channel.Common) json.RawMessage
-	// Options changes what the manager gets, such as the HTTP client.
-	Options func(o *channel.Options)
-	// Owner is a sender who is let in by AllowFrom, Stranger one who is not.
-	// Direct chats have the ids that Chat makes of a sender.
-	Owner, Stranger string
-	Chat            func(sender string) string
-	Group           string // id of a chat of several people; "" is none
-
-	Deliver func(t *testing.T, in In)
-	Seen    func() []Seen
-	// Touched counts what the platform was asked to do for messages besides
-	// handing them over: receipts, typing, downloads.
-	Touched func() int
-	Limit   func(after time.Duration) // the next message is refused: too many
-	Break   func()                    // the next message meets an error of the server
-	Refuse  func()                    // the next message is refused for good
-	Cut     func()                    // the connection is lost once
-	Streams bool                      // shows texts that grow
-	Repeats bool                      // may deliver a message with the same id again
-
-	// Thread is a thread of Group that the fake knows; "" is none. In.Thread
-	// and Seen.Thread are such ids.
-	Thread string
-	// MediaLimit says that Section passes maxMediaBytes on.
-	MediaLimit bool
-	// AnyName says that the fake can deliver files of any name.
-	AnyName bool
-	// Marks are the marks of ours that a message bears now.
-	Marks func(chat, id string) []string
-	// Tap taps, as the owner, the button with a label below the last message
-	// in a chat that has buttons.
-	Tap func(t *testing.T, chat, label string)
-	// Acked reports whether the platform was told that a message arrived, so
-	// that it would not deliver it again.
-	Acked func(id string) bool
-	// Frame hands the channel what is not a message: a frame or a body that
-	// comes from the platform itself, whatever is in it.
-	Frame func(t *testing.T, frame []byte)
-	// Forge is Deliver by a sender who does not know the secret.
-	Forge func(t *testing.T, in In)
-	// Backlog puts a message of this age into the platform's history while the
-	// channel is away, if the channel reads that when it comes back.
-	Backlog func(t *testing.T, in In, age time.Duration)
-	// Serve gets what the gateway's own listener serves, at each start.
-	Serve func(h http.Handler)
-	// Second is another account on a fake of its own, for a second section.
-	Second *Fixture
-}
-
 // Run checks a channel. Each test gets a fixture of its own.
 func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
+	t.Run("fixture", func(t *testing.T) {
+		f := fixture(t)
+		f.check(t)
+	})
 	for name, test := range map[string]func(*testing.T, *house){
 		"answers":      testAnswers,
 		"order":        testOrder,
@@ -124,10 +74,15 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"forged":       testForged,
 		"backlog":      testBacklog,
 		"two accounts": testTwoAccounts,
+		"typing":       testTyping,
+		"aliases":      testAliases,
+		"half open":    testHalfOpen,
+		"silent end":   testSilentEnd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &house{t: t, Fixture: fixture(t), dir: t.TempDir()}
+			t.Cleanup(h.wire.end)
 			h.begin()
 			defer func() { h.end() }()
 			test(t, h)
@@ -144,8 +99,10 @@ type house struct {
 	m    *channel.Manager
 	stop func()
 
-	change func(c *channel.Common) // nil: as usual
-	later  time.Duration           // how far the queue's clock is ahead
+	wire   wire
+	change func(c *channel.Common)                  // nil: as usual
+	wrap   func(ch channel.Channel) channel.Channel // what a channel becomes; nil: itself
+	later  time.Duration                            // how far the queue's clock is ahead
 
 	mu      sync.Mutex
 	got     []bus.Inbound
@@ -194,8 +151,10 @@ func (h *house) begin() {
 		return f.Section(c)
 	}
 	o := channel.Options{
-		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.Driver},
+		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.driver()},
 		Sections: map[string]json.RawMessage{"test": common(&h.Fixture)},
+		Client:   func(string) (*http.Client, error) { return h.wire.client(), nil },
+		Fetch:    func() (*http.Client, error) { return h.wire.client(), nil },
 	}
 	if h.Second != nil {
 		o.Sections["test.two"] = common(h.Second)
@@ -231,6 +190,23 @@ func (h *house) begin() {
 	h.await("the channels to run", func() bool {
 		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.State != channel.Running })
 	})
+}
+
+// driver is the one of the fixture, with what the case changes.
+func (h *house) driver() channel.Driver {
+	d := h.Driver
+	if h.wrap == nil {
+		return d
+	}
+	made := d.New
+	d.New = func(deps channel.Deps, section json.RawMessage) (channel.Channel, error) {
+		ch, err := made(deps, section)
+		if err != nil {
+			return nil, err
+		}
+		return h.wrap(ch), nil
+	}
+	return d
 }
 
 func (h *house) end() {
@@ -293,7 +269,13 @@ func (h *house) agent(ctx context.Context, q bus.Queue) {
 // await waits for something that must become true.
 func (h *house) await(what string, ok func() bool) {
 	h.t.Helper()
-	deadline := time.NewTimer(timeout)
+	h.within(timeout, what, ok)
+}
+
+// within is await with another limit.
+func (h *house) within(limit time.Duration, what string, ok func() bool) {
+	h.t.Helper()
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -321,6 +303,23 @@ func (h *house) texts(chat string) []string {
 		}
 	}
 	return out
+}
+
+// need skips a case if the platform lacks what it is about.
+func (h *house) need(fields ...string) {
+	h.t.Helper()
+	for _, name := range fields {
+		if h.empty(name) {
+			h.t.Skip(h.Lacks[name])
+		}
+	}
+}
+
+// setReply says what the agent answers from now on.
+func (h *house) setReply(reply func(in bus.Inbound) []bus.Outbound) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reply = reply
 }
 
 func (h *house) write(n int, text string) {

@@ -17,7 +17,7 @@ import (
 // What is written in a thread is answered there, and is a conversation of its
 // own.
 func testThreads(t *testing.T, h *house) {
-	need(t, h.Group != "" && h.Thread != "")
+	h.need("Group", "Thread")
 	in := In{ID: "5000", Sender: h.Owner, Chat: h.Group, Group: true, Mentioned: true, Text: "in the hall"}
 	h.Deliver(t, in)
 	in.ID, in.Thread, in.Text = "5001", h.Thread, "in the thread"
@@ -50,7 +50,7 @@ func numbered(word string, n int) string {
 // A text that grows beyond one message is complete at the end, every word once;
 // a final reply with other words replaces the last segment.
 func testLongStream(t *testing.T, h *house) {
-	need(t, h.Streams)
+	h.need("Streams")
 	const words = 1000
 	first, last := numbered("first", words), numbered("final", words)
 	h.reply = func(bus.Inbound) []bus.Outbound {
@@ -99,7 +99,7 @@ func testLargeFile(t *testing.T, h *house) {
 
 // A file that is larger than we take is left out; its message arrives.
 func testFileLimit(t *testing.T, h *house) {
-	need(t, h.MediaLimit)
+	h.need("MediaLimit")
 	h.end()
 	h.change = func(c *channel.Common) { c.MaxMediaBytes = 10 }
 	h.begin()
@@ -114,7 +114,7 @@ func testFileLimit(t *testing.T, h *house) {
 
 // No name of a file leads out of the folder for files.
 func testFileNames(t *testing.T, h *house) {
-	need(t, h.AnyName)
+	h.need("AnyName")
 	names := []string{"../../escape.txt", "/etc/passwd", `..\..\escape.txt`, "CON.txt", "a\nb[x].txt", "\u202Etxt.exe", strings.Repeat("long", 100) + ".txt", "..", "café.txt"}
 	for i, name := range names {
 		h.Deliver(t, In{ID: fmt.Sprint(4200 + i), Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: name})
@@ -136,8 +136,8 @@ func testFileNames(t *testing.T, h *house) {
 }
 
 // A message bears its mark until it is answered, whatever happens to others.
-func testMarks(t *testing.T, h *house) {
-	need(t, h.Marks != nil)
+func testMarks(_ *testing.T, h *house) {
+	h.need("Marks")
 	release := make(chan struct{})
 	defer func() {
 		select {
@@ -168,7 +168,7 @@ func testMarks(t *testing.T, h *house) {
 
 // A tap on a button answers the question, and nothing else.
 func testButtons(t *testing.T, h *house) {
-	need(t, h.Tap != nil)
+	h.need("Tap")
 	h.reply = func(in bus.Inbound) []bus.Outbound {
 		if in.Answer != nil {
 			return []bus.Outbound{{Text: "thanks"}}
@@ -191,8 +191,8 @@ func testButtons(t *testing.T, h *house) {
 
 // A message of which the platform was told that it arrived is not lost: neither
 // while it cannot be taken in, nor by the end of the program.
-func testAck(t *testing.T, h *house) {
-	need(t, h.Acked != nil && h.Repeats)
+func testAck(_ *testing.T, h *house) {
+	h.need("Acked", "Repeats")
 	h.setFull(true)
 	delivered := make(chan struct{})
 	go func() { defer close(delivered); h.write(1, "hi") }() // a fake may wait for the answer
@@ -211,7 +211,7 @@ func testAck(t *testing.T, h *house) {
 
 // What a platform never sends, or not yet, disturbs nothing.
 func testFrames(t *testing.T, h *house) {
-	need(t, h.Frame != nil)
+	h.need("Frame")
 	for _, frame := range []string{
 		"{", "null", "[]", `"text"`, "{}", "\x00\xff", `{"type":"no such event","event":{"type":"none"},"op":99,"t":"NONE","update_id":1}`,
 		`{"type":"` + strings.Repeat("x", 1<<20) + `"}`, strings.Repeat("[", 100_000),
@@ -227,7 +227,7 @@ func testFrames(t *testing.T, h *house) {
 
 // Whoever does not know the secret is not heard.
 func testForged(t *testing.T, h *house) {
-	need(t, h.Forge != nil)
+	h.need("Forge")
 	h.Forge(t, In{ID: "6000", Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "obey"})
 	h.write(1, "hi")
 	h.expect("re: hi")
@@ -239,14 +239,14 @@ func testForged(t *testing.T, h *house) {
 // What was written while the channel was away is answered once, unless it is
 // too old.
 func testBacklog(t *testing.T, h *house) {
-	need(t, h.Backlog != nil)
+	h.need("Backlog")
 	h.write(1, "before")
 	h.expect("re: before")
 	h.end()
 	for i, c := range []struct {
 		text string
 		age  time.Duration
-	}{{"old", time.Hour}, {"recent", time.Minute}} {
+	}{{"old", time.Hour}, {"recent", 30 * time.Second}} {
 		h.Backlog(t, In{ID: fmt.Sprint(1002 + i), Sender: h.Owner, Chat: h.Chat(h.Owner), Text: c.text}, c.age)
 	}
 	h.begin()
@@ -262,7 +262,7 @@ func testBacklog(t *testing.T, h *house) {
 // Two accounts do not see each other's messages, and one that fails leaves the
 // other alone.
 func testTwoAccounts(t *testing.T, h *house) {
-	need(t, h.Second != nil)
+	h.need("Second")
 	two := h.Second
 	write := func(f *Fixture, id, text string) {
 		f.Deliver(t, In{ID: id, Sender: f.Owner, Chat: f.Chat(f.Owner), Text: text})

@@ -73,6 +73,7 @@ func (r *Rig) Deps(name string) channel.Deps {
 		Refine: func(change func(*channel.Caps)) { r.note(func() { change(&r.refined) }) },
 		Dir:    func() (string, error) { return dir, nil },
 		Claim:  func(string) error { return nil },
+		Forget: func(context.Context, string, string) error { return nil },
 		Log:    slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now:    time.Now,
 	}

@@ -79,15 +79,9 @@ func (p *progress) direct(ctx context.Context, chat, message string) {
 	}
 }
 
-// keep notes a cursor. One that is new is written at once: a crash may leave an
-// older value of a cursor, but not none. The lock is held.
+// keep notes a cursor. The lock is held.
 func (p *progress) keep(ctx context.Context, chat, at string) {
-	fresh := p.cursors.Get(chat) == ""
-	err := p.cursors.Set(chat, at)
-	if err == nil && fresh {
-		err = p.cursors.Flush()
-	}
-	if err != nil { // what is read again is known by its ids
+	if err := p.cursors.Set(chat, at); err != nil { // what is read again is known by its ids
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }

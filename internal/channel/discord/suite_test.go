@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -36,7 +37,6 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 	return channeltest.Fixture{
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
-		Options: func(o *channel.Options) { o.Client = plainClient(t) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
@@ -55,6 +55,15 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
 		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
 			fake.Write(in.Sender, in.Chat, in.Text, object{"timestamp": time.Now().Add(-age).Format(time.RFC3339)})
+		},
+		Typing: func(chat, thread string) (n int, on bool) {
+			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chat)+"/typing")), false
+		},
+		Impatient: func(channel.Channel) { fake.Beat(time.Second) },
+		Lacks: map[string]string{
+			"Acked": "Discord counts what it sent, and a resumed session brings what was not handled",
+			"Forge": "we open the gateway's connection, which brings interactions as well: there is no address to forge one at",
+			"Alias": "Discord knows a person by one id",
 		},
 	}
 }

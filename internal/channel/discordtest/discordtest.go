@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // Token is the only one the server knows.
@@ -83,6 +85,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
+	linetest.Line
+
 	http *httptest.Server
 
 	mu           sync.Mutex

@@ -80,6 +80,9 @@ func answer(w http.ResponseWriter, status int, v any) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, do func(*http.Request, *Call) (any, *refusal)) {
 	c := &Call{Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, "/api/v10"), Query: r.URL.RawQuery, At: time.Now()}
 	wrong := readBody(r, c)
+	if r.Method != http.MethodGet && strings.HasPrefix(c.Path, "/channels/") {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.failure(c)
@@ -516,6 +519,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 		s.nonces[nonce] = sent.ID
 	}
 	s.dispatch("MESSAGE_CREATE", m)
+	s.Show(id, text)
 	return m, nil
 }
 
@@ -554,6 +558,7 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 	for _, own := range s.own {
 		if text, ok := c.Body["content"].(string); ok && own.ID == m["id"] {
 			own.Edits = append(own.Edits, text)
+			s.Show(own.Channel, text)
 		}
 	}
 	s.dispatch("MESSAGE_UPDATE", m)

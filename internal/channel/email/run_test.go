@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,34 +31,60 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
 		t.Helper()
-		p := newProvider(t, serverOptions{})
-		return channeltest.Fixture{
-			Driver: Driver(),
-			Section: func(c channel.Common) json.RawMessage {
-				return p.section(map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"text/*"}})
-			},
-			Options: func(o *channel.Options) {
-				o.Client = func(string) (*http.Client, error) { return &http.Client{}, nil }
-			},
-			Owner: owner, Chat: func(sender string) string { return sender },
-			Deliver: func(_ *testing.T, in channeltest.In) { p.deliver(mailOf(in)) },
-			Seen: func() []channeltest.Seen {
-				var out []channeltest.Seen
-				for _, m := range p.mails() {
-					o := open(t, m.raw)
-					s := channeltest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
-					for name := range o.files {
-						s.Files = append(s.Files, name)
-					}
-					out = append(out, s)
-				}
-				return out
-			},
-			Break:  func() { p.failNext(&net.OpError{Op: "write"}) },
-			Refuse: func() { p.failNext(errNoUser()) },
-			Cut:    p.cut, Repeats: true,
-		}
+		f, second := fixture(t, botAddress), fixture(t, "two@example.org")
+		f.Second = &second
+		return f
 	})
+}
+
+// fixture is a mailbox at a provider of its own.
+func fixture(t *testing.T, self string) channeltest.Fixture {
+	t.Helper()
+	p := newProvider(t, serverOptions{})
+	return channeltest.Fixture{
+		Driver: Driver(),
+		Section: func(c channel.Common) json.RawMessage {
+			all := map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"*/*"}, "fromAddress": self}
+			if c.MaxMediaBytes > 0 {
+				all["maxAttachmentSize"] = c.MaxMediaBytes
+			}
+			return p.section(all)
+		},
+		Owner: owner, Chat: func(sender string) string { return sender },
+		Deliver: func(_ *testing.T, in channeltest.In) { p.deliver(mailOf(in)) },
+		Seen: func() []channeltest.Seen {
+			var out []channeltest.Seen
+			for _, m := range p.mails() {
+				o := open(t, m.raw)
+				s := channeltest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
+				for name := range o.files {
+					s.Files = append(s.Files, name)
+				}
+				out = append(out, s)
+			}
+			return out
+		},
+		Break:  func() { p.failNext(&net.OpError{Op: "write"}) },
+		Refuse: func() { p.failNext(errNoUser()) },
+		Cut:    p.cut, Repeats: true, MediaLimit: true, AnyName: true,
+		Frame: func(_ *testing.T, frame []byte) { p.deliver(string(frame)) },
+		Lacks: map[string]string{
+			"Stranger":  "strangers get no code by mail: each one would be an answer to spam",
+			"Group":     "a mail with several recipients is answered to its sender",
+			"Touched":   "a mail comes as a whole: nothing else is asked of the server for it",
+			"Limit":     "mail servers do not say when to try again, and a minute is longer than a case waits",
+			"Streams":   "a mail cannot be changed",
+			"Thread":    "a thread of mails has no place of its own",
+			"Marks":     "mails have no reactions",
+			"Tap":       "mails have no buttons",
+			"Typing":    "mail knows no typing",
+			"Acked":     "the mailbox keeps everything: how far we read is our own note; see TestSeenAfterSubmit",
+			"Forge":     "a mail whose sender is not proven is heard as a stranger's; see TestForgedSender",
+			"Backlog":   "the mailbox itself keeps what was not read, without a limit of age",
+			"Impatient": "the connections of mail are made without the client of the house; see TestSilentServer",
+			"Alias":     "mail knows a person by one address",
+		},
+	}
 }
 
 func mailOf(in channeltest.In) string {
@@ -65,8 +92,8 @@ func mailOf(in channeltest.In) string {
 	if in.File == "" {
 		return raw + "\n" + in.Text + "\n"
 	}
-	return raw + "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n" + in.Text + "\n--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=" +
-		in.File + "\n\ncontent of " + in.File + "\n--b--\n"
+	return raw + "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n" + in.Text + "\n--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename*=UTF-8''" +
+		url.PathEscape(in.File) + "\n\ncontent of " + in.File + "\n--b--\n"
 }
 
 // withoutContext takes the header block away that the echo repeats.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -27,6 +28,41 @@ type crypt interface {
 	// changed.
 	forget(ctx context.Context, id string)
 	close() error
+}
+
+// keeper keeps copies of keys on the homeserver, which the recovery key of the
+// account opens.
+type keeper interface {
+	// recovery says what there is.
+	recovery(ctx context.Context) (recovery, error)
+	// unlock takes the recovery key that a person has.
+	unlock(ctx context.Context, key string) error
+	// enroll makes a backup of the keys, and returns its new recovery key.
+	enroll(ctx context.Context) (key string, err error)
+}
+
+// recovery is what the homeserver and we have of an account's keys.
+type recovery struct {
+	storage bool // the account has a recovery key
+	backup  bool // the account has a backup of its keys
+	ours    bool // we can read and write the backup
+	signed  bool // the device is signed with the keys of the account
+}
+
+// voucher knows the keys that two devices compare when they verify each other,
+// by their names, such as ed25519:DEVICE.
+type voucher interface {
+	own(ctx context.Context) (map[string]string, error)
+	of(ctx context.Context, user, device string) (map[string]string, error)
+	// trust notes that a person has verified these keys of a device.
+	trust(ctx context.Context, user, device string, names []string) error
+}
+
+// desk is the encryption with all that a login needs of it.
+type desk interface {
+	crypt
+	keeper
+	voucher
 }
 
 var (
@@ -101,4 +137,40 @@ func sessionOf(e event) string {
 	}
 	_ = json.Unmarshal(e.Content, &c)
 	return c.Session
+}
+
+// published is what the homeserver tells others about our device.
+type published struct {
+	device string // its key; "" if it has none
+	master string // key of the account that signs; "" if it has none
+	signed bool   // the device is signed by the account
+}
+
+// errRecoveryKey says that a recovery key does not fit.
+var errRecoveryKey = errors.New("that is not the recovery key of the account (48 letters and digits in groups of four)")
+
+// published asks what others see of our device.
+func (b *bot) published(ctx context.Context) (published, error) {
+	type keys struct {
+		Keys       map[string]string            `json:"keys"`
+		Signatures map[string]map[string]string `json:"signatures"`
+	}
+	var got struct {
+		Devices map[string]map[string]keys `json:"device_keys"`
+		Master  map[string]keys            `json:"master_keys"`
+		Signing map[string]keys            `json:"self_signing_keys"`
+	}
+	ask := map[string]any{"device_keys": map[string][]string{b.o.UserID: {b.device}}}
+	if err := b.client.call(ctx, http.MethodPost, clientV3+"/keys/query", ask, &got); err != nil {
+		return published{}, fmt.Errorf("look up the keys of the device: %w", err)
+	}
+	mine := got.Devices[b.o.UserID][b.device]
+	p := published{device: mine.Keys["ed25519:"+b.device]}
+	for _, key := range got.Master[b.o.UserID].Keys {
+		p.master = key
+	}
+	for name := range got.Signing[b.o.UserID].Keys {
+		p.signed = p.master != "" && mine.Signatures[b.o.UserID][name] != ""
+	}
+	return p, nil
 }

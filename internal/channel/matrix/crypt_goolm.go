@@ -10,12 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"go.mau.fi/util/dbutil"
@@ -43,17 +43,27 @@ type machine struct {
 	db  *dbutil.Database
 	olm *crypto.OlmMachine
 
-	mu   sync.Mutex
-	sent map[string][]string // rooms that were encrypted for, and for whom
+	shown  published   // what the homeserver said at the start
+	signed atomic.Bool // the account vouches for the device
+	fresh  atomic.Bool // there may be keys that the backup lacks
+
+	// olms is held while sessions with devices are made: the store of the library
+	// looks for them outside of its own lock.
+	olms sync.Mutex
+
+	mu    sync.Mutex
+	sent  map[string][]string // rooms that were encrypted for, and for whom
+	saved *copies             // the backup; nil if none is used
 }
 
 // newCrypt opens the store of the device, and makes its keys known.
-func newCrypt(ctx context.Context, b *bot) (crypt, error) {
+func newCrypt(ctx context.Context, b *bot) (desk, error) {
 	db, err := openStore(filepath.Join(b.dir, storeFile))
 	if err != nil {
 		return nil, err
 	}
 	m := &machine{bot: b, db: db, sent: map[string][]string{}}
+	m.fresh.Store(true)
 	if err := m.start(ctx); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -94,7 +104,9 @@ func (m *machine) start(ctx context.Context) error {
 	log := zerolog.New(detail{b.deps.Log}).Level(zerolog.WarnLevel)
 	m.olm = crypto.NewOlmMachine(c, &log, store, state{m})
 	m.olm.SetBackgroundCtx(ctx)
+	m.olm.DisableRatchetTracking = true // keys are not thrown away after use
 	m.olm.SessionReceived = func(_ context.Context, _ id.RoomID, session id.SessionID, _ uint32) {
+		m.fresh.Store(true)
 		b.vault.arrived(session.String())
 	}
 	if err := m.olm.Load(ctx); err != nil {
@@ -112,43 +124,48 @@ func (m *machine) start(ctx context.Context) error {
 
 // alone makes sure that the device is ours: with keys of another program
 // nobody could read what we write.
-func (m *machine) alone(ctx context.Context) error {
+func (m *machine) alone(ctx context.Context) (err error) {
 	b := m.bot
-	var got struct {
-		Keys map[string]map[string]struct {
-			Keys map[string]string `json:"keys"`
-		} `json:"device_keys"`
+	if m.shown, err = b.published(ctx); err != nil {
+		return err
 	}
-	ask := map[string]any{"device_keys": map[string][]string{b.o.UserID: {b.device}}}
-	if err := b.client.call(ctx, http.MethodPost, clientV3+"/keys/query", ask, &got); err != nil {
-		return fmt.Errorf("look up the keys of the device: %w", err)
-	}
-	known := got.Keys[b.o.UserID][b.device].Keys["ed25519:"+b.device]
-	if known != "" && known != m.olm.GetAccount().SigningKey().String() {
+	m.signed.Store(m.shown.signed)
+	if m.shown.device != "" && m.shown.device != m.olm.GetAccount().SigningKey().String() {
 		return fmt.Errorf("%w: device %s has keys of another program, or the folder of this account was lost; log in by password (channels.%s.password, without accessToken) to get a device of its own", errNoCrypt, b.device, b.deps.Name)
 	}
 	return nil
 }
 
 // vouch signs the device with keys of the account, so that people need not
-// verify it by themselves, and says how it is recognised. An account that was
-// set up in another client keeps the keys it has.
+// verify it by themselves, opens the backup of keys, and says how the device is
+// recognised. Without all that encryption works, too.
 func (m *machine) vouch(ctx context.Context) {
 	b := m.bot
-	signed := func() bool {
-		_, ok, err := m.olm.GetOwnVerificationStatus(ctx)
-		return err == nil && ok
-	}
-	have, err := m.olm.GetOwnCrossSigningPublicKeys(ctx)
-	if err == nil && have == nil && !b.o.Password.IsZero() {
+	err := m.loadSigning(ctx)
+	exists, backupErr := m.openBackup(ctx)
+	switch {
+	case !b.o.RecoveryKey.IsZero() && (m.olm.CrossSigningKeys == nil || m.copies() == nil):
+		if err = m.unlock(ctx, b.o.RecoveryKey.Reveal()); err != nil {
+			err = fmt.Errorf("recoveryKey: %w", err)
+		}
+	case m.shown.master == "" && !b.o.Password.IsZero():
 		err = m.sign(ctx)
 	}
-	if err != nil {
-		b.deps.Log.WarnContext(ctx, "the device of the bot cannot be signed; people see it as not verified", "err", err)
+	if err == nil && m.olm.CrossSigningKeys != nil {
+		err = m.signDevice(ctx)
 	}
-	b.deps.Log.InfoContext(ctx, "encrypted rooms can be read", "device", b.device, "fingerprint", m.olm.Fingerprint(), "verified", signed())
+	if !m.signed.Load() {
+		b.deps.Log.WarnContext(ctx, "the device of the bot is not signed, and people see a red shield", "fix", b.fix(), "err", err)
+	} else if err != nil {
+		b.deps.Log.WarnContext(ctx, "the keys of the account cannot be used", "err", err)
+	}
+	if exists && m.copies() == nil {
+		b.deps.Log.WarnContext(ctx, "the account has a key backup that the bot cannot open without its recovery key", "fix", b.fix(), "err", backupErr)
+	}
+	b.deps.Log.InfoContext(ctx, "encrypted rooms can be read", "device", b.device, "fingerprint", m.olm.Fingerprint(), "verified", m.signed.Load(), "backup", m.copies() != nil)
 }
 
+// sign makes the keys of the account that sign its devices.
 func (m *machine) sign(ctx context.Context) error {
 	keys, err := m.olm.GenerateCrossSigningKeys()
 	if err != nil {
@@ -163,17 +180,8 @@ func (m *machine) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, key := range map[id.Secret]olm.PKSigning{
-		id.SecretXSMaster: keys.MasterKey, id.SecretXSSelfSigning: keys.SelfSigningKey, id.SecretXSUserSigning: keys.UserSigningKey,
-	} {
-		if err := m.olm.CryptoStore.PutSecret(ctx, name, fmt.Sprintf("%x", key.Seed())); err != nil {
-			return err
-		}
-	}
-	if err := m.olm.SignOwnDevice(ctx, m.olm.OwnIdentity()); err != nil {
-		return err
-	}
-	return m.olm.SignOwnMasterKey(ctx)
+	m.shown.master = keys.MasterKey.PublicKey().String()
+	return m.keepSigning(ctx, keys)
 }
 
 // sync implements crypt.
@@ -187,7 +195,32 @@ func (m *machine) sync(ctx context.Context, n cryptNews, since string) {
 		m.bot.deps.Log.WarnContext(ctx, "the keys in an answer of the homeserver cannot be read", "err", err)
 		return
 	}
-	m.olm.ProcessSyncResponse(ctx, &resp, since)
+	m.process(ctx, &resp, since)
+	m.saveKeys(ctx)
+}
+
+// process gives an answer to the library. Requests for keys are handled here, one
+// after the other: the library would start a goroutine for each.
+func (m *machine) process(ctx context.Context, resp *mautrix.RespSync, since string) {
+	m.olms.Lock()
+	defer m.olms.Unlock()
+	var asked []*mxevent.Event
+	resp.ToDevice.Events = slices.DeleteFunc(resp.ToDevice.Events, func(e *mxevent.Event) bool {
+		is := e.Type.Type == mxevent.ToDeviceRoomKeyRequest.Type
+		if is {
+			asked = append(asked, e)
+		}
+		return is
+	})
+	m.olm.ProcessSyncResponse(ctx, resp, since)
+	for _, e := range asked {
+		e.Type.Class = mxevent.ToDeviceEventType
+		if err := e.Content.ParseRaw(e.Type); err != nil {
+			m.bot.deps.Log.DebugContext(ctx, "a request for keys is malformed", "sender", e.Sender, "err", err)
+			continue
+		}
+		m.olm.HandleRoomKeyRequest(m.olm.Log.WithContext(ctx), e.Sender, e.Content.AsRoomKeyRequest())
+	}
 }
 
 // decrypt implements crypt.
@@ -206,7 +239,7 @@ func (m *machine) decrypt(ctx context.Context, e event) (event, error) {
 	}
 	got, err := m.olm.DecryptMegolmEvent(ctx, locked)
 	switch {
-	case errors.Is(err, crypto.ErrNoSessionFound), errors.Is(err, olm.ErrUnknownMessageIndex):
+	case errors.Is(err, crypto.ErrNoSessionFound), errors.Is(err, crypto.ErrGroupSessionWithheld), errors.Is(err, olm.ErrUnknownMessageIndex):
 		return e, fmt.Errorf("%w: %w", errNoKeys, err)
 	case err != nil:
 		return e, err
@@ -215,6 +248,9 @@ func (m *machine) decrypt(ctx context.Context, e event) (event, error) {
 	case id.TrustStateUnknownDevice, id.TrustStateDeviceKeyMismatch, id.TrustStateBlacklisted:
 		return e, fmt.Errorf("the keys of the message do not belong to a device of its sender (%s)", got.Mautrix.TrustState)
 	}
+	// Whoever has power over the homeserver can put keys into a backup, and anyone
+	// can pass keys on.
+	e.weak = got.Mautrix.TrustState == id.TrustStateBackup || got.Mautrix.TrustState == id.TrustStateForwarded
 	e.Type, e.Content = got.Type.Type, bytes.Clone(got.Content.VeryRaw)
 	return e, nil
 }
@@ -229,13 +265,20 @@ func (m *machine) await(ctx context.Context, e event) bool {
 	if session == "" {
 		return false
 	}
-	if m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2) {
+	came := func() bool {
+		if !m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2) {
+			return false
+		}
+		got, err := m.olm.CryptoStore.GetGroupSession(ctx, room, session)
+		return err == nil && got != nil // else it is only known that we shall not have them
+	}
+	if came() || m.restore(ctx, room, session) {
 		return true
 	}
 	if err := m.olm.SendRoomKeyRequest(ctx, room, c.SenderKey, session, "", map[id.UserID][]id.DeviceID{id.UserID(e.Sender): {"*"}, id.UserID(m.bot.o.UserID): {"*"}}); err != nil {
 		m.bot.deps.Log.DebugContext(ctx, "ask for the keys of a message", "room", e.Room, "err", err)
 	}
-	return m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2)
+	return came()
 }
 
 // encrypt implements crypt.
@@ -251,7 +294,10 @@ func (m *machine) encrypt(ctx context.Context, room string, r *room, kind string
 		for i, p := range people {
 			users[i] = id.UserID(p)
 		}
-		if err := m.olm.ShareGroupSession(ctx, id.RoomID(room), users); err != nil {
+		m.olms.Lock()
+		err = m.olm.ShareGroupSession(ctx, id.RoomID(room), users)
+		m.olms.Unlock()
+		if err != nil {
 			return nil, fmt.Errorf("share the keys of the room: %w", err)
 		}
 		got, err = m.olm.EncryptMegolmEvent(ctx, id.RoomID(room), what, content)

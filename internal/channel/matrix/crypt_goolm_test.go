@@ -103,30 +103,38 @@ func TestPlainInEncryptedRoom(t *testing.T) {
 	}
 }
 
-// A message whose keys are missing is told of once, and read when they come.
+// A message whose keys are missing is told of once per room, the keys are asked
+// for, and it is read when they come.
 func TestKeysMissing(t *testing.T) {
 	t.Parallel()
 	fake, bot, person := pair(t)
 	defer person.begin()()
-	id := person.send(to("before the bot had keys"))
 	bot.keyWait = 10 * time.Millisecond
-	defer bot.begin()() // its device is new: the message was not encrypted for it
-	fake.Say(matrixtest.Event{Room: secretRoom, Sender: ann, Type: "m.room.encrypted", ID: "$again"}, fake.Content(id))
-	bot.Await("the notice", func() bool { return strings.Contains(bot.Log.String(), "cannot be decrypted") })
-	bot.Await("a word to the person", func() bool {
-		return len(person.Inbound()) == 0 && len(fake.Events("m.room.encrypted", matrixtest.Bot)) == 1
-	})
-	if n := len(fake.Calls("/sendToDevice/m.room_key_request")); n != 1 {
-		t.Errorf("the keys were asked for %d times, want once", n)
+	defer bot.begin()()
+	fake.HoldKeys(true)
+	notices := func() int { return len(fake.Events("m.room.encrypted", matrixtest.Bot)) }
+	for i, text := range []string{"first", "second"} {
+		person.send(to(text))
+		person.vault.crypt.forget(t.Context(), secretRoom) // new keys for the next one
+		bot.Await("the question for the keys", func() bool { return len(fake.Told("m.room_key_request", matrixtest.Bot)) == 2*(i+1) })
 	}
-	person.send(to("now"))
-	bot.Await("the next message", func() bool {
-		for _, in := range bot.Inbound() {
-			if in.Text == "now" {
-				return true
-			}
-		}
-		return false
+	bot.Await("a word to the person", func() bool { return notices() == 1 })
+	if !strings.Contains(bot.Log.String(), "cannot be decrypted") || len(bot.Inbound()) != 0 {
+		t.Errorf("the bot got %+v\n%s", bot.Inbound(), bot.Log)
+	}
+
+	fake.HoldKeys(false)
+	got := bot.receive(2)
+	if texts := got[0].Text + " " + got[1].Text; texts != "first second" && texts != "second first" || got[0].Untrusted {
+		t.Errorf("the bot got %+v", got)
+	}
+	if notices() != 1 {
+		t.Errorf("%d notices, want one", notices())
+	}
+	sent := fake.Events("m.room.encrypted", matrixtest.Bot)[0]
+	person.Await("the notice", func() bool {
+		e, err := person.vault.crypt.decrypt(t.Context(), event{ID: sent.ID, Type: sent.Type, Sender: sent.Sender, At: sent.At, Room: secretRoom, Content: sent.Content})
+		return err == nil && strings.Contains(string(e.Content), lockedNote)
 	})
 }
 

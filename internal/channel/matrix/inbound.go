@@ -94,7 +94,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 			return nil
 		}
 	} else {
-		e.plain = r.encrypted != nil
+		e.weak = r.encrypted != nil
 	}
 	if e.Type != "m.room.message" && e.Type != "m.sticker" {
 		return nil
@@ -105,6 +105,10 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		if rc.bot.once("content:" + e.Sender) {
 			rc.bot.deps.Log.WarnContext(ctx, "a message is malformed and passed over; others of this person are not told again", "room", e.Room, "sender", e.Sender, "err", err)
 		}
+		return nil
+	}
+	if c.Type == verifyRequest {
+		rc.bot.decline(ctx, e, rc.visitor(e, r, &c))
 		return nil
 	}
 	if c.Relates.Type == relReplace {
@@ -124,8 +128,11 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.written(ctx, e, r, &c)
 }
 
-// open decrypts an event. What cannot be read is told once per session, to
-// people who may be here, and comes again if its keys do.
+// lockedNote is what people read about a message that we cannot.
+const lockedNote = "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."
+
+// open decrypts an event. What cannot be read is told once per room, to people
+// who may be here, and comes again if its keys do.
 func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 	c, err := rc.bot.keys()
 	v := rc.visitor(e, r, &content{})
@@ -145,16 +152,11 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 	if errors.Is(err, errNoKeys) {
 		rc.bot.vault.park(e)
 	}
-	if !rc.bot.deps.Gate.Knows(ctx, v) || !rc.bot.once("keys:"+sessionOf(e)) {
+	if !rc.bot.deps.Gate.Knows(ctx, v) || !rc.bot.once("keys:"+e.Room) {
 		return e, false
 	}
-	rc.bot.deps.Log.WarnContext(ctx, "a message cannot be decrypted", "room", e.Room, "sender", e.Sender, "err", err)
-	if r.direct() {
-		out := bus.Outbound{Kind: bus.Notice, Route: v.Route, Plain: true, Text: "I cannot decrypt your message: its keys have not reached me. I have asked your devices for them; if this stays so, send the message again."}
-		if _, err := rc.bot.Send(ctx, out); err != nil {
-			rc.bot.deps.Log.DebugContext(ctx, "tell of a message that cannot be decrypted", "err", err)
-		}
-	}
+	rc.bot.deps.Log.WarnContext(ctx, "a message cannot be decrypted; others of this room are not told again", "room", e.Room, "sender", e.Sender, "err", err)
+	rc.bot.note(ctx, v.Route, lockedNote)
 	return e, false
 }
 
@@ -198,9 +200,9 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 	files := rc.fetch(ctx, e, c)
 	in.Quoted, in.Media = append(quotes, files.quotes...), files.media
 	in.Text = rc.compose(words, files.spoken, v, len(in.Quoted) > 0)
-	// In an encrypted room anybody with power over a server could have written
-	// what is not encrypted.
-	in.Untrusted = e.plain
+	// Whoever has power over the homeserver could have written what is not
+	// encrypted, or encrypted with keys of a backup.
+	in.Untrusted = e.weak
 	if in.Answer = answerTo(asked, words, c); in.Answer != nil {
 		return rc.submit(ctx, in)
 	}

@@ -47,6 +47,7 @@ type bot struct {
 	run    sync.Mutex // one Run at a time
 
 	keyWait   time.Duration // how long a message waits for its keys before others of its room
+	pollFor   time.Duration // how long a sync waits for news
 	silence   time.Duration // how long a sync may take
 	began     time.Time     // what was written before is a backlog
 	downloads chan struct{}
@@ -61,11 +62,13 @@ type bot struct {
 // Driver describes Matrix.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title:   "Matrix",
-		Options: func() any { return defaults() },
-		New:     newChannel,
-		Probe:   probe,
-		Folder:  "matrix-store",
+		Title:         "Matrix",
+		Options:       func() any { return defaults() },
+		New:           newChannel,
+		Probe:         probe,
+		Login:         login,
+		LoginOptional: true,
+		Folder:        "matrix-store",
 	}
 }
 
@@ -76,7 +79,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, silence: pollSilence, began: d.Now(),
+		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, pollFor: pollFor, silence: pollSilence, began: d.Now(),
 		ours: recent.New[string, bool](remembered), ignored: recent.New[string, bool](remembered), told: recent.New[string, bool](remembered),
 	}
 	b.limit.Store(o.MaxMediaBytes)
@@ -192,7 +195,7 @@ func (b *bot) start(ctx context.Context) error {
 // openCrypt loads the keys of the device and uploads its public ones before the
 // first sync: others encrypt for a device only once they know it.
 func (b *bot) openCrypt(ctx context.Context) error {
-	c, err := crypt(nil), errOff
+	c, err := desk(nil), errOff
 	if b.o.E2EEEnabled {
 		c, err = newCrypt(ctx, b)
 	}

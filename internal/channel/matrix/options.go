@@ -21,13 +21,14 @@ type options struct {
 	Password          httpsafe.Secret `json:"password" setup:"yes" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
 	AccessToken       httpsafe.Secret `json:"accessToken" doc:"Access token of a device that no other program uses, instead of a password."`
 	DeviceID          string          `json:"deviceId" doc:"Device that accessToken belongs to."`
+	RecoveryKey       httpsafe.Secret `json:"recoveryKey" doc:"Recovery key of the account, if it has one: signs the device and opens the key backup."`
 	E2EEEnabled       bool            `json:"e2eeEnabled" alias:"e2EeEnabled" doc:"Read and write encrypted rooms."`
 	AllowRoomMentions bool            `json:"allowRoomMentions" doc:"Count a mention of the whole room (@room) as one of the bot."`
 	MaxDownloads      int             `json:"maxConcurrentMediaDownloads" min:"1" max:"16" doc:"Files that are fetched at the same time."`
 
 	// Read for the sake of old files.
 	SyncStopGraceSeconds json.RawMessage `json:"syncStopGraceSeconds" doc:"Ignored; a sync ends at once."`
-	SASVerification      json.RawMessage `json:"sasVerification" doc:"Ignored; verification by emoji is never confirmed without a person."`
+	SASVerification      json.RawMessage `json:"sasVerification" doc:"Ignored; a person compares the emoji during: nanobot channels login matrix."`
 }
 
 const (

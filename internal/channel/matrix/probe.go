@@ -46,5 +46,24 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	case !linked:
 		secure.OK, secure.Detail = false, "this program was built without it: use a released one, or build with: go install -tags goolm"
 	}
-	return channel.Report{Identity: b.o.UserID, Checks: append(checks, login, secure)}, nil
+	checks = append(checks, login, secure)
+	if linked && b.o.E2EEEnabled && b.device != "" {
+		checks = append(checks, b.verified(ctx))
+	}
+	return channel.Report{Identity: b.o.UserID, Checks: checks}, nil
+}
+
+// verified says whether people see the device as verified.
+func (b *bot) verified(ctx context.Context) channel.Check {
+	c := channel.Check{Name: "verification", OK: true, Detail: "the device is signed by its account"}
+	p, err := b.published(ctx)
+	switch {
+	case err != nil:
+		c.OK, c.Detail = false, err.Error()
+	case p.device == "":
+		c.Detail = "the device gets its keys when the gateway starts"
+	case !p.signed:
+		c.Detail = "the device is not signed, and people see a red shield; run: " + b.fix()
+	}
+	return c
 }

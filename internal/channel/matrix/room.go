@@ -43,8 +43,8 @@ type event struct {
 	At       int64           `json:"origin_server_ts,omitempty"` // milliseconds
 	Content  json.RawMessage `json:"content"`
 
-	Room  string `json:"-"`
-	plain bool   // it came without encryption into an encrypted room
+	Room string `json:"-"`
+	weak bool   // its sender is not proven: in an encrypted room it came without encryption, or its keys came from elsewhere
 }
 
 func newRooms(b *bot) *rooms { return &rooms{bot: b, known: recent.New[string, *room](roomsKept)} }

@@ -69,6 +69,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	b.ours.Put(id, true)
+	if out.Kind == bus.Ask { // the person's turn: a message does not end typing by itself
+		_ = b.typing(ctx, out.Route, false) // cosmetic
+	}
 	return id, nil
 }
 
@@ -147,7 +150,18 @@ func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn stri
 	if err != nil {
 		return "", err
 	}
-	kind := "m.room.message"
+	return b.post(ctx, id, r, "m.room.message", data, txn)
+}
+
+// note says something about the conversation itself.
+func (b *bot) note(ctx context.Context, to bus.Route, words string) {
+	if _, err := b.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: to, Plain: true, Text: words}); err != nil {
+		b.deps.Log.DebugContext(ctx, "a notice cannot be sent", "room", to.ChatID, "err", err)
+	}
+}
+
+// post sends an event into a room, encrypted if the room is.
+func (b *bot) post(ctx context.Context, id string, r *room, kind string, data json.RawMessage, txn string) (string, error) {
 	if r.encrypted != nil {
 		c, err := b.keys()
 		if err != nil {
@@ -276,9 +290,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		}
 		return classify(b.client.call(ctx, http.MethodPost, roomPath(route.ChatID, "receipt", "m.read", route.MessageID), body, nil))
 	}
-	body := map[string]any{"typing": false}
-	if phase == channel.Working {
-		body = map[string]any{"typing": true, "timeout": typingFor.Milliseconds()}
+	return b.typing(ctx, route, phase == channel.Working)
+}
+
+// typing shows whether we write.
+func (b *bot) typing(ctx context.Context, route bus.Route, on bool) error {
+	body := map[string]any{"typing": on}
+	if on {
+		body["timeout"] = typingFor.Milliseconds()
 	}
 	return classify(b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "typing", b.o.UserID), body, nil))
 }

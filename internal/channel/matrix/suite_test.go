@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,13 +24,20 @@ const (
 // home is a homeserver with the rooms that most tests use.
 func home(t *testing.T) *matrixtest.Home {
 	t.Helper()
+	return homeOf(t, matrixtest.Bot)
+}
+
+// homeOf is the same of another bot.
+func homeOf(t *testing.T, self string) *matrixtest.Home {
+	t.Helper()
 	h := matrixtest.New()
+	h.Account(self, matrixtest.Password)
 	t.Cleanup(h.Close)
 	h.Account(ann, "ann's")
 	h.Account(mallory, "mallory's")
-	h.Room(annRoom, nil, ann, matrixtest.Bot)
-	h.Room(malRoom, nil, mallory, matrixtest.Bot)
-	h.Room(teamRoom, nil, ann, mallory, matrixtest.Bot)
+	h.Room(annRoom, nil, ann, self)
+	h.Room(malRoom, nil, mallory, self)
+	h.Room(teamRoom, nil, ann, mallory, self)
 	return h
 }
 
@@ -57,13 +65,18 @@ func section(t *testing.T, h *matrixtest.Home, changes any) json.RawMessage {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, fixture)
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+		f, second := fixture(t, home(t), matrixtest.Bot), fixture(t, homeOf(t, otherBot), otherBot)
+		f.Second = &second
+		return f
+	})
 }
 
-// fixture is the channel at a homeserver of its own.
-func fixture(t *testing.T) channeltest.Fixture {
+const otherBot = "@nanobot2:" + matrixtest.Server
+
+// fixture is a bot at a homeserver of its own.
+func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixture {
 	t.Helper()
-	fake := home(t)
 	fake.Say(matrixtest.Event{ID: "$root", Room: teamRoom, Sender: ann}, matrixtest.Text("a topic"))
 	fail := func(f matrixtest.Failure) func() {
 		f.Method, f.Path = http.MethodPut, "/send/"
@@ -77,14 +90,10 @@ func fixture(t *testing.T) channeltest.Fixture {
 			if c.MaxMediaBytes == 0 {
 				c.MaxMediaBytes = maxMedia
 			}
-			return section(t, fake, c)
-		},
-		Options: func(o *channel.Options) {
-			o.Client = func(string) (*http.Client, error) {
-				transport := &http.Transport{}
-				t.Cleanup(transport.CloseIdleConnections)
-				return &http.Client{Transport: transport}, nil
-			}
+			return section(t, fake, struct {
+				channel.Common
+				UserID string `json:"userId"`
+			}{c, self})
 		},
 		Owner: ann, Stranger: mallory, Group: teamRoom, Thread: "$root",
 		Chat: func(sender string) string {
@@ -95,7 +104,7 @@ func fixture(t *testing.T) channeltest.Fixture {
 		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
 		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []channeltest.Seen { return seen(fake, self) },
 		Touched: func() int {
 			return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))
 		},
@@ -106,6 +115,33 @@ func fixture(t *testing.T) channeltest.Fixture {
 		Refuse:  fail(matrixtest.Failure{Status: 403, Code: "M_FORBIDDEN"}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+		Typing: func(chat, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("/typing/") {
+				if strings.Contains(c.Path, chat) && strings.Contains(string(c.Body), "true") {
+					n++
+				}
+			}
+			return n, fake.Typing(chat, self)
+		},
+		Frame: func(_ *testing.T, frame []byte) {
+			if json.Valid(frame) {
+				fake.Say(matrixtest.Event{Room: annRoom, Sender: ann}, json.RawMessage(frame))
+				return
+			}
+			fake.Fail(matrixtest.Failure{Method: http.MethodGet, Path: "/sync", Status: http.StatusOK, Body: string(frame)})
+		},
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.pollFor, b.silence = time.Second, 3*time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Marks": "a receipt says how far we read; it is not taken away",
+			"Tap":   "Matrix has no buttons",
+			"Acked": "the homeserver keeps everything: how far we read is our own note",
+			"Forge": "we ask for news: there is no address to forge any at",
+			"Alias": "Matrix knows a person by one id",
+		},
 	}
 }
 
@@ -127,9 +163,9 @@ func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Du
 	fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: in.Chat, Sender: in.Sender, At: time.Now().Add(-age).UnixMilli()}, c)
 }
 
-func seen(fake *matrixtest.Home) []channeltest.Seen {
+func seen(fake *matrixtest.Home, self string) []channeltest.Seen {
 	var out []channeltest.Seen
-	for _, m := range fake.Messages(matrixtest.Bot) {
+	for _, m := range fake.Messages(self) {
 		s := channeltest.Seen{Chat: m.Room, Thread: m.Thread, Text: m.Body}
 		if m.File != "" {
 			s.Files, s.Text = []string{m.File}, ""

@@ -159,7 +159,7 @@ func (s *syncer) room(ctx context.Context) bool {
 func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	q := url.Values{"filter": {filter}, "timeout": {"0"}}
 	if up {
-		q.Set("timeout", strconv.FormatInt(pollFor.Milliseconds(), 10))
+		q.Set("timeout", strconv.FormatInt(s.bot.pollFor.Milliseconds(), 10))
 	}
 	if s.since != "" {
 		q.Set("since", s.since)
@@ -181,6 +181,9 @@ func (s *syncer) take(ctx context.Context, got news) {
 	c, _ := s.bot.keys() // without them encrypted messages are told of when they come
 	if c != nil {
 		c.sync(ctx, got.cryptNews, s.since)
+	}
+	for _, e := range s.bot.decodeAll(ctx, "", got.toDevice()) {
+		s.bot.decline(ctx, e, s.bot.asker(e))
 	}
 	for id := range got.Rooms.Leave {
 		s.bot.rooms.forget(id)

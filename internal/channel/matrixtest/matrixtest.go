@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // The account that a channel under test uses.
@@ -59,6 +61,8 @@ type Call struct {
 
 // Home is the server.
 type Home struct {
+	linetest.Line
+
 	MaxUpload int64 // bytes; set before the first request
 
 	http *httptest.Server
@@ -74,6 +78,9 @@ type Home struct {
 	sent     map[string]string // transactions: user/device/path to the id of the event
 	failures []Failure
 	calls    []Call
+	told     []Event  // to devices
+	late     []func() // deliveries of keys that are held
+	holding  bool
 	hung     bool // sync answers no more
 }
 
@@ -83,6 +90,7 @@ type account struct {
 	devices  map[string]*device
 	signing  map[string]json.RawMessage // cross-signing keys
 	lists    map[string]int             // whose devices changed, and when
+	backups  []*keyBackup               // the last one counts
 }
 
 type device struct {

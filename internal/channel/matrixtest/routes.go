@@ -77,7 +77,11 @@ func (h *Home) routes() http.Handler {
 	add("POST /keys/claim", keysClaim)
 	add("PUT /sendToDevice/{type}/{txn}", toDevice)
 	add("POST /keys/device_signing/upload", signingUpload)
-	add("POST /keys/signatures/upload", func(*request) (int, any) { return http.StatusOK, Object{"failures": Object{}} })
+	add("POST /keys/signatures/upload", signaturesUpload)
+	add("GET /room_keys/version", backupVersion)
+	add("POST /room_keys/version", backupMake)
+	add("PUT /room_keys/keys", backupPut)
+	add("GET /room_keys/keys/{room}/{session}", backupGet)
 	return h.record(mux)
 }
 
@@ -89,6 +93,9 @@ func (h *Home) record(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/rooms/") {
+			h.Pass(r.Context())
+		}
 
 		h.mu.Lock()
 		h.calls = append(h.calls, Call{r.Method, r.URL.Path, h.tokens[bearer(r)].user, body})
@@ -135,7 +142,7 @@ func (h *Home) serve(w http.ResponseWriter, r *http.Request, f handler) {
 	}
 	q := &request{h: h, r: r, who: who}
 	q.body, _ = io.ReadAll(r.Body)
-	if r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/upload") || strings.Contains(r.URL.Path, "/keys/") {
+	if r.Method != http.MethodGet && (!strings.HasSuffix(r.URL.Path, "/upload") || strings.Contains(r.URL.Path, "/keys/")) {
 		if len(q.body) == 0 && strings.Contains(r.URL.Path, "/join") { // as Synapse does; others refuse it
 			q.body = []byte("{}")
 		}
@@ -228,6 +235,9 @@ func send(q *request) (int, any) {
 		}
 	}
 	return q.once(func() string {
+		if body, ok := q.data["body"].(string); ok {
+			q.h.Show(r.id, body)
+		}
 		return q.h.put(Event{Type: kind, Room: r.id, Sender: q.who.user, Content: q.body, Unsigned: Object{"transaction_id": q.r.PathValue("txn")}})
 	})
 }

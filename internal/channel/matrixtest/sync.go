@@ -254,12 +254,19 @@ func toDevice(q *request) (int, any) {
 	for user, devices := range in.Messages {
 		a := q.h.accounts[user]
 		for id, content := range devices {
+			q.h.told = append(q.h.told, Event{Type: q.r.PathValue("type"), Room: user + "/" + id, Sender: q.who.user, Content: encode(content)})
 			if a == nil {
 				continue
 			}
 			for own, d := range a.devices {
 				if id == own || id == "*" {
-					d.box = append(d.box, stamped{q.h.next(), Object{"type": q.r.PathValue("type"), "sender": q.who.user, "content": content}})
+					what := Object{"type": q.r.PathValue("type"), "sender": q.who.user, "content": content}
+					deliver := func() { d.box = append(d.box, stamped{q.h.next(), what}) }
+					if q.h.holding && what["type"] == "m.room.encrypted" {
+						q.h.late = append(q.h.late, deliver)
+					} else {
+						deliver()
+					}
 				}
 			}
 		}

@@ -32,9 +32,9 @@ func withButtons(t *testing.T, changes map[string]any) (*rig, string) {
 }
 
 // push lets Ann press a button of a post, through the server.
-func push(t *testing.T, r *rig, post, action string) int {
+func push(t *testing.T, fake *mattermosttest.Server, post, action string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.fake.URL()+"/api/v4/posts/"+post+"/actions/"+action, strings.NewReader("{}"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fake.URL()+"/api/v4/posts/"+post+"/actions/"+action, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestPress(t *testing.T) {
 	r, _ := withButtons(t, nil)
 	defer r.begin()()
 	id := ask(t, r, r.fake.Direct(mattermosttest.AnnID()), "", bus.Ask)
-	if code := push(t, r, id, "o1"); code != http.StatusOK {
+	if code := push(t, r.fake, id, "o1"); code != http.StatusOK {
 		t.Fatalf("the press is answered with %d", code)
 	}
 	in := r.receive(1)[0]
@@ -90,13 +90,13 @@ func TestPressInThread(t *testing.T) {
 	root := r.say(post0{ChannelID: town(), Message: atBot + " go"})
 	r.receive(1)
 	offered := ask(t, r, town(), root.ID, bus.Message)
-	push(t, r, offered, "o0")
+	push(t, r.fake, offered, "o0")
 	in := r.receive(2)[1]
 	if in.Answer != nil || !in.Untrusted || in.Text != "Allow once" || in.SessionKey != "mattermost:"+town()+":"+root.ID || in.Route.ThreadID != root.ID {
 		t.Errorf("the choice is %+v", in)
 	}
 	asked := ask(t, r, town(), root.ID, bus.Ask)
-	push(t, r, asked, "o0")
+	push(t, r.fake, asked, "o0")
 	r.receive(3)
 	for _, p := range r.fake.Posts("") {
 		if p.ID == asked && p.Props["attachments"] == nil {

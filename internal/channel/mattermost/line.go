@@ -73,7 +73,8 @@ func (l *line) run(ctx context.Context) error {
 		Receive:  l.receive,
 		Lost:     l.lost,
 		Match:    match,
-		Ping:     pingEvery,
+		Ping:     cmp.Or(l.bot.silence/3, pingEvery),
+		Silence:  l.bot.silence,
 		MaxFrame: maxFrame,
 	})
 	l.bot.conn.Store(nil)

@@ -55,6 +55,8 @@ type bot struct {
 	read    *recent.Map[string, bool]         // threads whose earlier posts were given
 	asked   *recent.Map[string, bus.Question] // by the post that asks
 	told    *recent.Map[string, bool]         // causes that were logged
+
+	silence time.Duration // then the connection is dead; 0: as in package socket
 }
 
 // Driver is the platform.

@@ -109,6 +109,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string, h ha
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	if r.Method != http.MethodGet {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.news()
@@ -321,6 +324,7 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 	p.UserID, p.CreateAt = r.user, 0
 	saved := s.add(p)
 	s.publish("posted", *saved)
+	s.Show(saved.ChannelID, saved.Message)
 	out := public(*saved)
 	if saved.PendingPostID != "" {
 		s.pending[saved.PendingPostID] = saved.ID
@@ -371,6 +375,7 @@ func (s *Server) patchPost(r *request) (answer, *refusal) {
 	}
 	if patch.Message != nil && *patch.Message != p.Message {
 		s.edit(p, *patch.Message)
+		s.Show(p.ChannelID, p.Message)
 	}
 	return ok(public(*p))
 }
@@ -400,20 +405,22 @@ func (s *Server) getThread(r *request) (answer, *refusal) {
 	if per > 200 || direction != "" && direction != "up" && direction != "down" {
 		return answer{}, &refusal{"api.context.invalid_url_param.app_error", "Invalid or missing perPage or direction parameter in request URL.", "", http.StatusBadRequest}
 	}
-	var replies []*Post
+	var all []*Post
 	for _, q := range s.posts {
-		if q.RootID == p.ID && q.DeleteAt == 0 {
-			replies = append(replies, q)
+		if (q.ID == p.ID || q.RootID == p.ID) && q.DeleteAt == 0 {
+			all = append(all, q)
 		}
 	}
 	if direction == "up" {
-		slices.Reverse(replies)
+		slices.Reverse(all)
 	}
-	more := per > 0 && len(replies) > per
+	more := per > 0 && len(all) > per
 	if more {
-		replies = replies[:per]
+		all = all[:per]
 	}
-	out := s.list(append([]*Post{p}, replies...))
+	// The first post is there in any case, and once.
+	all = slices.DeleteFunc(all, func(q *Post) bool { return q.ID == p.ID })
+	out := s.list(append([]*Post{p}, all...))
 	out["has_next"] = more
 	return ok(out)
 }

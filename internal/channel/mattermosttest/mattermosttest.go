@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // The bot and a person have tokens; both are members of the team.
@@ -133,6 +135,8 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
+	linetest.Line
+
 	http *httptest.Server
 	mux  *http.ServeMux
 

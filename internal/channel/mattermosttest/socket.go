@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -167,7 +168,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	s.dials = append(s.dials, r.URL.RawQuery)
 	s.live[l] = true
 	if token, found := bearer(r.Header.Get("Authorization")); found && s.tokens[token] != "" {
-		s.admit(l, s.tokens[token], r)
+		s.admit(l, s.tokens[token], r.URL.Query())
 	}
 	s.news()
 	s.mu.Unlock()
@@ -186,7 +187,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 			_ = c.CloseNow()
 			return
 		}
-		s.action(l, r, data)
+		s.action(l, data)
 	}
 }
 
@@ -198,9 +199,8 @@ func bearer(header string) (string, bool) {
 	return "", false
 }
 
-// admit begins a connection or takes one up. The lock is held.
-func (s *Server) admit(l *link, user string, r *http.Request) {
-	q := r.URL.Query()
+// admit begins a connection or takes up the one that q names. The lock is held.
+func (s *Server) admit(l *link, user string, q url.Values) {
 	seq, err := strconv.Atoi(q.Get("sequence_number"))
 	old := s.conns[q.Get("connection_id")]
 	if old != nil && old.user == user && err == nil && seq > 0 && seq <= len(old.frames) {
@@ -245,7 +245,7 @@ func (s *Server) write(ctx context.Context, l *link) {
 }
 
 // action answers what a client asks on the WebSocket.
-func (s *Server) action(l *link, r *http.Request, data []byte) {
+func (s *Server) action(l *link, data []byte) {
 	var q struct {
 		Action string         `json:"action"`
 		Seq    int64          `json:"seq"`
@@ -270,7 +270,7 @@ func (s *Server) action(l *link, r *http.Request, data []byte) {
 		return
 	case q.Action == "authentication_challenge":
 		if l.conn == nil {
-			s.admit(l, s.tokens[word("token")], r)
+			s.admit(l, s.tokens[word("token")], nil) // only the handshake can take one up
 		}
 	case l.conn == nil:
 		fail(errSession())

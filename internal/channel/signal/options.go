@@ -22,6 +22,8 @@ type options struct {
 	PhoneNumber            string       `json:"phoneNumber" setup:"yes" doc:"The bot's own number, such as +4915112345678."`
 	DaemonHost             string       `json:"daemonHost" setup:"yes" doc:"The host on which signal-cli listens."`
 	DaemonPort             int          `json:"daemonPort" setup:"yes" doc:"The port on which signal-cli listens." min:"1" max:"65535"`
+	Managed                bool         `json:"managed" doc:"Start and supervise signal-cli, instead of connecting to a daemon that runs already."`
+	ConfigDir              string       `json:"configDir" doc:"The folder in which signal-cli keeps its accounts, if managed; empty is signal-cli's own."`
 	GroupMessageBufferSize int          `json:"groupMessageBufferSize" doc:"How many earlier messages of a group come along with one for the bot; groupHistory replaces it." min:"1"`
 	AttachmentsDir         *string      `json:"attachmentsDir" doc:"The folder in which signal-cli stores files, if it is on this machine; other files are fetched over its API."`
 	DM                     dmOptions    `json:"dm" doc:"Who may write to the bot directly."`
@@ -75,9 +77,17 @@ func (o *options) check() error {
 	number := normal(o.PhoneNumber)
 	switch {
 	case o.PhoneNumber == "":
-		return errors.New("phoneNumber is missing: the number that signal-cli is registered or linked with")
+		return errors.New("phoneNumber is missing: the number that signal-cli is registered or linked with; nanobot channels login links one")
 	case !isNumber(number):
 		return errors.New("phoneNumber: a number with its country code is needed, such as +4915112345678")
+	}
+	o.PhoneNumber = number
+	return o.checkRest()
+}
+
+// checkRest checks all but the number.
+func (o *options) checkRest() error {
+	switch {
 	case o.DaemonHost == "":
 		return errors.New("daemonHost is empty: localhost if signal-cli runs on this machine")
 	case o.DaemonPort < 1 || o.DaemonPort > 65535:
@@ -93,30 +103,39 @@ func (o *options) check() error {
 			return fmt.Errorf("%s: %q must be allowlist or open", key, *policy)
 		}
 	}
-	o.PhoneNumber = number
 	return nil
 }
 
-// base is the address of the daemon.
+// base is the address of the daemon, "" if we start it.
 func (o *options) base() string {
+	if o.Managed {
+		return ""
+	}
 	return "http://" + net.JoinHostPort(o.DaemonHost, strconv.Itoa(o.DaemonPort))
 }
 
 // local reports whether the daemon runs on this machine.
-func (o *options) local() bool { return httpsafe.LoopbackHost(o.DaemonHost) }
+func (o *options) local() bool { return o.Managed || httpsafe.LoopbackHost(o.DaemonHost) }
 
 // files is the folder of received files, "" if it is not known. Home is that of
 // the user.
 func (o *options) files(home string) string {
 	if o.AttachmentsDir == nil || *o.AttachmentsDir == "" {
+		if o.Managed && o.ConfigDir != "" {
+			return filepath.Join(below(home, o.ConfigDir), "attachments")
+		}
 		if !o.local() || home == "" {
 			return ""
 		}
 		return filepath.Join(home, ".local", "share", "signal-cli", "attachments")
 	}
-	dir := *o.AttachmentsDir
+	return below(home, *o.AttachmentsDir)
+}
+
+// below is a folder that may be named from the user's home.
+func below(home, dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok && home != "" {
-		dir = filepath.Join(home, rest)
+		return filepath.Join(home, rest)
 	}
 	return dir
 }

@@ -14,15 +14,18 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if err != nil {
 		return channel.Report{}, err
 	}
+	if o.Managed {
+		return o.probeProgram(), nil
+	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return channel.Report{}, channel.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	defer h.CloseIdleConnections()
-	c := &client{base: o.base(), account: o.PhoneNumber, http: h}
+	c := newClient(o.base(), o.PhoneNumber, h)
 	r := channel.Report{Identity: o.PhoneNumber}
 
-	err = c.check(ctx)
+	err = o.startHint(c.check(ctx))
 	r.Checks = append(r.Checks, checked("signal-cli", "answers at "+o.base(), err))
 	if err != nil {
 		return r, nil

@@ -3,6 +3,7 @@ package signal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,20 @@ const (
 
 // client speaks to the daemon of signal-cli.
 type client struct {
-	base, account string
-	http          *http.Client
-	lastID        atomic.Int64
+	base    atomic.Pointer[string] // nil: it is not known where the daemon is
+	account string
+	http    *http.Client
+	lastID  atomic.Int64
+	idle    time.Duration // longest time without a word of the daemon; 0: idleTime
+}
+
+// newClient makes a client of the daemon at base, "" if that is not known yet.
+func newClient(base, account string, h *http.Client) *client {
+	c := &client{account: account, http: h}
+	if base != "" {
+		c.base.Store(&base)
+	}
+	return c
 }
 
 // rpcError is a refusal by signal-cli.
@@ -52,6 +64,7 @@ const (
 	codeUser      = -1
 	codeUntrusted = -4
 	codeRateLimit = -5
+	codeNoMethod  = -32601
 )
 
 func (e *rpcError) says(phrases ...string) bool {
@@ -78,6 +91,11 @@ func (c *client) callMost(ctx context.Context, method string, params map[string]
 	defer cancel()
 	all := map[string]any{"account": c.account}
 	maps.Copy(all, params)
+	return c.ask(ctx, method, all, into, most)
+}
+
+// ask makes a request as long as ctx allows, which need not be for an account.
+func (c *client) ask(ctx context.Context, method string, all map[string]any, into any, most int64) error {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.lastID.Add(1), "method": method, "params": all})
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
@@ -120,7 +138,11 @@ func (c *client) callMost(ctx context.Context, method string, params map[string]
 }
 
 func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	base := c.base.Load()
+	if base == nil {
+		return nil, fmt.Errorf("signal-cli is not started yet: %w", channel.ErrNotReady)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, *base+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +168,7 @@ func (c *client) check(ctx context.Context) error {
 		}
 		err = fmt.Errorf("HTTP status %d", res.StatusCode)
 	}
-	return fmt.Errorf("signal-cli does not answer at %s (%w); start it: signal-cli -a %s daemon --http %s --receive-mode on-connection",
-		c.base, err, c.account, strings.TrimPrefix(c.base, "http://"))
+	return err
 }
 
 var errIdle = errors.New("signal-cli says nothing any more")
@@ -157,7 +178,8 @@ var errIdle = errors.New("signal-cli says nothing any more")
 func (c *client) events(ctx context.Context, opened func(), take func(data []byte)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(idleTime, func() { cancel(errIdle) })
+	most := cmp.Or(c.idle, idleTime)
+	idle := time.AfterFunc(most, func() { cancel(errIdle) })
 	defer idle.Stop()
 
 	res, err := c.do(ctx, http.MethodGet, "/api/v1/events?account="+url.QueryEscape(c.account), nil)
@@ -169,7 +191,7 @@ func (c *client) events(ctx context.Context, opened func(), take func(data []byt
 		return fmt.Errorf("the stream of messages is refused: HTTP status %d", res.StatusCode)
 	}
 	opened()
-	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(idleTime) }, take)
+	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(most) }, take)
 	return cause(ctx, fmt.Errorf("the stream of messages ended: %w", err))
 }
 

@@ -46,7 +46,7 @@ type bot struct {
 
 // Driver is the platform.
 func Driver() channel.Driver {
-	return channel.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe}
+	return channel.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
 }
 
 // newBot makes the channel of a section.
@@ -67,7 +67,7 @@ func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 		d.Gate.SetRules(o.rules())
 	}
 	return &bot{
-		deps: d, o: o, rpc: &client{base: o.base(), account: o.PhoneNumber, http: h},
+		deps: d, o: o, rpc: newClient(o.base(), o.PhoneNumber, h),
 		people: newList(o.AllowFrom, o.Owners), dm: newList(o.DM.AllowFrom), dir: o.files(home),
 		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), warned: map[string]bool{},
 	}, nil
@@ -100,25 +100,33 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer in.Wait()
 	defer cancel()
+	receive := func(ctx context.Context) error { return b.receive(ctx, in) }
+	if b.o.Managed {
+		return b.o.withProgram(ctx, &b.deps, b.rpc, []string{"-a", b.o.PhoneNumber}, receive)
+	}
+	return receive(ctx)
+}
 
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+// receive receives messages until ctx ends or signal-cli has no such account.
+func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
 		err := b.session(ctx, in, func() { pause = firstPause })
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case channel.IsFatal(err):
+		if ctx.Err() != nil {
+			break
+		}
+		if channel.IsFatal(err) {
 			return err
 		}
+		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
-		if wait.For(ctx, pause) != nil {
-			return nil
-		}
+		_ = wait.For(ctx, pause)
 	}
+	return nil //nolint:nilerr // the end of ctx is not an error
 }
 
 // session makes one connection and receives until it is lost.
 func (b *bot) session(ctx context.Context, in *channel.Intake[event], opened func()) error {
-	if err := b.rpc.check(ctx); err != nil {
+	if err := b.o.startHint(b.rpc.check(ctx)); err != nil {
 		return err
 	}
 	if err := b.greet(ctx); err != nil {

@@ -34,7 +34,7 @@ func TestSilentDaemon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		c := &client{base: "http://signal.test", account: "+1", http: &http.Client{Transport: line{r}}}
+		c := newClient("http://signal.test", "+1", &http.Client{Transport: line{r}})
 		go func() {
 			for range 20 {
 				time.Sleep(15 * time.Second)

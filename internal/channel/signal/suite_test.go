@@ -2,6 +2,7 @@ package signal
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,13 +29,12 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 	return channeltest.Fixture{
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
-		Options: func(o *channel.Options) { o.Client = client4(t) },
 		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
 		Seen: func() []channeltest.Seen {
 			var out []channeltest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.Chat, Text: m.Text}
+				s := channeltest.Seen{Chat: strings.Replace(m.Chat, bobUUID, bob, 1), Text: m.Text}
 				for _, f := range m.Files {
 					s.Files = append(s.Files, f.Name)
 				}
@@ -54,7 +54,54 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 		Frame: func(_ *testing.T, data []byte) {
 			fake.PostRaw("data:" + strings.ReplaceAll(string(data), "\n", "\ndata:") + "\n\n")
 		},
+		Marks:  func(_, id string) []string { return marks(fake, began, id) },
+		Typing: func(chat, _ string) (int, bool) { return typing(fake, chat) },
+		Alias:  func(string) string { return bobUUID },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				fake.Beat(200 * time.Millisecond)
+				b.rpc.idle = 2 * time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Streams": "clients show at most ten edits of a message",
+			"Thread":  "Signal has no threads",
+			"Tap":     "Signal has no buttons",
+			"Acked":   "signal-cli acknowledges by itself",
+			"Forge":   "we ask the daemon: there is no address to forge a message at",
+			"Backlog": "Signal itself keeps what was not fetched, without a limit of age",
+		},
 	}
+}
+
+const bobUUID = "bbbbbbbb-0000-4000-8000-000000000066"
+
+// marks are our reactions on a message.
+func marks(fake *signaltest.Server, began int64, id string) (out []string) {
+	n, _ := strconv.ParseInt(id, 10, 64) // the suite's own
+	for _, c := range fake.Calls("sendReaction") {
+		if at, _ := c.Params["targetTimestamp"].(float64); int64(at) != began+n {
+			continue
+		}
+		if out = nil; c.Params["remove"] != true {
+			out = []string{fmt.Sprint(c.Params["emoji"])}
+		}
+	}
+	return out
+}
+
+// typing counts how often we were shown as typing. A message ends it.
+func typing(fake *signaltest.Server, chat string) (n int, on bool) {
+	for _, c := range fake.Calls("") {
+		if c.Method != "send" && c.Method != "sendTyping" || !strings.Contains(fmt.Sprint(c.Params["recipient"]), chat) {
+			continue
+		}
+		on = c.Method == "sendTyping" && c.Params["stop"] != true
+		if on {
+			n++
+		}
+	}
+	return n, on
 }
 
 func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.RawMessage {
@@ -67,7 +114,7 @@ func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	all["dm"], all["phoneNumber"] = object{}, fake.Number()
+	all["dm"], all["phoneNumber"], all["reactEmoji"] = object{}, fake.Number(), "👀"
 	return section(t, fake.Host(), fake.Port(), all)
 }
 
@@ -89,5 +136,9 @@ func deliver(t *testing.T, fake *signaltest.Server, began int64, in channeltest.
 		fake.Store("id-"+in.File, []byte("content of "+in.File))
 		data["attachments"] = []object{{"contentType": "text/plain", "filename": in.File, "id": "id-" + in.File, "size": 10}}
 	}
-	fake.Post(from(in.Sender, "", "Ann", began+n, data))
+	person, uuid := in.Sender, in.Also
+	if !strings.HasPrefix(person, "+") {
+		person, uuid = uuid, person
+	}
+	fake.Post(from(person, uuid, "Ann", began+n, data))
 }

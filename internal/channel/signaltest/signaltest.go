@@ -7,6 +7,8 @@
 package signaltest
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -82,12 +84,16 @@ type Server struct {
 	queue    []string
 	client   chan struct{} // closed to drop the client that listens; nil: none listens
 	news     chan struct{}
-	gone     bool // the daemon does not answer
+	gone     bool          // the daemon does not answer
+	beat     time.Duration // 0: keepAlive
 	calls    []Call
 	messages []Message
 	files    map[string][]byte
 	groups   []string
 	blocked  map[string]bool // people whose safety number changed
+	link     string          // number that the next device is linked to; "": one account only
+	late     int             // how many codes are not scanned in time
+	codes    int
 	failures []*Failure
 	last     int64
 }
@@ -97,9 +103,29 @@ func New(groups ...string) *Server { return NewAccount(Number, groups...) }
 
 // NewAccount is New with another account.
 func NewAccount(number string, groups ...string) *Server {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	return Serve(l, number, groups...)
+}
+
+// Serve is NewAccount on a listener.
+func Serve(l net.Listener, number string, groups ...string) *Server {
 	s := &Server{number: number, groups: groups, files: map[string][]byte{}, blocked: map[string]bool{}, news: make(chan struct{}), last: 1700000000000}
-	s.http = httptest.NewServer(s)
+	s.http = httptest.NewUnstartedServer(s)
+	_ = s.http.Listener.Close()
+	s.http.Listener = l
+	s.http.Start()
 	return s
+}
+
+// Link makes the daemon one for many accounts, which can be linked to a phone of
+// this number; of the codes to scan the first are too late.
+func (s *Server) Link(number string, late int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.late = number, late
 }
 
 // Close ends the server.
@@ -232,6 +258,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Beat sets how often the daemon says on the stream that it is there.
+func (s *Server) Beat(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat = d
+}
+
+func (s *Server) interval() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.beat, keepAlive)
+}
+
 // events streams to one client; the next one takes over.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if a := r.URL.Query().Get("account"); a != "" && a != s.number {
@@ -248,7 +287,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	flush := http.NewResponseController(w)
 	_ = flush.Flush()
 
-	alive := time.NewTicker(keepAlive)
+	alive := time.NewTicker(s.interval())
 	defer alive.Stop()
 	for {
 		s.mu.Lock()
@@ -364,6 +403,12 @@ func (s *Server) failing(method string) *Failure {
 
 // do runs a method. The caller holds the lock.
 func (s *Server) do(method string, p map[string]any) (any, *refusal) {
+	if s.link != "" && (method == "startLink" || method == "finishLink") {
+		return s.linking(method, p)
+	}
+	if s.link == "" && (method == "startLink" || method == "finishLink") {
+		return nil, refuse(-32601, "Method not implemented")
+	}
 	if p["account"] != s.number {
 		return nil, refuse(-32602, "Method requires valid account parameter")
 	}
@@ -403,6 +448,23 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 		return s.send(p)
 	}
 	return nil, refuse(-32601, "Method not implemented")
+}
+
+// linking are the methods of a daemon for many accounts that take none.
+func (s *Server) linking(method string, p map[string]any) (any, *refusal) {
+	code := func() string { return fmt.Sprintf("sgnl://linkdevice?uuid=code%d&pub_key=k", s.codes) }
+	switch {
+	case p["account"] != nil:
+		return nil, refuse(-32600, "Unrecognized field \"account\"")
+	case method == "startLink":
+		s.codes++
+		return map[string]any{"deviceLinkUri": code()}, nil
+	case p["deviceLinkUri"] != code():
+		return nil, refuse(-1, "Unknown device link uri.")
+	case s.codes <= s.late:
+		return nil, refuse(-1, "Link request timed out, please try again.")
+	}
+	return map[string]any{"number": s.link}, nil
 }
 
 func (s *Server) stamp() int64 { s.last++; return s.last }

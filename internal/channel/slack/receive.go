@@ -38,6 +38,8 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 	return socket.Run(ctx, socket.Options{
 		Client:   b.http,
 		MaxFrame: maxFrame,
+		Ping:     b.silence / 3,
+		Silence:  b.silence,
 		Dial: func(ctx context.Context) (socket.Target, error) {
 			_, address, err := b.api.StartSocketModeContext(ctx)
 			return socket.Target{URL: address}, err

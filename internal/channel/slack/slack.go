@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	api "github.com/slack-go/slack"
 
@@ -43,6 +44,8 @@ type bot struct {
 	me       atomic.Pointer[api.AuthTestResponse]
 	noMarks  atomic.Bool // Slack refuses our reactions
 	noStatus atomic.Bool // Slack refuses the assistant's status
+
+	silence time.Duration // then the connection is dead; 0: as in package socket
 
 	run     sync.Mutex       // one Run at a time
 	cursors *channel.Cursors // of the Run that goes on

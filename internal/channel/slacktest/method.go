@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -51,11 +52,18 @@ func handlers() map[string]handler {
 // method answers a call of the Web API.
 func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 	token, params, err := arguments(r)
+	if strings.HasPrefix(name, "chat.") || strings.HasPrefix(name, "reactions.") || strings.HasPrefix(name, "assistant.") {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	f := s.failure(name)
 	var result object
 	if err == nil && (f == nil || f.After) {
+		before := len(s.messages)
 		result, err = s.run(name, token, params)
+		for _, m := range s.messages[min(before, len(s.messages)):] {
+			m.Lost = f != nil
+		}
 	}
 	if f != nil && f.Error != "" {
 		err = refusal(f.Error)
@@ -300,8 +308,9 @@ func (s *Server) postMessage(p map[string]string) (object, error) {
 	if t := p["thread_ts"]; t != "" && s.message(c.ID, t) == nil {
 		return nil, refusal("thread_not_found")
 	}
-	m := &Message{Channel: c.ID, TS: s.nextTS(), Thread: p["thread_ts"], User: BotUser, Text: p["text"], Plain: plain, Blocks: p["blocks"], Params: p}
+	m := &Message{Channel: c.ID, TS: s.nextTS(), Thread: p["thread_ts"], User: BotUser, Text: p["text"], Plain: plain, Blocks: p["blocks"], Params: p, Made: time.Now()}
 	s.messages = append(s.messages, m)
+	s.Show(m.Channel, plain)
 	delete(s.statuses, c.ID+"/"+m.Thread)
 	return object{"channel": c.ID, "ts": m.TS, "message": s.shown(m)}, nil
 }
@@ -351,6 +360,7 @@ func (s *Server) update(p map[string]string) (object, error) {
 	}
 	m.Edits = append(m.Edits, m.Plain)
 	m.Text, m.Plain, m.Blocks = p["text"], plain, p["blocks"]
+	s.Show(m.Channel, plain)
 	return object{"channel": m.Channel, "ts": m.TS, "text": m.Text, "message": s.shown(m)}, nil
 }
 

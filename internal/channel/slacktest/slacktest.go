@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
 // The credentials that the server knows.
@@ -55,6 +57,8 @@ type Message struct {
 	Files  []File
 	Edits  []string // as people saw it before
 	Params map[string]string
+	Made   time.Time
+	Lost   bool // the bot did not learn of it
 }
 
 // File is an uploaded or a stored file.
@@ -97,6 +101,8 @@ type Channel struct {
 
 // Server is the fake.
 type Server struct {
+	linetest.Line
+
 	http *httptest.Server
 
 	mu        sync.Mutex

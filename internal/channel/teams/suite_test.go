@@ -33,7 +33,6 @@ func TestSuite(t *testing.T) {
 // fixture is one bot on its fake.
 func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) channeltest.Fixture {
 	t.Helper()
-	client := plainClient(t)
 	fail := func(f teamstest.Failure) func() {
 		f.Method, f.Part, f.Type = http.MethodPost, "/activities", "message"
 		return func() { fake.Fail(f) }
@@ -41,11 +40,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 	return channeltest.Fixture{
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
-		Options: func(o *channel.Options) {
-			o.Client = func(string) (*http.Client, error) { return client() }
-			o.Fetch = client
-		},
-		Owner: "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
+		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -73,6 +68,20 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 				t.Error(err)
 			}
 			fake.Deliver(fake.Sign(teamstest.OtherKey, fake.Claims(nil)), body)
+		},
+		Typing: func(chat, thread string) (n int, on bool) {
+			for _, c := range fake.Calls(http.MethodPost, "/activities") {
+				if c.Body["type"] == "typing" && strings.Contains(c.Path, chat) && strings.Contains(c.Path, thread) {
+					n++
+				}
+			}
+			return n, false
+		},
+		Alias: func(sender string) string { return "29:" + sender },
+		Lacks: map[string]string{
+			"Marks":     "bots of Teams cannot react to messages",
+			"Backlog":   "Teams calls us, and bots cannot read what was said before",
+			"Impatient": "Teams calls us: no connection is kept",
 		},
 	}
 }
@@ -112,6 +121,9 @@ func deliver(t *testing.T, fake *teamstest.Server, in channeltest.In) {
 			"contentType": downloadInfo, "name": in.File, "contentUrl": "https://example.sharepoint.com/" + in.File,
 			"content": teamstest.Object{"downloadUrl": fake.Store(in.File, []byte("content of "+in.File)), "uniqueId": "u", "fileType": "txt"},
 		}}
+	}
+	if strings.HasPrefix(in.Sender, "29:") { // a person whom Teams names by this id only
+		changes["from"] = teamstest.Object{"id": in.Sender, "name": "Ann"}
 	}
 	if status, _ := fake.Post(fake.Activity(in.ID, in.Sender, in.Chat, text, changes)); status != http.StatusOK {
 		t.Errorf("the bot answered %d", status)

@@ -19,9 +19,9 @@ import (
 const (
 	callTimeout   = 30 * time.Second
 	uploadTimeout = 5 * time.Minute
-	pollSeconds   = 50
-	pollTimeout   = 60 * time.Second
-	maxAnswer     = 16 << 20 // bytes of one answer; 100 updates are far below
+	pollFor       = 50 * time.Second
+	pollMost      = 60 * time.Second // then the connection is dead
+	maxAnswer     = 16 << 20         // bytes of one answer; 100 updates are far below
 )
 
 // client speaks the Bot API. It is our own and not a library because a dozen

@@ -104,7 +104,7 @@ func (p *poller) round(ctx context.Context, up bool) error {
 		Limit   int      `json:"limit"`
 		Timeout int      `json:"timeout"`
 		Allowed []string `json:"allowed_updates"`
-	}{p.offset, window, pollSeconds, p.bot.allowedUpdates()}
+	}{p.offset, window, int(p.bot.pollFor.Seconds()), p.bot.allowedUpdates()}
 	began := p.bot.deps.Now()
 	if began.Sub(p.at) > staleOffset {
 		params.Offset, p.at = 0, began
@@ -113,7 +113,7 @@ func (p *poller) round(ctx context.Context, up bool) error {
 		params.Timeout = 0
 	}
 	var raw []json.RawMessage
-	if err := p.bot.polls.callWithin(ctx, pollTimeout, "getUpdates", params, &raw); err != nil {
+	if err := p.bot.polls.callWithin(ctx, p.bot.pollMost, "getUpdates", params, &raw); err != nil {
 		return err
 	}
 	updates := make([]update, 0, len(raw))

@@ -28,9 +28,24 @@ func TestSuiteWebhook(t *testing.T) {
 	channeltest.Run(t, webhookFixture)
 }
 
-func pollingFixture(t *testing.T) channeltest.Fixture {
+// second is a fake of another bot.
+func second(t *testing.T) *telegramtest.Server {
 	t.Helper()
 	fake := loopback(t)
+	fake.SetBot(998, "two_bot")
+	return fake
+}
+
+func pollingFixture(t *testing.T) channeltest.Fixture {
+	t.Helper()
+	f, two := fixture(t, loopback(t)), fixture(t, second(t))
+	f.Second = &two
+	return f
+}
+
+// fixture is one bot that polls.
+func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
+	t.Helper()
 	send := func(f telegramtest.Failure) func() {
 		f.Method = "sendMessage"
 		return func() { fake.Fail(f) }
@@ -39,14 +54,7 @@ func pollingFixture(t *testing.T) channeltest.Fixture {
 	return channeltest.Fixture{
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
-		Options: func(o *channel.Options) {
-			o.Client = func(string) (*http.Client, error) {
-				transport := &http.Transport{}
-				t.Cleanup(transport.CloseIdleConnections)
-				return &http.Client{Transport: transport}, nil
-			}
-		},
-		Owner: "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
+		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
 		Deliver: func(t *testing.T, in channeltest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -76,6 +84,30 @@ func pollingFixture(t *testing.T) channeltest.Fixture {
 			_, ok := delivered.Load(id)
 			return ok && fake.Pending() == 0
 		},
+		Typing: func(chat, thread string) (n int, on bool) {
+			for _, c := range fake.Calls("sendChatAction") {
+				if c.Params["chat_id"] == chat && c.Params["message_thread_id"] == thread {
+					n++
+				}
+			}
+			return n, false
+		},
+		Frame: func(_ *testing.T, frame []byte) {
+			var body map[string]any
+			if json.Unmarshal(frame, &body) == nil && body != nil { // the list around updates is JSON
+				fake.Update(body)
+			}
+		},
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.pollFor, b.pollMost = time.Second, 3*time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Forge":   "the bot asks for its updates: there is no address to forge one at",
+			"Backlog": "Telegram itself keeps what was not fetched, without a limit of age",
+			"Alias":   "Telegram knows a person by one id",
+		},
 	}
 }
 
@@ -104,6 +136,7 @@ func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
 // acknowledged.
 type caller struct {
 	t       *testing.T
+	path    string
 	mu      sync.Mutex
 	handler http.Handler
 	next    int64
@@ -111,12 +144,23 @@ type caller struct {
 	acked   map[string]bool
 }
 
+func newCaller(t *testing.T, path string) *caller {
+	t.Helper()
+	return &caller{t: t, path: path, next: 1000, numbers: map[string]int64{}, acked: map[string]bool{}}
+}
+
+func (c *caller) serve(h http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handler = h
+}
+
 // post delivers a body once.
 func (c *caller) post(secret string, body []byte) int {
 	c.mu.Lock()
 	h := c.handler
 	c.mu.Unlock()
-	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/telegram", bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, c.path, bytes.NewReader(body))
 	r.Header.Set(secretField, secret)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -157,16 +201,23 @@ const hookSecret = "s3cret-0123456789"
 
 func webhookFixture(t *testing.T) channeltest.Fixture {
 	t.Helper()
-	fake := loopback(t)
-	c := &caller{t: t, next: 1000, numbers: map[string]int64{}, acked: map[string]bool{}}
-	f := pollingFixture(t)
-	f.Section = func(common channel.Common) json.RawMessage {
-		return commonSection(t, common, fake, hooked(map[string]any{"webhookSecretToken": hookSecret}))
-	}
+	fake, other := loopback(t), second(t)
+	c, d := newCaller(t, "/telegram"), newCaller(t, "/two")
+	f, two := hookFixture(t, fake, c), hookFixture(t, other, d)
+	f.Second = &two
 	f.Serve = func(h http.Handler) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.handler = h
+		c.serve(h)
+		d.serve(h)
+	}
+	return f
+}
+
+// hookFixture is one bot that is called.
+func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest.Fixture {
+	t.Helper()
+	f := fixture(t, fake)
+	f.Section = func(common channel.Common) json.RawMessage {
+		return commonSection(t, common, fake, hooked(map[string]any{"webhookSecretToken": hookSecret, "webhookPath": c.path}))
 	}
 	message := func(in channeltest.In) object {
 		m := messageOf(t, fake, in)
@@ -174,9 +225,13 @@ func webhookFixture(t *testing.T) channeltest.Fixture {
 		return object{"message": m}
 	}
 	f.Deliver = func(_ *testing.T, in channeltest.In) { c.update(in.ID, message(in)) }
-	f.Seen = func() []channeltest.Seen { return seen(fake) }
-	f.Touched, f.Cut, f.Limit, f.Break, f.Refuse = nil, nil, nil, nil, nil // sending is the same
-	f.Marks = nil
+	f.Cut, f.Impatient = nil, nil
+	f.Lacks = map[string]string{
+		"Cut":       "Telegram calls us: no connection is kept",
+		"Impatient": "Telegram calls us: no connection is kept",
+		"Backlog":   f.Lacks["Backlog"],
+		"Alias":     f.Lacks["Alias"],
+	}
 	f.Tap = func(t *testing.T, chat, label string) {
 		t.Helper()
 		c.update("tap", object{"callback_query": tapOn(t, fake, chat, label)})
@@ -212,7 +267,7 @@ func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server, mo
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	all["token"], all["apiBase"], all["inlineKeyboards"] = telegramtest.Token, fake.URL(), true
+	all["token"], all["apiBase"], all["inlineKeyboards"] = fake.Token(), fake.URL(), true
 	maps.Copy(all, more)
 	if data, err = json.Marshal(all); err != nil {
 		t.Fatal(err)

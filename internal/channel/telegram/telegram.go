@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/recent"
@@ -46,6 +47,8 @@ type bot struct {
 	poor   atomic.Bool               // the server knows no rich messages
 	run    sync.Mutex                // one Run at a time: two pollers throw each other out
 	hook   hook
+
+	pollFor, pollMost time.Duration // how long a poll waits for news, and how long it may take
 }
 
 // Driver is the platform.
@@ -68,7 +71,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: recent.New[string, bool](1000), clean: recent.New[string, bool](1000)}
+	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: recent.New[string, bool](1000), clean: recent.New[string, bool](1000), pollFor: pollFor, pollMost: pollMost}
 	b.hook.prepare(b)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)

@@ -54,6 +54,9 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		refuse(w, *bad("%v", err))
 		return
 	}
+	if strings.HasPrefix(name, "send") || strings.HasPrefix(name, "edit") || strings.HasPrefix(name, "set") {
+		s.Pass(r.Context())
+	}
 	s.mu.Lock()
 	script := s.failure(name)
 	s.mu.Unlock()
@@ -61,6 +64,7 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		s.finish(w, call, nil, script)
 		return
 	}
+	call.lost = script != nil
 	result, fail := s.run(r.Context(), call)
 	if script != nil && fail == nil {
 		fail = script
@@ -167,7 +171,7 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 	defer s.mu.Unlock()
 	switch c.Method {
 	case "getMe":
-		return map[string]any{"id": BotID, "is_bot": true, "first_name": "Bot", "username": BotName}, nil
+		return map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name}, nil
 	case "setMyCommands":
 		return s.setCommands(c)
 	case "setWebhook":
@@ -445,16 +449,17 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	}
 	m := &Message{
 		ID: s.nextMessage(chat), ChatID: chat, Thread: thread, Text: source, Plain: plain, HTML: html,
-		Method: c.Method, Params: maps.Clone(c.Params), File: c.File,
+		Method: c.Method, Params: maps.Clone(c.Params), File: c.File, Made: time.Now(), Lost: c.lost,
 	}
 	s.messages = append(s.messages, m)
+	s.Show(strconv.FormatInt(chat, 10), plain)
 	return s.shown(m), nil
 }
 
-func (*Server) shown(m *Message) map[string]any {
+func (s *Server) shown(m *Message) map[string]any {
 	return map[string]any{
 		"message_id": m.ID, "date": 1_700_000_000, "text": m.Plain, "chat": map[string]any{"id": m.ChatID, "type": "private"},
-		"from": map[string]any{"id": BotID, "is_bot": true, "first_name": "Bot", "username": BotName},
+		"from": map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name},
 	}
 }
 
@@ -513,6 +518,7 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 		}
 		m.Plain, m.HTML, m.Text = plain, html, source
 		m.Edits = append(m.Edits, m.Text)
+		s.Show(strconv.FormatInt(chat, 10), plain)
 		return s.shown(m), nil
 	}
 	return nil, bad("message to edit not found")

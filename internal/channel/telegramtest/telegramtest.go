@@ -13,15 +13,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel/linetest"
 )
 
-// Token is the only one the server knows.
-const Token = "999:fake-token_for-tests-0123456789" //nolint:gosec // of a server that exists in tests only
+// Token is the only one the server knows, unless SetBot was called.
+const Token = "999" + tokenRest
 
-// BotID and BotName are who the bot is.
+const tokenRest = ":fake-token_for-tests-0123456789"
+
+// BotID and BotName are who the bot is, unless SetBot was called.
 const (
 	BotID   = 999
 	BotName = "nb_bot"
@@ -34,6 +39,8 @@ type Call struct {
 	File   *File             // that came along
 	Code   int               // of the answer, 200 if it was done
 	At     time.Time
+
+	lost bool // its answer will not arrive
 }
 
 // File is an uploaded or a stored file.
@@ -54,6 +61,8 @@ type Message struct {
 	Params map[string]string
 	File   *File
 	Edits  []string // texts as they were edited to
+	Made   time.Time
+	Lost   bool // the bot did not learn of it
 }
 
 // Failure makes calls fail.
@@ -77,7 +86,11 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
+	linetest.Line
+
 	http *httptest.Server
+	id   int64  // of the bot
+	name string // of the bot
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when there is news
@@ -117,9 +130,15 @@ func New() *Server {
 func Offline() *Server {
 	return &Server{
 		changed: make(chan struct{}), lastMsg: map[int64]int64{}, files: map[string]File{}, reactions: map[string]string{}, moved: map[int64]int64{},
-		lastID: 1000, random: func() float64 { return 0 },
+		lastID: 1000, random: func() float64 { return 0 }, id: BotID, name: BotName,
 	}
 }
+
+// SetBot makes it the server of another bot, before it is used.
+func (s *Server) SetBot(id int64, name string) { s.id, s.name = id, name }
+
+// Token is what the bot proves itself with.
+func (s *Server) Token() string { return strconv.FormatInt(s.id, 10) + tokenRest }
 
 // URL is the apiBase of the server.
 func (s *Server) URL() string {
@@ -403,12 +422,12 @@ func number(v any, key string) int64 {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rest, ok := strings.CutPrefix(r.URL.Path, "/bot"+Token+"/")
+	rest, ok := strings.CutPrefix(r.URL.Path, "/bot"+s.Token()+"/")
 	if ok {
 		s.method(w, r, rest)
 		return
 	}
-	if rest, ok = strings.CutPrefix(r.URL.Path, "/file/bot"+Token+"/"); ok {
+	if rest, ok = strings.CutPrefix(r.URL.Path, "/file/bot"+s.Token()+"/"); ok {
 		s.file(w, r, rest)
 		return
 	}

@@ -133,7 +133,7 @@ func (b *bot) serve(ctx context.Context, take func(ctx context.Context, f *frame
 	defer h.CloseIdleConnections()
 
 	err = socket.Run(ctx, socket.Options{
-		Client: h, MaxFrame: maxFrame, Match: b.match,
+		Client: h, MaxFrame: maxFrame, Match: b.match, Ping: b.silence / 3, Silence: b.silence,
 		Dial: func(context.Context) (socket.Target, error) { return socket.Target{URL: at.url}, nil },
 		Open: func(ctx context.Context, c *socket.Conn) error { return b.open(ctx, c, at.token, take) },
 		Receive: func(ctx context.Context, _ *socket.Conn, raw socket.Frame) error {

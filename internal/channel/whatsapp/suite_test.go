@@ -55,11 +55,10 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 			}
 			return section(t, fake, all)
 		},
-		Options: func(o *channel.Options) { o.Client = client4(t) },
-		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender + "@s.whatsapp.net" }, Group: crowd,
+		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender + "@s.whatsapp.net" }, Group: crowd,
 		Deliver: func(t *testing.T, in channeltest.In) {
 			t.Helper()
-			m := from(in.ID, in.Sender+"@s.whatsapp.net", "", in.Text)
+			m := from(in.ID, jidOf(in.Sender), jidOf(in.Also), in.Text)
 			if in.Group {
 				inGroup(m)
 				m["wasMentioned"] = in.Mentioned
@@ -95,13 +94,51 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: !old,
 		Frame: func(_ *testing.T, data []byte) { fake.Raw(string(data)) },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.silence = 2 * time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Streams": "an edited message is marked as such, and can be edited for a quarter of an hour only",
+			"Thread":  "WhatsApp has no threads",
+			"Marks":   "a read receipt is not taken away",
+			"Tap":     "WhatsApp shows no buttons of linked devices",
+			"Forge":   "we open the connection to the bridge: there is no address to forge a message at",
+			"Backlog": "the bridge keeps what was not acknowledged, without a limit of age",
+		},
 	}
-	if !old {
-		f.Acked = func(id string) bool {
-			return slices.ContainsFunc(fake.Asked("ack"), func(a whatsapptest.Frame) bool { return a["id"] == id })
+	if old {
+		f.Lacks["AnyName"] = "the bridge of Python nanobot makes the names of files"
+		f.Lacks["Acked"] = "the bridge of Python nanobot asks for no acknowledgement"
+		f.Lacks["Typing"] = "the bridge of Python nanobot shows no typing"
+		f.Lacks["Alias"] = "the bridge of Python nanobot tells one id"
+		return f
+	}
+	f.Acked = func(id string) bool {
+		return slices.ContainsFunc(fake.Asked("ack"), func(a whatsapptest.Frame) bool { return a["id"] == id })
+	}
+	f.Typing = func(chat, _ string) (n int, on bool) {
+		for _, a := range fake.Asked("") {
+			if a["to"] != chat || a["type"] == "read" {
+				continue
+			}
+			if on = a["state"] == "composing"; on { // a message ends it
+				n++
+			}
 		}
+		return n, on
 	}
+	f.Alias = func(string) string { return "123456789000066@lid" }
 	return f
+}
+
+// jidOf is the full id of a number; ids stay as they are.
+func jidOf(person string) string {
+	if person == "" || strings.Contains(person, "@") {
+		return person
+	}
+	return person + "@s.whatsapp.net"
 }
 
 func attachTo(t *testing.T, m object, name string, old bool, fake *whatsapptest.Server, dir string) {

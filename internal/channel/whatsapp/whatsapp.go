@@ -33,6 +33,8 @@ type bot struct {
 	lastID atomic.Int64
 	run    sync.Mutex // one Run at a time
 
+	silence time.Duration // then the connection is dead; 0: as in package socket
+
 	mu     sync.Mutex
 	conn   *socket.Conn    // nil: not connected
 	modern bool            // the other side knows all frames

@@ -162,13 +162,13 @@ func (s *Server) Fail(f Failure) {
 	s.failures = append(s.failures, f)
 }
 
-// Asked are the frames of a type that came in.
+// Asked are the frames of a type that came in, all for "".
 func (s *Server) Asked(kind string) []Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Frame
 	for _, f := range s.asked {
-		if f["type"] == kind {
+		if kind == "" || f["type"] == kind {
 			out = append(out, f)
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/nanobot-go/nanobot/internal/winjob"
 )
 
 // kin is the job object of a server, which kills all its processes when it is
 // closed, also if the agent dies.
 type kin struct {
-	job  windows.Handle
+	job  winjob.Job
 	proc *exec.Cmd
 }
 
@@ -31,38 +32,14 @@ func (k *kin) prepare(cmd *exec.Cmd) {
 // can be ended.
 func (k *kin) started(cmd *exec.Cmd) {
 	k.proc = cmd
-	job, err := windows.CreateJobObject(nil, nil)
-	if err != nil {
-		return
-	}
-	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
-	if err == nil {
-		var handle windows.Handle
-		handle, err = windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid))
-		if err == nil {
-			err = windows.AssignProcessToJobObject(job, handle)
-			_ = windows.CloseHandle(handle)
-		}
-	}
-	if err != nil {
-		_ = windows.CloseHandle(job)
-		return
-	}
-	k.job = job
+	k.job, _ = winjob.Hold(cmd.Process.Pid)
 }
 
 // ask does nothing: Windows has no polite request for programs without a window.
 func (k *kin) ask() {}
 
 func (k *kin) kill() {
-	if k.job != 0 {
-		_ = windows.TerminateJobObject(k.job, 1)
-		_ = windows.CloseHandle(k.job)
-		k.job = 0
-	}
+	k.job.End()
 	_ = k.proc.Process.Kill() // an error when it has ended
 }
 

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/nanobot-go/nanobot/internal/winjob"
 )
 
 // shellFor is PowerShell without profiles. The command goes in as one
@@ -34,7 +35,7 @@ func shellFor(_ func(string) string, in input) (program string, args []string, e
 // kin are the processes of one call, held by a job object that kills them all
 // when it is closed, also if the agent dies.
 type kin struct {
-	job    windows.Handle
+	job    winjob.Job
 	leader int
 }
 
@@ -57,27 +58,7 @@ func (k *kin) prepare(cmd *exec.Cmd, _ bool) {
 // in the job; ask reaches it through the process tree.
 func (k *kin) started(cmd *exec.Cmd) {
 	k.leader = cmd.Process.Pid
-	job, err := windows.CreateJobObject(nil, nil)
-	if err != nil {
-		return
-	}
-	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
-	if err == nil {
-		var handle windows.Handle
-		handle, err = windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(k.leader))
-		if err == nil {
-			err = windows.AssignProcessToJobObject(job, handle)
-			_ = windows.CloseHandle(handle)
-		}
-	}
-	if err != nil {
-		_ = windows.CloseHandle(job)
-		return
-	}
-	k.job = job
+	k.job, _ = winjob.Hold(k.leader) // without a job ask ends the tree
 }
 
 // ask ends the tree at once: Windows has no polite request for programs
@@ -89,11 +70,7 @@ func (k *kin) ask(cmd *exec.Cmd) error {
 }
 
 func (k *kin) end() (found, left int) {
-	if k.job != 0 {
-		_ = windows.TerminateJobObject(k.job, 1)
-		_ = windows.CloseHandle(k.job)
-		k.job = 0
-	}
+	k.job.End()
 	return 0, 0
 }
 

@@ -74,6 +74,45 @@ func Python(t *testing.T, source string) string {
 	return interpreter(libraries(t, source, "python3", []string{"requirements.txt"}))
 }
 
+// Node is a folder with the libraries that package.json of the folder source
+// names, for a test that runs programs of its own. The test is skipped with a
+// reason if they cannot be had.
+func Node(t *testing.T, source string) string {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("node is not installed")
+	}
+	return libraries(t, source, "node", []string{"package.json", "package-lock.json"})
+}
+
+// Wheel is a package of PyPI, which requirements.txt of the folder source names
+// with its hash, as the file that was published. Nothing of it is installed. The
+// test is skipped with a reason if it cannot be had.
+func Wheel(t *testing.T, source string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(source, ".installed", "wheel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := filepath.Glob(filepath.Join(dir, "*.whl")); len(all) == 1 {
+		return all[0]
+	}
+	if os.Getenv("CI") == "" && os.Getenv("NANOBOT_SDK") == "" {
+		t.Skip("the package is not fetched; set NANOBOT_SDK=1 to fetch it")
+	}
+	out, stderr, err := run(t.Context(), installTime, source, "python3", "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes",
+		"--no-input", "--disable-pip-version-check", "--timeout=10", "--retries=1", "--dest", dir, "-r", "requirements.txt")
+	said := string(out) + string(stderr)
+	if err != nil && strings.Contains(said, "DO NOT MATCH THE HASHES") {
+		t.Fatalf("pip: %v\n%s", err, said)
+	}
+	all, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil || len(all) != 1 {
+		t.Skipf("the package cannot be fetched: %v\n%s", err, said)
+	}
+	return all[0]
+}
+
 // libraries is a folder with what the files of these names ask for.
 func libraries(t *testing.T, source, program string, names []string) string {
 	t.Helper()

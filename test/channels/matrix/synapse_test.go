@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ type house struct {
 	url  string
 	deps channel.Deps
 	ch   channel.Streamer
+	key  string // the recovery key; "" leaves it out
 }
 
 func newHouse(t *testing.T, url string) *house {
@@ -42,16 +44,23 @@ func newHouse(t *testing.T, url string) *house {
 	return h
 }
 
-// begin starts the channel, over the state that an earlier one left.
-func (h *house) begin() (end func()) {
+// section is the configuration.
+func (h *house) section() json.RawMessage {
 	h.t.Helper()
 	section, err := json.Marshal(object{
-		"enabled": true, "homeserver": h.url, "userId": botUser, "password": password, "allowFrom": []string{annUser}, "streaming": true,
+		"enabled": true, "homeserver": h.url, "userId": botUser, "password": password, "allowFrom": []string{annUser}, "streaming": true, "recoveryKey": h.key,
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.deps.Gate = h.Gate("matrix", section, nil)
+	return section
+}
+
+// begin starts the channel, over the state that an earlier one left.
+func (h *house) begin() (end func()) {
+	h.t.Helper()
+	section := h.section()
 	ch, err := matrix.Driver().New(h.deps, section)
 	if err != nil {
 		h.t.Fatal(err)
@@ -100,9 +109,12 @@ func TestSynapse(t *testing.T) {
 	register(t, url, "bot", password)
 	register(t, url, "ann", "ann's")
 	h := newHouse(t, url)
-	end := h.begin()
 	p := newPeer(t, python, url, annUser, "ann's", true)
 	p.login()
+	if encrypted {
+		h.key = h.login(p)
+	}
+	end := h.begin()
 
 	for _, secret := range []bool{false, true} {
 		if secret && !encrypted {
@@ -160,24 +172,103 @@ func TestSynapse(t *testing.T) {
 		end = h.begin()
 		h.receive("are you there, " + name)
 	}
-	end()
 	if !encrypted {
+		end()
 		return
 	}
+	if got := p.do(object{"do": "verify", "user": botUser, "txn": "second"}); got["code"] != "m.user" || !strings.Contains(got["reason"].(string), "channels login") {
+		t.Errorf("a verification while the gateway runs: %v", got)
+	}
+	end()
 	if got := p.do(object{"do": "devices", "user": botUser})["devices"].([]any); len(got) != 1 {
 		t.Errorf("the bot has %v, want one device", got)
 	}
-	if !strings.Contains(h.Log.String(), "verified=true") {
+	if !strings.Contains(h.Log.String(), "verified=true backup=true") {
 		t.Errorf("the device of the bot is not signed:\n%s", h.Log)
 	}
-	if _, err := os.Stat(filepath.Join(must(h.deps.Dir()), "crypto.db")); err != nil {
-		t.Error(err)
+	h.lost(p)
+}
+
+// login makes a key backup, and compares emoji with the person's client.
+func (h *house) login(p *peer) (recoveryKey string) {
+	h.t.Helper()
+	d := &dialog{waits: make(chan struct{}), shown: make(chan string, 1), same: make(chan string, 1)}
+	section, result := h.section(), make(chan error, 1)
+	go func() {
+		_, err := matrix.Driver().Login(h.t.Context(), h.deps, section, d, false)
+		result <- err
+	}()
+	select {
+	case <-d.waits:
+	case err := <-result:
+		h.t.Fatalf("the login ended: %v", err)
+	}
+	theirs := p.do(object{"do": "verify", "user": botUser, "txn": "first"})
+	ours := <-d.shown
+	for _, e := range theirs["emoji"].([]any) {
+		var found bool
+		if _, ours, found = strings.Cut(ours, e.(string)+" "); !found {
+			h.t.Errorf("the person sees %v, not what the bot shows", theirs)
+		}
+	}
+	d.same <- "yes"
+	if got := p.do(object{"do": "confirm", "txn": "first"}); got["verified"] != true || got["done"] != 1.0 {
+		h.t.Errorf("the person's client says %v", got)
+	}
+	if err := <-result; err != nil {
+		h.t.Fatalf("the login: %v", err)
+	}
+	return d.key
+}
+
+// lost loses the folder of the account: with the recovery key a new device is
+// signed, and reads what was written for the old one.
+func (h *house) lost(p *peer) {
+	h.t.Helper()
+	room := h.receive("hello secret").Route.ChatID
+	p.do(object{"do": "send", "room": room, "text": "before the loss"})
+	dir := h.t.TempDir()
+	h.deps.Dir = func() (string, error) { return dir, nil }
+	n := len(h.Log.String())
+	end := h.begin()
+	if in := h.receive("before the loss"); !in.Untrusted {
+		h.t.Errorf("a message with a key of the backup is trusted: %+v", in)
+	}
+	if !strings.Contains(h.Log.String()[n:], "verified=true backup=true") {
+		h.t.Errorf("the new device is not signed:\n%s", h.Log.String()[n:])
+	}
+	end()
+}
+
+// dialog is the person at the login of the bot.
+type dialog struct {
+	key   string
+	waits chan struct{} // closed when a verification may begin
+	shown chan string
+	same  chan string
+}
+
+// Tell implements channel.Dialog.
+func (d *dialog) Tell(s channel.Step) {
+	if strings.HasPrefix(s.Note, "Start the verification") {
+		close(d.waits)
 	}
 }
 
-func must(dir string, err error) string {
-	if err != nil {
-		panic(err)
+// Ask implements channel.Dialog.
+func (d *dialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+	switch {
+	case strings.HasPrefix(q.Text, "Keep a backup"), strings.HasPrefix(q.Text, "Verify this device"):
+		return "yes", nil
+	case strings.HasPrefix(q.Text, "The recovery key is"):
+		d.key = strings.TrimSpace(strings.Split(q.Text, "\n")[2])
+		return "", nil
 	}
-	return dir
+	d.shown <- q.Text
+	select {
+	case s := <-d.same:
+		return s, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }

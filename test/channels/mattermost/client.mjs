@@ -6,7 +6,11 @@ import WebSocket from 'ws';
 const {Client4, WebSocketClient} = createRequire(import.meta.url)('@mattermost/client');
 const [url, token, ann, town] = process.argv.slice(2);
 console.log = () => {}; // the library reports its connections there
-globalThis.WebSocket = WebSocket;
+// The token is in the handshake, where a browser has a cookie: the server takes
+// up a lost connection only for those whom it knows then.
+globalThis.WebSocket = class extends WebSocket {
+    constructor(address) { super(address, {headers: {Authorization: `Bearer ${token}`}}); }
+};
 globalThis.CloseEvent = class { constructor(type, init) { Object.assign(this, {type}, init); } };
 
 const seen = {};
@@ -74,8 +78,9 @@ seen.patched = [patched.message, patched.edit_at > 0];
 seen.edited = post(await wait('post_edited')).message;
 
 // Threads and channels.
+// Some versions of the server name the first post twice.
 const thread = await bot.getPostThread(question.id);
-seen.thread = thread.order.map((id) => thread.posts[id].message);
+seen.thread = [...new Set(thread.order)].map((id) => thread.posts[id].message);
 const list = await bot.getPosts(direct.id);
 seen.list = list.order.map((id) => list.posts[id].message);
 const square = await bot.getChannelByName((await bot.getMyTeams())[0].id, 'town-square');

@@ -1,0 +1,129 @@
+package feishu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/wait"
+)
+
+const (
+	maxFiles        = 10 // of one message
+	downloadTries   = 3
+	downloadRetry   = time.Second
+	downloadTimeout = 2 * time.Minute
+)
+
+// files fetches what came with a message.
+type files struct {
+	bot     *bot
+	message string
+	media   []bus.Media
+	marks   []string
+	spoken  []string // words of voice messages, which the sender said
+}
+
+// add fetches files. What cannot be had leaves a mark, so that the agent can say
+// so.
+func (f *files) add(ctx context.Context, list []fileRef) {
+	for i, ref := range list {
+		if i >= maxFiles {
+			f.marks = append(f.marks, "[attachment: too many files in one message]")
+			return
+		}
+		media, err := f.fetch(ctx, ref)
+		switch {
+		case errors.Is(err, channel.ErrTooLarge):
+			f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - too large]", channel.SafeName(ref.name)))
+		case err != nil:
+			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "message", f.message, "err", err)
+			f.marks = append(f.marks, fmt.Sprintf("[%s: download failed]", ref.kind))
+		default:
+			f.keep(ctx, ref.kind, media)
+		}
+	}
+}
+
+func (f *files) keep(ctx context.Context, kind string, media bus.Media) {
+	if kind == "audio" && f.bot.deps.Transcribe != nil {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+			f.spoken = append(f.spoken, "[transcription: "+words+"]")
+			return
+		}
+	}
+	f.media = append(f.media, media)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+}
+
+func (f *files) fetch(ctx context.Context, ref fileRef) (media bus.Media, err error) {
+	if strings.ContainsAny(ref.key, "/?#%") || ref.key == ".." {
+		return media, errors.New("the key of the file is not one")
+	}
+	kind := "file"
+	if ref.kind == "image" {
+		kind = "image"
+	}
+	paths := []string{messagePath(f.message) + "/resources/" + ref.key + "?type=" + kind}
+	if kind == "image" {
+		paths = append(paths, "/open-apis/im/v1/images/"+ref.key)
+	}
+	for _, p := range paths {
+		if media, err = f.try(ctx, p, ref); err == nil || errors.Is(err, channel.ErrTooLarge) {
+			return media, err
+		}
+	}
+	return media, err
+}
+
+// try fetches a file, a few times unless that is pointless.
+func (f *files) try(ctx context.Context, from string, ref fileRef) (media bus.Media, err error) {
+	for n := range downloadTries {
+		if n > 0 && wait.For(ctx, downloadRetry<<n) != nil {
+			return media, ctx.Err()
+		}
+		if media, err = f.save(ctx, from, ref); err == nil || errors.Is(err, channel.ErrTooLarge) || refused(err) {
+			return media, err
+		}
+	}
+	return media, err
+}
+
+func (f *files) save(ctx context.Context, from string, ref fileRef) (bus.Media, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	body, name, err := f.bot.calls.download(ctx, from)
+	if err != nil {
+		return bus.Media{}, err
+	}
+	defer body.Close() //nolint:errcheck // read only
+	if ref.name != "" {
+		name = ref.name
+	}
+	return f.bot.deps.Media.Save(ctx, fileName(ref, name), io.Reader(body))
+}
+
+// fileName is the name of a file; one without takes it from its key.
+func fileName(ref fileRef, name string) string {
+	if name == "" {
+		name = text.Cut(ref.key, 16)
+		if ref.kind == "image" {
+			name += ".jpg"
+		}
+	}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".opus", ".ogg", ".oga":
+	default:
+		if ref.kind == "audio" {
+			name += ".ogg"
+		}
+	}
+	return name
+}

@@ -1,0 +1,149 @@
+package feishu
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+const (
+	eventAge = 24 * time.Hour // Feishu repeats an event for six hours; what is older is replayed
+	maxHeard = 1000           // messages for others that wait; more of them are not remembered
+)
+
+// nothing is the body of a request without one.
+func nothing() (io.Reader, int64) { return nil, 0 }
+
+// envelope is what Feishu sends about something that happened.
+type envelope struct {
+	Header struct {
+		EventID string `json:"event_id"`
+		Type    string `json:"event_type"`
+		Created string `json:"create_time"`
+		Token   string `json:"token"`
+		AppID   string `json:"app_id"`
+	} `json:"header"`
+	Event json.RawMessage `json:"event"`
+	// Of requests that prove an address.
+	Type      string `json:"type"`
+	Token     string `json:"token"`
+	Challenge string `json:"challenge"`
+}
+
+// ids are those of a person.
+type ids struct {
+	Open  string `json:"open_id"`
+	User  string `json:"user_id"`
+	Union string `json:"union_id"`
+}
+
+// event is a message that somebody wrote.
+type event struct {
+	App    string `json:"app,omitempty"` // that it is for
+	Sender struct {
+		ID   ids    `json:"sender_id"`
+		Type string `json:"sender_type"`
+	} `json:"sender"`
+	Message message `json:"message"`
+}
+
+type message struct {
+	ID       string    `json:"message_id"`
+	Root     string    `json:"root_id,omitempty"`
+	Parent   string    `json:"parent_id,omitempty"`
+	Thread   string    `json:"thread_id,omitempty"`
+	Created  string    `json:"create_time"`
+	Chat     string    `json:"chat_id"`
+	ChatType string    `json:"chat_type"`
+	Type     string    `json:"message_type"`
+	Content  string    `json:"content"`
+	Mentions []mention `json:"mentions,omitempty"`
+}
+
+type mention struct {
+	Key  string `json:"key"`
+	ID   ids    `json:"id"`
+	Name string `json:"name"`
+}
+
+func (e *event) direct() bool { return e.Message.ChatType == "p2p" }
+
+// at is when the message was written, by Feishu's clock; zero if it does not say.
+func millis(s string) time.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(n)
+}
+
+// accept keeps an event. Nil means that Feishu may forget it: also if nothing
+// comes of it.
+func (b *bot) accept(ctx context.Context, payload []byte) error {
+	var outer envelope
+	if err := json.Unmarshal(payload, &outer); err != nil {
+		b.once(ctx, "an event of Feishu is not JSON as expected and is ignored", "err", err)
+		return nil
+	}
+	h := &outer.Header
+	switch h.Type {
+	case "im.message.receive_v1":
+	case "im.message.reaction.created_v1", "im.message.reaction.deleted_v1", "im.message.message_read_v1", "im.message.recalled_v1",
+		"im.chat.access_event.bot_p2p_chat_entered_v1", "im.chat.member.bot.added_v1", "im.chat.member.bot.deleted_v1":
+		return nil
+	default:
+		b.once(ctx, "an event of Feishu has an unknown type and is ignored", "type", strconv.Quote(h.Type[:min(len(h.Type), 64)]))
+		return nil
+	}
+	if made := millis(h.Created); !made.IsZero() && b.deps.Now().Sub(b.calls.here(made)) > eventAge {
+		b.once(ctx, "an event of Feishu is older than a day and is ignored; check the clock of this machine if it was written now", "event", h.EventID, "at", made)
+		return nil
+	}
+	var e event
+	if err := json.Unmarshal(outer.Event, &e); err != nil {
+		b.once(ctx, "a message of Feishu is not JSON as expected and is ignored", "err", err)
+		return nil
+	}
+	return b.hold(ctx, h.AppID, e)
+}
+
+// hold queues a message. What is probably for us is on the disk then.
+func (b *bot) hold(ctx context.Context, app string, e event) error {
+	m := &e.Message
+	switch {
+	case e.Sender.Type == "bot" || e.Sender.Type == "app":
+		return nil // two bots that answer each other do so all night
+	case m.ID == "" || m.Chat == "" || m.ChatType == "" || m.Type == "" || e.Sender.ID.Open == "":
+		b.once(ctx, "a message of Feishu lacks its id, chat, type or sender and is ignored")
+		return nil
+	case app != "" && app != b.o.AppID:
+		b.once(ctx, "an event of Feishu is for another app and is ignored", "app", app)
+		return nil
+	case b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.ID):
+		return nil
+	}
+	in := b.in.Load()
+	if in == nil {
+		return channel.ErrStopping
+	}
+	e.App = b.o.AppID
+	if e.direct() || b.forUs(&e) {
+		return in.Hold(ctx, m.Chat, m.ID, e)
+	}
+	if b.heard.Load() < maxHeard {
+		b.heard.Add(1)
+		in.Add(m.Chat, e, func() { b.heard.Add(-1) })
+	}
+	return nil
+}
+
+// challenge is the answer to a request that proves our address.
+func challenge(word string) []byte {
+	data, _ := encode(map[string]string{"challenge": word}) // a word
+	return bytes.TrimSpace(data)
+}

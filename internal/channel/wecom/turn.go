@@ -1,0 +1,198 @@
+package wecom
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
+)
+
+const (
+	streamTime = 5*time.Minute + 30*time.Second // then a stream is finished and the answer is pushed
+	streamEnd  = 6 * time.Minute                // then WeCom takes no update
+)
+
+// What people read from us.
+const (
+	saidLater   = "I am still working on it; the answer follows as a new message."
+	saidStopped = "Stopped."
+	saidFailed  = "That did not work."
+	saidNothing = "Done; see my other messages."
+	thinking    = "<think></think>" // shown as a sign that the bot works
+)
+
+// errClosed says that a stream cannot be changed any more.
+var errClosed = errors.New("the stream of the answer is closed")
+
+// turn is the answer to one message, as a stream.
+type turn struct {
+	req    string    // the id that answers the message
+	stream string    // the id of the stream: the same one after a restart
+	at     time.Time // when the message arrived
+
+	mu     sync.Mutex // one update at a time
+	opened bool
+	closed bool
+	shown  string // what it says; kept if it was closed before the answer was complete
+}
+
+// newTurn makes the turn of a message.
+func newTurn(message, req string, at time.Time) *turn {
+	sum := sha256.Sum256([]byte(message))
+	return &turn{req: req, stream: "nanobot_" + hex.EncodeToString(sum[:12]), at: at}
+}
+
+// turnOf finds the turn that a message of ours answers, nil if it answers none.
+// After a restart all that is known is what the message bears.
+func (b *bot) turnOf(out bus.Outbound) *turn {
+	id := out.Route.MessageID
+	if id == "" {
+		return nil
+	}
+	if t, ok := b.turns.Get(id); ok {
+		return t
+	}
+	ms, err := strconv.ParseInt(out.Meta["received"], 10, 64)
+	if err != nil || out.Meta["req_id"] == "" {
+		return nil
+	}
+	t := newTurn(id, out.Meta["req_id"], time.UnixMilli(ms))
+	t.closed = b.deps.Now().Sub(t.at) > streamEnd
+	b.turns.Put(id, t)
+	return t
+}
+
+// update makes a stream say text. The one that finishes it is the last.
+func (b *bot) update(ctx context.Context, t *turn, text string, finish bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	age := b.deps.Now().Sub(t.at)
+	switch {
+	case t.closed || age > streamEnd || !finish && age > streamTime:
+		return errClosed
+	case !finish && t.opened && text == t.shown:
+		return nil
+	}
+	if err := b.put(ctx, t, text, finish); err != nil {
+		return err
+	}
+	t.opened, t.shown = true, text
+	if finish {
+		t.shown = ""
+	}
+	return nil
+}
+
+// put sends an update. The turn is locked.
+func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error {
+	if text == "" {
+		text = thinking
+	}
+	stream := map[string]any{"id": t.stream, "finish": finish, "content": text}
+	_, err := b.call(ctx, cmdRespond, t.req, map[string]any{"msgtype": "stream", "stream": stream}, ackTime)
+	dead := refused(err) == codeReqID || refused(err) == codeExpired
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case dead:
+		t.closed = true
+		err = errClosed
+	case err == nil:
+		t.closed = finish
+	}
+	if t.closed {
+		delete(b.open, t)
+	} else if err == nil {
+		b.open[t] = true
+	}
+	return err
+}
+
+// finish closes a stream that people see as unfinished, with a note if it says
+// nothing. Keep says that more of the answer comes.
+func (b *bot) finish(ctx context.Context, t *turn, note string, keep bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || !t.opened {
+		return nil
+	}
+	text := t.shown
+	if keep || text == "" {
+		text = strings.TrimSpace(text + "\n\n" + note)
+	}
+	err := b.put(ctx, t, text, true)
+	if !keep {
+		t.shown = ""
+	}
+	return err
+}
+
+// sweep finishes the streams that WeCom would soon take no update of.
+func (b *bot) sweep(ctx context.Context) {
+	var late []*turn
+	b.mu.Lock()
+	for t := range b.open {
+		if b.deps.Now().Sub(t.at) > streamTime {
+			late = append(late, t)
+		}
+	}
+	b.mu.Unlock()
+	for _, t := range late {
+		if err := b.finish(ctx, t, phrase.In(b.language(), saidLater), true); err != nil && !errors.Is(err, errClosed) {
+			b.deps.Log.DebugContext(ctx, "a stream cannot be finished", "err", err)
+		}
+	}
+}
+
+// rest is what a closed stream does not say of a text. One that ends in a block
+// of code, or says something else, does not count.
+func (t *turn) rest(text string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if more, ok := strings.CutPrefix(text, t.shown); ok && strings.Count(t.shown, "```")%2 == 0 {
+		return strings.TrimSpace(more)
+	}
+	return text
+}
+
+// Signal implements channel.Signaller: no stream is left unfinished when its
+// turn is over.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+	t, ok := b.turns.Get(route.MessageID)
+	if !ok || route.MessageID == "" {
+		return nil
+	}
+	note := phrase.In(b.language(), saidNothing)
+	switch phase {
+	case channel.Seen, channel.Working: // the stream shows it
+		return nil
+	case channel.TurnFailed:
+		note = phrase.In(b.language(), saidFailed)
+	case channel.TurnStopped:
+		note = phrase.In(b.language(), saidStopped)
+	case channel.Answered:
+	}
+	return b.finish(ctx, t, note, false)
+}
+
+// begin opens the stream of a message that was accepted, unless the answer was
+// faster.
+func (b *bot) begin(ctx context.Context, t *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.opened || t.closed {
+		return
+	}
+	err := b.put(ctx, t, "", false)
+	if t.opened = err == nil; err != nil {
+		b.deps.Log.DebugContext(ctx, "a stream cannot be opened", "err", err)
+	}
+}
