@@ -198,7 +198,7 @@ func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[str
 		return
 	}
 	rc.bot.told.Put(who, now)
-	language := or(rc.bot.o.Language, phrase.Chinese)
+	language := or(string(rc.bot.o.Language), phrase.Chinese)
 	words := phrase.In(language, "I only work in group chats. Please mention me there.")
 	if _, err := rc.bot.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: v.Route, Text: words, Plain: true, Meta: meta}); err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "the note about groups is lost", "err", err)

@@ -62,7 +62,7 @@ func Driver() channel.Driver {
 }
 
 // language is the one of what the driver itself says.
-func (b *bot) language() string { return cmp.Or(b.o.Language, phrase.Chinese) }
+func (b *bot) language() string { return cmp.Or(string(b.o.Language), phrase.Chinese) }
 
 // newChannel makes the channel of a section.
 func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
