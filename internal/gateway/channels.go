@@ -76,8 +76,22 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.o.NoChannels {
 		return nil
 	}
-	return sections(l)
+	return g.withPages(l, sections(l))
 }
+
+// withPages adds the socket of the pages, if they are served and no section enables
+// it anyway.
+func (g *Gateway) withPages(l *config.Loaded, all map[string]json.RawMessage) map[string]json.RawMessage {
+	if servesPages(l, g.Addr()) && !enabledSocket(l) {
+		all[socketName] = json.RawMessage(`{"enabled":true}`)
+	}
+	return all
+}
+
+// enabledSocket reports whether programs may use the socket.
+func enabledSocket(l *config.Loaded) bool { return l.Config.Channels.Each[socketName].Enabled }
+
+const socketName = "websocket"
 
 // sections are the settings of every platform, for its own decoder.
 func sections(l *config.Loaded) map[string]json.RawMessage {

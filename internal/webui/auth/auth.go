@@ -301,7 +301,7 @@ func cookieName(gateway string) string { return "nanobot_" + gateway }
 func (s *Server) cookie(r *http.Request, gateway, value string, lasts time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName(gateway), Value: value, Path: "/", MaxAge: int(lasts / time.Second),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.o.Site().encrypted(r),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.o.Site().Encrypted(r),
 	}
 }
 

@@ -117,8 +117,8 @@ func (s Site) proxied(r *http.Request) bool {
 	return slices.ContainsFunc(s.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// encrypted reports whether the browser used TLS.
-func (s Site) encrypted(r *http.Request) bool {
+// Encrypted reports whether the browser used TLS.
+func (s Site) Encrypted(r *http.Request) bool {
 	return r.TLS != nil || s.proxied(r) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
