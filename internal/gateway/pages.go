@@ -146,8 +146,15 @@ type webDecision struct {
 // routes are for commands of the same user.
 func (p *webPages) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /web/link", func(w http.ResponseWriter, r *http.Request) {
-		var in struct{ Code bool }
-		out, err := WebLink{Base: p.base()}, decodeControl(r, &in)
+		var in struct {
+			Code bool
+			Base string
+		}
+		err := decodeControl(r, &in)
+		out := WebLink{Base: p.base()}
+		if in.Base != "" {
+			out.Base = strings.TrimRight(in.Base, "/") + "/"
+		}
 		switch {
 		case err != nil:
 		case !servesPages(p.state.config(), p.listener()):
