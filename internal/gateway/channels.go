@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -76,13 +77,14 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.o.NoChannels {
 		return nil
 	}
-	return g.withPages(l, sections(l))
+	return withPages(l, g.Addr())
 }
 
-// withPages adds the socket of the pages, if they are served and no section enables
-// it anyway.
-func (g *Gateway) withPages(l *config.Loaded, all map[string]json.RawMessage) map[string]json.RawMessage {
-	if servesPages(l, g.Addr()) && !enabledSocket(l) {
+// withPages adds the socket of the pages to the sections, if they are served at this
+// address and no section enables it anyway.
+func withPages(l *config.Loaded, at net.Addr) map[string]json.RawMessage {
+	all := sections(l)
+	if servesPages(l, at) && !enabledSocket(l) {
 		all[socketName] = json.RawMessage(`{"enabled":true}`)
 	}
 	return all

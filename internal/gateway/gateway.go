@@ -62,7 +62,6 @@ type Gateway struct {
 	accounts  *accounts
 	front     *front
 	web       *webClients
-	pages     *webPages
 	restart   chan bus.Route
 	reload    chan chan error
 	ending    chan struct{} // closed when Run comes to rest
@@ -162,7 +161,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		return err
 	}
 	g.messenger.channels = g.channels
-	g.pages = newPages(g)
+	g.web.pages = newPages(g)
 	g.accounts = &accounts{
 		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
 	}

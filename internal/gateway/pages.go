@@ -40,7 +40,9 @@ func newPages(g *Gateway) *webPages {
 	p.auth = auth.New(auth.Options{
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Site: p.site,
-		Tell: func(ctx context.Context, s phrase.Sentence) { g.background.Go(func() { g.messenger.tellOwner(ctx, s) }) },
+		Tell: func(ctx context.Context, s phrase.Sentence) {
+			g.background.Go(func() { g.messenger.tellOwner(ctx, s) })
+		},
 	})
 	p.server = pages.New(pages.Options{
 		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.web.api,

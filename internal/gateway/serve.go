@@ -104,7 +104,7 @@ func (f *front) serves(cfg config.Config) bool {
 // HTTP. A host program may mount it.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h, ok := g.pages.match(r); ok {
+		if h, ok := g.web.pages.match(r); ok {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -220,7 +220,7 @@ func (g *Gateway) letChannelsIn(ctx context.Context) {
 		return
 	}
 	g.log.InfoContext(ctx, "the gateway has been stable for a while: chat platforms are enabled again")
-	for _, err := range g.channels.Apply(ctx, g.withPages(g.state.config(), sections(g.state.config()))) {
+	for _, err := range g.channels.Apply(ctx, withPages(g.state.config(), g.Addr())) {
 		g.log.WarnContext(ctx, "channel", "err", err)
 	}
 }

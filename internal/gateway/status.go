@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -40,22 +39,12 @@ type Status struct {
 	schedule, model, disk string // what is wrong with them
 }
 
-// platforms is the status of what the file enables; the socket of the pages is not
-// a platform.
-func (g *Gateway) platforms() []channel.Status {
-	all := g.channels.Status()
-	if g.web.hidden() {
-		all = slices.DeleteFunc(all, func(c channel.Status) bool { return c.Name == socketName })
-	}
-	return all
-}
-
 // Status tells how the gateway is, cheaply.
 func (g *Gateway) Status() Status {
 	gen, loaded, bad := g.state.now()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
-		Queue: g.messenger.queue.Status(), Channels: g.platforms(),
+		Queue: g.messenger.queue.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
 		s.Address = a.String()

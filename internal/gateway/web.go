@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -35,6 +36,7 @@ type webClients struct {
 	settings func() settings.Options
 	log      *slog.Logger
 	api      lateAPI
+	pages    *webPages
 	hidden   func() bool // only pages use the socket
 	scoping  sync.Mutex  // held by setScope
 }
@@ -49,6 +51,16 @@ func (w *webClients) drivers() map[string]channel.Driver {
 	})
 	maps.Copy(out, w.app.Channels)
 	return out
+}
+
+// platforms is the status of what the file enables; the socket of the pages is not
+// a platform.
+func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+	list := all.Status()
+	if w.hidden() {
+		list = slices.DeleteFunc(list, func(c channel.Status) bool { return c.Name == socketName })
+	}
+	return list
 }
 
 // lateAPI is made when the first client asks: a start does without it.

@@ -180,7 +180,7 @@ func clientID(r *http.Request) string {
 // get in, and only where the owner said so; they have proved nothing, because
 // a command that the agent runs is such a program as well.
 func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
-	if c.proxied(r) {
+	if c.Vouched(r) {
 		return true, true
 	}
 	for _, given := range presented(r) {
@@ -247,10 +247,7 @@ func (c *Channel) Proxies() []netip.Prefix {
 }
 
 // Vouched reports whether a trusted proxy says who is signed in.
-func (c *Channel) Vouched(r *http.Request) bool { return c.proxied(r) }
-
-// proxied reports whether a trusted proxy vouches for the request.
-func (c *Channel) proxied(r *http.Request) bool {
+func (c *Channel) Vouched(r *http.Request) bool {
 	p := c.set.TrustedProxy
 	if p == nil || strings.TrimSpace(r.Header.Get(p.AssertionHeader)) == "" {
 		return false
@@ -270,7 +267,7 @@ func (c *Channel) identity(r *http.Request, client string, proven bool) string {
 	switch {
 	case !proven:
 		return "unproven:" + client
-	case c.proxied(r):
+	case c.Vouched(r):
 		sum := sha256.Sum256([]byte(strings.TrimSpace(r.Header.Get(c.set.TrustedProxy.AssertionHeader))))
 		return "proxy:" + base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
@@ -281,7 +278,7 @@ func (c *Channel) identity(r *http.Request, client string, proven bool) string {
 // machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
-	if !httpsafe.Direct(r) || c.proxied(r) {
+	if !httpsafe.Direct(r) || c.Vouched(r) {
 		return false
 	}
 	if c.set.UnixSocketPath != "" {

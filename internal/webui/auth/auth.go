@@ -225,7 +225,7 @@ func (s *Server) revoke(ctx context.Context, id string) error {
 	}
 	keep, drop := d.split(func(e *entry) bool { return e.ID != id })
 	if len(drop) == 0 {
-		return fmt.Errorf("%w: %s", ErrUnknown, text.Label(id, nameLength))
+		return fmt.Errorf("%w: %s", errUnknown, text.Label(id, nameLength))
 	}
 	next := &document{Gateway: d.Gateway, Devices: keep}
 	if err := s.save(ctx, next); err != nil {
@@ -239,8 +239,8 @@ func (s *Server) revoke(ctx context.Context, id string) error {
 	return nil
 }
 
-// ErrUnknown says that there is no such device or request.
-var ErrUnknown = errors.New("there is no such device")
+// errUnknown says that there is no such device or request.
+var errUnknown = errors.New("there is no such device")
 
 func (s *Server) changed() {
 	if s.o.Changed != nil {
