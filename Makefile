@@ -35,6 +35,11 @@ install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts 
 # detector would make them five times slower and see nothing of it.
 OUTSIDE := ./test/security
 
+# By default every process with the race detector sleeps for a second before it
+# ends, and so does every child that a test starts. Reports that are being
+# written are waited for without it.
+tests: export GORACE := atexit_sleep_ms=0
+
 test: fmt-check vet tests ## all tests, with the race detector where our code runs in the test
 
 tests:
