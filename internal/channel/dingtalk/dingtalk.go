@@ -43,6 +43,7 @@ type bot struct {
 	marks *recent.Map[string, bool]      // messages that bear our reaction
 	ping  time.Duration                  // between two pings
 	quiet time.Duration                  // longest silence of a connection
+	limit time.Duration                  // pause after too many messages
 	run   sync.Mutex                     // one Run at a time
 }
 
@@ -77,6 +78,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		marks: recent.New[string, bool](1000),
 		ping:  pingEvery,
 		quiet: silence,
+		limit: limitPause,
 	}, nil
 }
 
