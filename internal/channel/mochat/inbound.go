@@ -85,8 +85,12 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 	if !wants(list, id) {
 		return nil, false, nil
 	}
-	if t = l.add(id, panel); t == nil || t.panel != panel {
-		l.bot.once(ctx, "events of one session or panel too many", "most", chatsMost)
+	switch t = l.add(id, panel); {
+	case t == nil:
+		l.bot.once(ctx, "there are too many sessions or panels", "most", chatsMost)
+		return nil, false, nil
+	case t.panel != panel:
+		l.bot.once(ctx, "a session has events of a panel, or a panel those of a session")
 		return nil, false, nil
 	}
 	rest, err = l.take(ctx, t, &w, came)
@@ -141,33 +145,31 @@ func (l *line) take(ctx context.Context, t *target, w *watched, came how) (rest 
 // sessionSaid handles a message of a session. Of a session that was never read
 // all that is older than this Run is history.
 func (l *line) sessionSaid(ctx context.Context, t *target, m *message, e *happened, came how) error {
-	at := e.Timestamp.Time
-	if came == missed && t.cold && at.Before(l.start()) {
-		return nil
-	}
-	seq := ""
+	at, seq := e.Timestamp.Time, ""
 	if e.Seq != nil {
 		seq = strconv.FormatInt(int64(*e.Seq), 10)
 	}
-	return l.accept(ctx, t, m, at, seq, came == missed && !t.caught)
+	if m.identify(at, seq); came == missed && t.cold && at.Before(l.start()) {
+		t.seen.Put(m.id, true) // it may come once more with another answer
+		return nil
+	}
+	return l.accept(ctx, t, m, at, came == missed && !t.caught)
 }
 
 // panelSaid handles a message of a panel, if it is not older than what was read.
 func (l *line) panelSaid(ctx context.Context, t *target, m *message, at time.Time, came how) error {
+	m.identify(at, "")
 	last, id := placed(l.panels.Get(t.id))
-	if came == missed {
-		switch {
-		case t.cold && at.Before(l.start()):
-			return nil
-		case !at.IsZero() && (at.Before(last) || at.UnixMilli() == last.UnixMilli() && id != "" && string(cmp.Or(m.MessageID, m.OtherID)) == id):
-			return nil
-		}
+	old := t.cold && at.Before(l.start()) || !at.IsZero() && (at.Before(last) || at.UnixMilli() == last.UnixMilli() && m.id == id)
+	if came == missed && old {
+		t.seen.Put(m.id, true)
+		return nil
 	}
-	if err := l.accept(ctx, t, m, at, "", came == missed && !t.caught); err != nil {
+	if err := l.accept(ctx, t, m, at, came == missed && !t.caught); err != nil {
 		return err
 	}
 	if at.After(last) {
-		return l.panels.Set(t.id, place(at, string(cmp.Or(m.MessageID, m.OtherID))))
+		return l.panels.Set(t.id, place(at, m.id))
 	}
 	return nil
 }
@@ -255,24 +257,22 @@ func (l *line) inboxed(ctx context.Context, item inboxItem) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return l.accept(ctx, t, &item.m, item.at, "", false)
+	item.m.identify(item.at, "")
+	return l.accept(ctx, t, &item.m, item.at, false)
 }
 
 // accept holds a message. Nil means that it is durable, or that nothing comes of
 // it. The target's lock is held.
-func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, seq string, backlog bool) error {
+func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, backlog bool) error {
 	b := l.bot
 	said, typed := m.words()
-	s := entry{ID: string(cmp.Or(m.MessageID, m.OtherID)), Author: string(m.Author), Group: string(m.GroupID), Text: said, Made: !typed}
+	s := entry{ID: m.id, Author: string(m.Author), Group: string(m.GroupID), Text: said, Made: !typed}
 	switch {
 	case s.Author == "":
 		b.once(ctx, "a message without an author")
 		return nil
 	case s.Author == b.o.AgentUserID:
 		return nil
-	}
-	if s.ID == "" { // what comes again looks the same
-		s.ID = "x" + fingerprint(strings.Join([]string{s.Author, seq, at.String(), said}, "\n"))
 	}
 	if t.seen.Has(s.ID) {
 		return nil

@@ -40,6 +40,7 @@ type line struct {
 	began  time.Time
 	inbox  chan inboxItem // of sessions that are not known yet
 	calls  atomic.Int64
+	looked chan struct{} // closed when the server was asked once what there is
 
 	plain atomic.Bool   // JSON instead of msgpack
 	other bool          // the other one is worth a try; of the socket's goroutine
@@ -82,6 +83,7 @@ func newLine(b *bot, in *channel.Intake[event], m *marks, panels *channel.Cursor
 		inbox:    make(chan inboxItem, inboxMost),
 		targets:  map[string]*target{},
 		converse: map[string]string{},
+		looked:   make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
 	l.plain.Store(b.o.SocketDisableMsgpack)
@@ -113,8 +115,21 @@ func (l *line) fails(err error) {
 	}
 }
 
+// wait waits until the server was asked what there is: that tells its clock, too.
+func (l *line) wait(ctx context.Context) bool {
+	select {
+	case <-l.looked:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // connect keeps the socket until ctx ends, or there is no use in it.
 func (l *line) connect(ctx context.Context) error {
+	if !l.wait(ctx) {
+		return nil
+	}
 	err := socket.Run(ctx, l.options())
 	l.gone(nil)
 	if errors.Is(err, errGivenUp) {
@@ -123,6 +138,8 @@ func (l *line) connect(ctx context.Context) error {
 	}
 	return err
 }
+
+const liveNote = "the socket delivers all messages"
 
 // errGivenUp ends the socket, not the channel.
 var errGivenUp = errors.New("too many failed connections")
@@ -192,10 +209,10 @@ func (l *line) greet(ctx context.Context, c *socket.Conn) error {
 	if err != nil {
 		return err
 	}
+	l.other = !l.bot.o.SocketDisableMsgpack // until it answers: it may not understand us
 	if err := c.Send(ctx, hello); err != nil {
 		return err
 	}
-	l.other = !l.bot.o.SocketDisableMsgpack // no answer: it may not understand us
 	for {
 		f, err := c.Next(ctx)
 		if err != nil {
@@ -254,9 +271,7 @@ func (l *line) pong(ctx context.Context, c *socket.Conn) error {
 func (l *line) lost(err error) error {
 	l.gone(err)
 	l.bot.http.CloseIdleConnections() // they may be as dead as this one
-	if l.other {
-		l.plain.Store(!l.plain.Load())
-	}
+	l.swap()
 	l.mu.Lock()
 	l.failures++
 	failures := l.failures
@@ -268,6 +283,14 @@ func (l *line) lost(err error) error {
 		return socket.Fatal(errGivenUp)
 	}
 	return socket.After(ms(l.bot.o.SocketReconnectDelayMS, 100*time.Millisecond, 10*time.Minute), err)
+}
+
+// swap takes the other encoding, if the server may not have understood this one.
+func (l *line) swap() (swapped bool) {
+	if l.other {
+		l.plain.Store(!l.plain.Load())
+	}
+	return l.other
 }
 
 // gone says that there is no connection.
@@ -327,6 +350,9 @@ func (l *line) subscribe(ctx context.Context, c *socket.Conn) error {
 	l.live = true
 	l.news()
 	l.mu.Unlock()
+	if first {
+		l.bot.deps.Log.DebugContext(ctx, liveNote, "channel", l.bot.deps.Name)
+	}
 	l.works()
 	return nil
 }

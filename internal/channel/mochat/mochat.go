@@ -209,10 +209,10 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	tries := 0
 	o.Lost = func(err error) error {
 		reason = err
-		if tries++; errors.Is(err, errReached) || tries > 1 || !l.other {
+		if tries++; errors.Is(err, errReached) || tries > 1 || !l.swap() {
 			return socket.Fatal(err)
 		}
-		return err // once more in the other encoding
+		return err
 	}
 	_ = socket.Run(ctx, o)
 	check := channel.Check{Name: "socket", OK: errors.Is(reason, errReached), Detail: b.o.SocketURL + b.o.SocketPath}

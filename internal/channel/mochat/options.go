@@ -89,12 +89,18 @@ func read(section json.RawMessage) (options, error) {
 	}
 	o.AgentUserID = strings.TrimSpace(o.AgentUserID)
 	o.Sessions, o.Panels = trimmed(o.Sessions), trimmed(o.Panels)
-	for key, address := range map[string]string{"baseUrl": o.BaseURL, "socketUrl": o.SocketURL} {
-		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return o, channel.Fatal(errors.New(key + ": an address that begins with https:// is needed"))
-		}
+	switch {
+	case !isWeb(o.BaseURL):
+		return o, channel.Fatal(errors.New("baseUrl: an address that begins with https:// is needed"))
+	case !isWeb(o.SocketURL):
+		return o, channel.Fatal(errors.New("socketUrl: an address that begins with https:// is needed"))
 	}
 	return o, nil
+}
+
+func isWeb(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 func decode(section json.RawMessage) (options, error) {

@@ -73,6 +73,9 @@ func (l *line) refresh(ctx context.Context) error {
 	quiet := false // the last failure was logged
 	for first := true; ; first = false {
 		err := l.look(ctx, first)
+		if first {
+			close(l.looked)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -246,7 +249,7 @@ func (l *line) session(converse string) string {
 
 // poll asks for messages while the socket does not deliver them.
 func (l *line) poll(ctx context.Context) error {
-	for ctx.Err() == nil {
+	for l.wait(ctx) && ctx.Err() == nil {
 		if err := l.round(ctx); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/mochattest"
+	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
 // rig is a channel on a fake.
@@ -67,12 +68,14 @@ func (r *rig) reopen(changes fields) {
 // begin runs the channel until its socket delivers everything.
 func (r *rig) begin() (end func()) {
 	r.t.Helper()
+	before := r.live()
 	end = r.start()
-	r.Await("the subscriptions", func() bool {
-		return r.fake.Subscribed(mochattest.SessionOf(mochattest.Ann)) > 0 && r.fake.Subscribed(mochattest.Panel) > 0
-	})
+	r.Await("the subscriptions", func() bool { return r.live() > before })
 	return end
 }
+
+// live is how often the socket began to deliver everything.
+func (r *rig) live() int { return strings.Count(r.Log.String(), liveNote) }
 
 // start runs the channel until it is connected in any way.
 func (r *rig) start() (end func()) {
@@ -132,3 +135,5 @@ func loopback(t *testing.T) *http.Client {
 
 // ago is a time in the past.
 func ago(d time.Duration) time.Time { return time.Now().Add(-d) }
+
+func frameOf(s string) socket.Frame { return socket.Frame{Data: []byte(s)} }

@@ -2,6 +2,7 @@ package mochat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,6 +194,17 @@ type message struct {
 	ConverseID str             `json:"converseId"`
 	PanelID    str             `json:"panelId"`
 	CreatedAt  stamp           `json:"createdAt"`
+
+	id string // see identify
+}
+
+// identify finds the id of a message. One without an id is known by how it looks
+// when it comes again.
+func (m *message) identify(at time.Time, seq string) {
+	m.id = string(cmp.Or(m.MessageID, m.OtherID))
+	if m.id == "" {
+		m.id = "x" + fingerprint(strings.Join([]string{string(m.Author), seq, at.String(), string(m.Content)}, "\n"))
+	}
 }
 
 // words are the content as text, and whether a person typed it.
