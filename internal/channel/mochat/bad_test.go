@@ -98,12 +98,14 @@ func TestReplay(t *testing.T) {
 	nameless := fields{"sessionId": annSession, "events": []any{fields{"type": "message.add", "timestamp": "2026-01-01T00:00:00Z", "payload": fields{"author": mochattest.Ann, "content": "nameless"}}}}
 	r.fake.Emit("claw.session.events", nameless)
 	r.fake.Emit("claw.session.events", nameless)
-	r.say(mochattest.Message{ID: "two", Text: "ho"})
+	r.fake.Say(annSession, mochattest.Message{ID: "two", From: mochattest.Ann, Text: "ho"})
+	r.Await("all", func() bool { return len(r.Inbound()) == 3 })
 	end()
 	r.reopen(nil)
 	defer r.begin()()
 	again()
-	r.say(mochattest.Message{ID: "three", Text: "he"})
+	r.fake.Say(annSession, mochattest.Message{ID: "three", From: mochattest.Ann, Text: "he"})
+	r.Await("the next", func() bool { return len(r.Inbound()) == 4 })
 	r.fake.Post(mochattest.Panel, mochattest.Message{ID: "one", From: mochattest.Ann, Text: "elsewhere"})
 	r.Await("the panel's", func() bool { return len(r.Inbound()) == 5 })
 	if d := cmp.Diff([]string{"hi", "nameless", "ho", "he", "elsewhere"}, r.texts()); d != "" {
