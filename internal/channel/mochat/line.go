@@ -39,8 +39,7 @@ type line struct {
 	panels *channel.Cursors
 	began  time.Time
 	inbox  chan inboxItem // of sessions that are not known yet
-	calls  atomic.Int64
-	looked chan struct{} // closed when the server was asked once what there is
+	looked chan struct{}  // closed when the server was asked once what there is
 
 	plain atomic.Bool   // JSON instead of msgpack
 	other bool          // the other one is worth a try; of the socket's goroutine
@@ -434,7 +433,7 @@ func (l *line) subscribePanels(ctx context.Context, c *socket.Conn, list []*targ
 
 // call makes a call and waits for its answer.
 func (l *line) call(ctx context.Context, c *socket.Conn, name string, body map[string]any) (packet, error) {
-	id := l.calls.Add(1)
+	id := l.bot.calls.Add(1)
 	f, err := frame(l.plain.Load(), ioEvent, id, []any{name, body})
 	if err != nil {
 		return packet{}, err

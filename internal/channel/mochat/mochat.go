@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -32,6 +33,7 @@ type bot struct {
 	run sync.Mutex // one Run at a time
 
 	silence time.Duration // longest time without a sign of the socket
+	calls   atomic.Int64  // on the socket
 
 	mu     sync.Mutex
 	chats  map[string]bool             // known ones: whether it is a panel
