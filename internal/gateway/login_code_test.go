@@ -31,7 +31,7 @@ const (
 	asks    = "asks" // for a number that is typed in here
 	refuses = "refused"
 	agrees  = "agreed"
-	others  = "other" // somebody else agrees, or with another account
+	others  = "other" // another person agrees, or the same with another account
 )
 
 // codePlatform is a platform on which an account is connected by a QR code.
@@ -42,10 +42,10 @@ type codePlatform struct {
 	say     func(who, text string) // a person writes to the bot
 	texts   func() []string        // what the bot said
 	owner   string                 // may write after the first login
-	other   string                 // may write after that of somebody else; "": must pair
+	other   string                 // may write after that of another person; "": must pair
 	keeps   bool                   // the owner may go on writing after that
 	kept    []string               // parts of the file after the first login
-	gone    []string               // what stands nowhere in the file after that of somebody else
+	gone    []string               // what stands nowhere in the file after that of another person
 	lacks   []string               // of what the phone does
 	refusal string                 // what is said when the phone refuses
 	no      string                 // what is typed then
@@ -242,7 +242,7 @@ func (r *codeRig) terminal(typed string, shown func(line string, leave func())) 
 
 // Accounts are connected by a code while the gateway runs, on a page and at a
 // terminal: the code is shown, expires and is shown again, is scanned, refused,
-// left alone, and scanned by somebody else.
+// left alone, and scanned by another person.
 func TestLoginByCode(t *testing.T) {
 	t.Parallel()
 	for _, platform := range []func(*testing.T) codePlatform{codeWeixin, codeFeishu, codeDingTalk, codeWeCom} {
@@ -315,7 +315,7 @@ func (r *codeRig) left() {
 	}
 }
 
-// atTerminal refuses a login, gives one up, and lets somebody else scan a code.
+// atTerminal refuses a login, gives one up, and lets another person scan a code.
 func (r *codeRig) atTerminal() {
 	r.t.Helper()
 	before := r.file()
@@ -343,7 +343,7 @@ func (r *codeRig) atTerminal() {
 
 	r.phone(others)
 	if code, out := r.terminal("yes\n", nil); code != 0 || !strings.Contains(out, "is logged in as") {
-		r.t.Errorf("somebody else: exit code %d, %s", code, out)
+		r.t.Errorf("another person: exit code %d, %s", code, out)
 	}
 	for _, gone := range r.gone {
 		if strings.Contains(r.file(), gone) {

@@ -352,7 +352,7 @@ func (b *bot) finish(ctx context.Context, id string) error {
 	return b.change(func(c *cards) { c.left = slices.DeleteFunc(c.left, func(s string) bool { return s == id }) })
 }
 
-// tryCard makes a card that is shown to nobody and finishes it.
+// tryCard makes a card that is not delivered, and finishes it.
 func (b *bot) tryCard(ctx context.Context) channel.Check {
 	id := "nanobot-" + rand.Text()
 	err := b.calls.do(ctx, "/v1.0/card/instances", b.newCard(id), nil)

@@ -92,7 +92,7 @@ type Server struct {
 	http *httptest.Server
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed when there is news; nil: nobody waits
+	changed   chan struct{} // closed when there is news; nil: none is awaited
 	closed    bool
 	client    string
 	token     string
