@@ -28,10 +28,11 @@ const (
 )
 
 // program is the whole module with its types, without tests. It is loaded once
-// for all tests that need it.
+// for all tests that need it, as it is built.
 var program = sync.OnceValues(func() ([]*packages.Package, error) {
 	return packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
+		Mode:       packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
+		BuildFlags: []string{"-tags=goolm"},
 	}, "./...")
 })
 
