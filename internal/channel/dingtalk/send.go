@@ -33,6 +33,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
+	if id, ok, err := b.sendCard(ctx, out); ok || err != nil {
+		return id, err
+	}
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
 		err := b.classify(b.reply(ctx, webhook, out, plain, words))

@@ -97,7 +97,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 func (s *Server) write(ctx context.Context, cn *conn) {
 	for {
 		s.mu.Lock()
-		changed, bye, closed, polite := s.changed, cn.bye, s.closed, cn.polite
+		changed, bye, closed, polite := s.awaited(), cn.bye, s.closed, cn.polite
 		var frames [][]byte
 		if !cn.frozen {
 			frames, cn.extra = cn.extra, nil
