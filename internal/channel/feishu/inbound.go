@@ -52,6 +52,9 @@ func (b *bot) named(e *event) bool {
 // yet.
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	b, m := rc.bot, &e.Message
+	if e.Press != nil && e.App == b.o.AppID {
+		return rc.chosen(ctx, e.Press)
+	}
 	if e.App != b.o.AppID || b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.ID) {
 		return nil
 	}
@@ -100,10 +103,13 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 		in.SessionKey = in.Route.SessionKey() + ":" + cmp.Or(m.Root, m.ID)
 	}
 	in.Meta = map[string]string{
-		"message_id": m.ID, "chat_type": m.ChatType, "msg_type": m.Type, "parent_id": m.Parent, "root_id": m.Root, "thread_id": m.Thread,
+		"message_id": m.ID, "chat_type": m.ChatType, "msg_type": m.Type, "parent_id": m.Parent, "root_id": m.Root, "thread_id": m.Thread, "user_id": e.Sender.ID.Open,
 	}
-	if in.Answer = rc.answers(m, body); in.Answer != nil {
-		in.Text = body.text
+	if a, session := rc.answers(m, body); a != nil {
+		in.Answer, in.Text = a, body.text
+		if in.SessionKey != "" {
+			in.SessionKey = in.Route.SessionKey() + ":" + session
+		}
 		return rc.submit(ctx, in)
 	}
 
@@ -140,18 +146,38 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 	return nil
 }
 
-// answers is the answer that a message gives by quoting a question. Only a short
-// word counts.
-func (rc *receiver) answers(m *message, body content) *bus.Answer {
-	q, ok := rc.bot.asked.Get(m.Parent)
-	if !ok || m.Parent == "" || len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
-		return nil
+// asking is a question that was put to people, and the message that began the
+// conversation in which it was.
+type asking struct {
+	bus.Question
+	session string
+}
+
+// answers is the answer that a message gives to a question, and the conversation
+// of that: by quoting it, where only a short word counts, or by a word and its
+// code.
+func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
+	if len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
+		return nil, ""
 	}
-	word := strings.TrimSuffix(body.text, " "+q.Code)
-	if _, remark, ok := q.Choose(word); !ok || remark != "" {
-		return nil
+	b := rc.bot
+	if q, ok := b.asked.Get(m.Parent); ok && m.Parent != "" {
+		word := strings.TrimSuffix(body.text, " "+q.Code)
+		if _, remark, ok := q.Choose(word); ok && remark == "" {
+			return &bus.Answer{QuestionID: q.ID, Option: word}, q.session
+		}
 	}
-	return &bus.Answer{QuestionID: q.ID, Option: word}
+	for word := range strings.FieldsSeq(body.text) {
+		id, _ := b.askedIn.Get(strings.ToLower(word))
+		q, ok := b.asked.Get(id)
+		if !ok || q.Code == "" {
+			continue
+		}
+		if a, ok := q.Coded(body.text); ok {
+			return &a, q.session
+		}
+	}
+	return nil, ""
 }
 
 // item is a message as the API tells it.

@@ -45,6 +45,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
 	}
+	if out.Kind == bus.Gone && out.Question != nil {
+		b.settle(ctx, out.Question.ID, out.Text != "")
+	}
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
@@ -53,13 +56,18 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.sendDivider(ctx, out)
 	if id == "" && err == nil {
+		id, err = b.sendButtons(ctx, out)
+	}
+	if id == "" && err == nil {
 		id, err = b.sendWords(ctx, out)
 	}
 	if err != nil {
 		return "", classify(err)
 	}
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
-		b.asked.Put(id, *q)
+		b.asked.Put(id, asking{*q, sessionOf(out)})
+		b.askedIn.Put(q.ID, id)
+		b.askedIn.Put(q.Code, id)
 	}
 	return id, nil
 }
