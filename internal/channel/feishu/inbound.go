@@ -72,9 +72,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	}
 	v.Name, _ = b.names.Get(e.Sender.ID.Open)
 	v.Name = cmp.Or(v.Name, e.Sender.ID.Open)
-	if made := millis(m.Created); !made.IsZero() {
-		v.At = b.calls.here(made)
-	}
+	v.At = b.calls.clock.Here(millis(m.Created))
 	if b.o.Domain == domainLark {
 		v.Language = phrase.English
 	}

@@ -219,7 +219,7 @@ func (b *bot) deliver(ctx context.Context, out bus.Outbound, s shape, key string
 	}
 	// Feishu returns the message that it sent for this key before: that has a
 	// card of its own.
-	if at := millis(made.Created); len(card) > 0 && !at.IsZero() && b.deps.Now().Sub(b.calls.here(at)) > repeated {
+	if at := millis(made.Created); len(card) > 0 && !at.IsZero() && b.deps.Now().Sub(b.calls.clock.Here(at)) > repeated {
 		b.sent.Delete(made.ID)
 		return made.ID, nil
 	}

@@ -125,7 +125,7 @@ func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err er
 // replayed reports whether an event is older than any that Feishu repeats.
 func (b *bot) replayed(ctx context.Context, h *head) bool {
 	made := millis(h.Created)
-	if made.IsZero() || b.deps.Now().Sub(b.calls.here(made)) <= eventAge {
+	if made.IsZero() || b.deps.Now().Sub(b.calls.clock.Here(made)) <= eventAge {
 		return false
 	}
 	b.once(ctx, "an event of Feishu is older than a day and is ignored; check the clock of this machine if it was written now", "event", h.EventID, "at", made)

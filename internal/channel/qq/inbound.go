@@ -84,13 +84,14 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 	switch {
 	case e.Tap != nil:
 		v, ok = tapper(v, e.Tap)
+		v.At = rc.bot.calls.clock.Here(v.At)
 		return v, ok
 	case e.Message == nil || e.Message.ID == "" || e.Message.Author.Bot:
 		return v, false
 	}
 
 	m := e.Message
-	v.Route.MessageID, v.At, v.Name = m.ID, m.Timestamp.time(), name(m.Author)
+	v.Route.MessageID, v.At, v.Name = m.ID, rc.bot.calls.clock.Here(m.Timestamp.time()), name(m.Author)
 	switch e.Kind {
 	case "C2C_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true

@@ -177,3 +177,19 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// Our clock may be wrong: messages are not late because of it.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		r := newRig(t, nil)
+		r.Ahead = ahead
+		raw := section(t, r.fake, object{"catchUp": false})
+		r.deps.Gate = r.Gate("weixin", raw, nil)
+		r.remake(raw)
+		end := r.begin()
+		r.fake.Say(ann, "hi")
+		r.receive(1)
+		end()
+	}
+}

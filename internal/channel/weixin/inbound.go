@@ -39,7 +39,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		b.account.met(m.From, m.Context)
 	}
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
-	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: m.at()}
+	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
 	if group {
 		v.Text = m.words()
 	}

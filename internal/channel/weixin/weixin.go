@@ -70,7 +70,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
-		deps: d, o: o, client: &client{h, o.RouteTag}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
+		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
 		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
 	}, nil
 }
@@ -197,13 +197,16 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 	for ctx.Err() == nil {
 		var got updates
 		err := b.ask(ctx, limit, s, &got)
+		if errors.Is(err, errSilent) {
+			up = false
+			b.deps.Ready("", err)
+			err = b.client.post(ctx, signalTime, s, "msg/notifystart", object{}, nil)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return false
 		case refusedAs(err, codeStale):
 			return true
-		case errors.Is(err, errPollOver):
-			got = updates{}
 		case err != nil:
 			if failures++; failures > 1 {
 				up = false
@@ -231,8 +234,8 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 	return false
 }
 
-// errPollOver says that nothing came in the time of a poll.
-var errPollOver = errors.New("nothing came")
+// errSilent says that the service did not even say that nothing came.
+var errSilent = errors.New("WeChat does not answer any more")
 
 // ask waits for messages. It ends early when another request finds out that the
 // token is stale.
@@ -256,7 +259,7 @@ func (b *bot) ask(ctx context.Context, limit time.Duration, s session, got *upda
 		return cause
 	}
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		return errPollOver
+		return errSilent
 	}
 	return err
 }
