@@ -53,6 +53,7 @@ func TestButtons(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{modeSocket, modeWebhook} {
 		r := newRig(t, map[string]any{"mode": mode, "encryptKey": feishutest.EncryptKey, "verificationToken": feishutest.VerificationToken})
+		address := ""
 		if mode == modeWebhook {
 			mux := http.NewServeMux()
 			for pattern, h := range r.Routes() {
@@ -61,8 +62,15 @@ func TestButtons(t *testing.T) {
 			front := httptest.NewServer(mux)
 			t.Cleanup(front.Close)
 			r.fake.Hook(front.URL+"/feishu", true)
+			address = front.URL + "/feishu"
 		}
 		end := r.begin()
+		if address != "" {
+			forged := []byte(`{"schema":"2.0","header":{"event_id":"e","event_type":"card.action.trigger"},"event":` + jsonOf(feishutest.Callback("om_x", "oc_p2p_ou_ann", feishutest.AnnID, json.RawMessage(`{"q":"q1","l":"是","t":"ou_ann"}`))) + `}`)
+			if code := post(t, address, forged, http.Header{}); code != http.StatusUnauthorized {
+				t.Errorf("a forged press is answered with %d", code)
+			}
+		}
 		id := r.send(question(to("om_1"), "是", "否"))
 		if m := r.card(id); !slices.Equal(m.Buttons, []string{"是", "否"}) || !strings.Contains(m.Plain, "k3m4") {
 			t.Errorf("%s: people see %+v", mode, m)

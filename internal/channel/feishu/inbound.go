@@ -122,7 +122,8 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 	if !v.Direct && !command {
 		in.Text = strings.TrimSpace("@" + v.Name + ": " + said)
 	}
-	in.Quoted = append(body.quotes, rc.quoted(ctx, e, v.Route)...)
+	quotes, came := rc.quoted(ctx, e, v.Route)
+	in.Quoted, in.Media = append(body.quotes, quotes...), append(in.Media, came...)
 	if m.Type == "merge_forward" {
 		in.Quoted = append(in.Quoted, rc.forwarded(ctx, m.ID)...)
 	}
@@ -218,39 +219,51 @@ func (b *bot) look(ctx context.Context, id string) ([]item, error) {
 
 // fetched is a message that was looked up.
 type fetched struct {
-	text string
-	at   time.Time
+	quotes []bus.Quote
+	media  []bus.Media
+	at     time.Time
 }
 
-// quoted is the message that another one answers. What began the topic that a
-// message is in was given to the agent before.
-func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) []bus.Quote {
+// quoted is the message that another one answers, with its files. What began the
+// topic that a message is in was given to the agent before.
+func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) ([]bus.Quote, []bus.Media) {
 	b, m := rc.bot, &e.Message
 	if m.Parent == "" || m.Thread != "" && m.Parent == m.Root && b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.Root) {
-		return nil
+		return nil, nil
 	}
 	if q, ok := b.deps.Quoted(chat, m.Parent); ok {
 		to := "you"
 		if q.SenderID != "" {
 			to = "a message"
 		}
-		return answersTo(to, q.Text)
+		return answersTo(to, q.Text), q.Media
 	}
-	if f, ok := b.quotes.Get(m.Parent); ok && b.deps.Now().Sub(f.at) < quoteFresh {
-		return answersTo("a message", f.text)
+	f, ok := b.quotes.Get(m.Parent)
+	if !ok || b.deps.Now().Sub(f.at) >= quoteFresh {
+		list, err := b.look(ctx, m.Parent)
+		if err != nil || len(list) == 0 {
+			b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
+			return answersTo("a message that cannot be read", ""), nil
+		}
+		f = b.fetched(ctx, &list[0])
+		b.quotes.Put(m.Parent, f)
 	}
-	list, err := b.look(ctx, m.Parent)
-	if err != nil || len(list) == 0 {
-		b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
-		return answersTo("a message that cannot be read", "")
-	}
-	said := b.describe(&list[0])
-	b.quotes.Put(m.Parent, fetched{said, b.deps.Now()})
+	return f.quotes, f.media
+}
+
+// fetched is a message with its files. Whoever spoke in one is not the sender.
+func (b *bot) fetched(ctx context.Context, it *item) fetched {
 	to := "a message"
-	if list[0].Sender.Type == "app" && list[0].Sender.ID == b.o.AppID {
+	if it.Sender.Type == "app" && it.Sender.ID == b.o.AppID {
 		to = "you"
 	}
-	return answersTo(to, said)
+	came := &files{bot: b, message: it.ID}
+	came.add(ctx, b.read(it.message()).files)
+	f := fetched{quotes: answersTo(to, b.describe(it)), media: came.media, at: b.deps.Now()}
+	if marks := append(came.spoken, came.marks...); len(marks) > 0 {
+		f.quotes = append(f.quotes, bus.Quote{About: "files of what this answers", Text: strings.Join(marks, "\n")})
+	}
+	return f
 }
 
 func answersTo(to, said string) []bus.Quote {

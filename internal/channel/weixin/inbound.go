@@ -101,6 +101,8 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 			fetched = true
 		} else if r.Kind != "" {
 			lines = append(lines, "["+string(r.Kind)+"]")
+		} else if it.Type > itemVideo {
+			in.Quoted = append(in.Quoted, bus.Quote{About: "sent along", Text: fmt.Sprintf("[item of type %d: cannot be shown]", it.Type)})
 		}
 		if it.Ref != nil {
 			if q := rc.quote(in.Route, it.Ref); q != "" {
