@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -362,17 +361,11 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, errors.New("the address of a file is not one")
 	}
-	res, err := direct.Do(req)
+	res, err := channel.Download(&direct, req)
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err
-		}
-		return nil, fmt.Errorf("get a file of %s: %w", req.URL.Host, err)
+		return nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get a file of %s: HTTP status %d", req.URL.Host, res.StatusCode)
-	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = channel.ErrTooLarge

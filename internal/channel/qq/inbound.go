@@ -221,23 +221,27 @@ func (rc *receiver) words(m *message) string {
 func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
-	files := &files{bot: rc.bot}
+	files := rc.bot.deps.Files()
 	if q, ok := rc.quoted(m, v.Route); ok {
 		to := "a message"
 		if q.SenderID == "" {
 			to = "you"
 		}
 		quotes = append(quotes, bus.Quote{About: "what this answers", Text: "[answers " + to + ": " + text.Ellipsis(q.Text, quoteMost) + "]"})
-		files.media = append(files.media, q.Media...)
+		files.Media = append(files.Media, q.Media...)
 	}
 	if s := rc.words(m); s != "" {
 		lines = append(lines, s)
 	}
-	files.add(ctx, m)
-	lines = append(lines, files.spoken...)
-	if len(files.marks) > 0 {
-		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
+	for _, a := range m.Attachments {
+		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == channel.VoiceFile {
+			files.Spoken = append(files.Spoken, "[transcription: "+words+"]") // QQ did it
+			continue
+		}
+		files.Add(ctx, rc.bot.received(a))
 	}
+	lines = append(lines, files.Spoken...)
+	quotes = append(quotes, files.Quotes()...)
 	if len(lines)+len(quotes) == 0 { // only our name: the person waits for an answer
 		lines = append(lines, "[empty message]")
 	}
@@ -245,7 +249,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 	if !v.Direct && !strings.HasPrefix(s, "/") {
 		s = strings.TrimSpace(v.Name + ": " + s)
 	}
-	return s, quotes, files.media
+	return s, quotes, files.Media
 }
 
 // quoted is the message that is answered, if it is known.
