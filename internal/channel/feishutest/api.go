@@ -370,7 +370,7 @@ func (s *Server) compose(m *Message) error {
 			}
 			return nil
 		}
-		plain, err := s.cardText(m.Content)
+		plain, err := s.cardText(m.Content, false)
 		m.Plain = plain
 		return err
 	case "image", "file", "audio", "media":
@@ -426,30 +426,47 @@ func postText(c map[string]any) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// cardText is what people see of a card of schema 2.0.
-func (s *Server) cardText(data string) (string, error) {
+// element is a part of a card.
+type element struct {
+	Tag     string `json:"tag"`
+	Content string `json:"content"`
+	Text    struct {
+		Content string `json:"content"`
+	} `json:"text"` // of a div
+}
+
+// cardText is what people see of a card. One without a schema is of schema 1.0,
+// which CardKit does not take.
+func (s *Server) cardText(data string, kit bool) (string, error) {
 	var c struct {
-		Schema string `json:"schema"`
-		Body   struct {
-			Elements []struct {
-				Tag     string `json:"tag"`
-				Content string `json:"content"`
-				ID      string `json:"element_id"`
-			} `json:"elements"`
+		Schema   string    `json:"schema"`
+		Elements []element `json:"elements"`
+		Body     struct {
+			Elements []element `json:"elements"`
 		} `json:"body"`
 	}
-	if json.Unmarshal([]byte(data), &c) != nil || c.Schema != "2.0" || len(c.Body.Elements) == 0 {
+	err := json.Unmarshal([]byte(data), &c)
+	if c.Schema == "2.0" {
+		c.Elements = c.Body.Elements
+	}
+	if err != nil || len(c.Elements) == 0 || c.Schema != "2.0" && (c.Schema != "" || kit) {
 		return "", refuse(230099, "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err")
 	}
+
 	var texts []string
-	for _, e := range c.Body.Elements {
-		if e.Tag != "markdown" {
+	for _, e := range c.Elements {
+		text := e.Content
+		switch {
+		case e.Tag == "markdown":
+		case e.Tag == "div" && e.Text.Content != "":
+			text = e.Text.Content
+		default:
 			return "", refuse(230099, "Failed to create card content, ext=ErrCode: 200861; ErrMsg: unknown tag")
 		}
-		if err := s.checkMarkdown(e.Content); err != nil {
+		if err := s.checkMarkdown(text); err != nil {
 			return "", err
 		}
-		texts = append(texts, seenMarkdown(e.Content))
+		texts = append(texts, seenMarkdown(text))
 	}
 	return strings.Join(texts, "\n"), nil
 }

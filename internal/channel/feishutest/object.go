@@ -243,7 +243,7 @@ func (s *Server) createCard(r *request) (any, error) {
 			Streaming bool `json:"streaming_mode"`
 		} `json:"config"`
 	}
-	text, err := s.cardText(in.Data)
+	text, err := s.cardText(in.Data, true)
 	if err != nil {
 		return nil, err
 	}
