@@ -370,7 +370,7 @@ func (s *Server) compose(m *Message) error {
 			}
 			return nil
 		}
-		c, err := s.checkCard(m.Content)
+		c, err := s.checkCard(m.Content, false)
 		m.Plain, m.Buttons = c.text(), c.labels()
 		return err
 	case "image", "file", "audio", "media":

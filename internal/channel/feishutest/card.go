@@ -61,26 +61,31 @@ func badCard(code int, why string) error {
 	return refuse(230099, "Failed to create card content, ext=ErrCode: %d; ErrMsg: %s", code, why)
 }
 
-// checkCard refuses a card of schema 2.0 that Feishu does not take. The lock is
-// held.
-func (s *Server) checkCard(data string) (*shown, error) {
+// checkCard refuses a card that Feishu does not take. One without a schema is of
+// schema 1.0, which CardKit does not take. The lock is held.
+func (s *Server) checkCard(data string, kit bool) (*shown, error) {
 	var c struct {
-		Schema string `json:"schema"`
-		Config struct {
+		Schema   string    `json:"schema"`
+		Elements []element `json:"elements"`
+		Config   struct {
 			Shared *bool `json:"update_multi"`
 		} `json:"config"`
 		Body struct {
 			Elements []element `json:"elements"`
 		} `json:"body"`
 	}
-	if err := json.Unmarshal([]byte(data), &c); err != nil || c.Schema != "2.0" || len(c.Body.Elements) == 0 {
+	err := json.Unmarshal([]byte(data), &c)
+	if c.Schema == "2.0" {
+		c.Elements = c.Body.Elements
+	}
+	if err != nil || len(c.Elements) == 0 || c.Schema != "2.0" && (c.Schema != "" || kit) {
 		return nil, badCard(200621, "parse card json err")
 	}
-	if c.Config.Shared != nil && !*c.Config.Shared {
+	if c.Schema != "" && c.Config.Shared != nil && !*c.Config.Shared {
 		return nil, badCard(200622, "update_multi of schema 2.0 must be true")
 	}
 	out := &shown{ids: map[string]bool{}}
-	for _, e := range c.Body.Elements {
+	for _, e := range c.Elements {
 		if err := s.checkElement(out, &e); err != nil {
 			return nil, err
 		}
@@ -107,6 +112,14 @@ func (s *Server) checkElement(out *shown, e *element) error {
 			return err
 		}
 		out.texts = append(out.texts, seenMarkdown(e.Content))
+	case "div":
+		if e.Text == nil || e.Text.Content == "" {
+			return badCard(200861, "a div has a text")
+		}
+		if err := s.checkMarkdown(e.Text.Content); err != nil {
+			return err
+		}
+		out.texts = append(out.texts, seenMarkdown(e.Text.Content))
 	case "column_set":
 		return s.checkColumns(out, e)
 	case "button":
@@ -177,7 +190,7 @@ func (s *Server) Value(message, label string) json.RawMessage {
 	if m == nil || m.Deleted {
 		return nil
 	}
-	c, err := s.checkCard(m.Content)
+	c, err := s.checkCard(m.Content, false)
 	if err != nil {
 		return nil
 	}

@@ -243,7 +243,7 @@ func (s *Server) createCard(r *request) (any, error) {
 			Streaming bool `json:"streaming_mode"`
 		} `json:"config"`
 	}
-	seen, err := s.checkCard(in.Data)
+	seen, err := s.checkCard(in.Data, true)
 	if err != nil {
 		return nil, err
 	}
