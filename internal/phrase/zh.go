@@ -101,6 +101,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"请回复“是”或“否”；回复“本轮”或“本会话”还将在本轮或本会话内允许：%s。",
 		},
 		{"Choose an answer", "请选择"},
+		{"Hello, I am your nanobot. Write to me, and approve the code that I answer with.", "您好，我是您的 nanobot。给我发一条消息，再批准我回复的配对码。"},
 		{"I am still working on it; the answer follows as a new message.", "仍在处理，回答将以新消息发送。"},
 		{"That did not work.", "操作失败。"},
 		{"Done; see my other messages.", "已完成，请看我的其他消息。"},

@@ -220,7 +220,7 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 	}
 	if json.Unmarshal(raw, &got) != nil || json.Unmarshal(got.Payload, &detail) != nil {
 		l.bot.once(ctx, "an entry of the inbox cannot be read")
-		return nil
+		return nil //nolint:nilerr // it is ignored
 	}
 	if got.Type != "message" || detail.GroupID != "" || detail.Converse == "" {
 		return nil
@@ -267,11 +267,11 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	b := l.bot
 	said, typed := m.words()
 	s := entry{ID: m.id, Author: string(m.Author), Group: string(m.GroupID), Text: said, Made: !typed}
-	switch {
-	case s.Author == "":
+	switch s.Author {
+	case "":
 		b.once(ctx, "a message without an author")
 		return nil
-	case s.Author == b.o.AgentUserID:
+	case b.o.AgentUserID:
 		return nil
 	}
 	if t.seen.Has(s.ID) {

@@ -475,7 +475,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, f socket.Frame) erro
 		name, body, err := p.named()
 		if err != nil {
 			b.once(ctx, "an event without a name")
-			return nil
+			return nil //nolint:nilerr // it is ignored
 		}
 		return l.event(ctx, name, body)
 	case ioAck: // too late

@@ -275,7 +275,7 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 		}
 	}
 	c.token = httpsafe.NewSecret(string(agent.Token))
-	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": greeting}); err != nil {
+	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
 		p.Tell(channel.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
 	}
 	return result, nil

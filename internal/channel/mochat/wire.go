@@ -90,7 +90,7 @@ func frame(plain bool, kind int, id int64, data any) (socket.Frame, error) {
 	if err != nil {
 		return socket.Frame{}, err
 	}
-	out := []byte{engineMessage, byte('0' + kind)}
+	out := []byte{engineMessage, byte('0' + kind)} //nolint:gosec // of 0 to 4
 	if id >= 0 {
 		out = strconv.AppendInt(out, id, 10)
 	}
