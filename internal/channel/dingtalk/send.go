@@ -33,9 +33,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
+	if id, ok, err := b.sendCard(ctx, out); ok || err != nil {
+		return id, err
+	}
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
-		err := classify(b.reply(ctx, webhook, out, plain, words))
+		err := b.classify(b.reply(ctx, webhook, out, plain, words))
 		if !channel.IsPermanent(err) {
 			return "", err
 		}
@@ -96,11 +99,11 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 		Limited []string `json:"flowControlledStaffIdList"`
 	}
 	if err := b.calls.do(ctx, path, body, &a); err != nil {
-		return "", classify(err)
+		return "", b.classify(err)
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", channel.RateLimited(limitPause, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
+		return "", channel.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
 		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
@@ -188,17 +191,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	case phase == channel.Working || !b.marks.Has(route.MessageID):
 		return nil
 	}
+	b.marks.Put(route.MessageID, true) // also if the confirmation is lost
 	body := map[string]any{
 		"robotCode": b.o.ClientID, "openMsgId": route.MessageID, "openConversationId": conversation, "emotionType": 2, "emotionName": b.o.Reaction,
 		"textEmotion": map[string]string{"emotionId": "2659900", "emotionName": b.o.Reaction, "text": b.o.Reaction, "backgroundId": "im_bg_1"},
 	}
-	if err := b.calls.do(ctx, path, body, nil); err != nil {
-		return classify(err)
-	}
-	if phase == channel.Seen {
-		b.marks.Put(route.MessageID, true)
-	} else {
+	err := b.calls.do(ctx, path, body, nil)
+	if phase != channel.Seen || refusal(err) != nil { // it is not there, or not any more
 		b.marks.Delete(route.MessageID)
 	}
-	return nil
+	return b.classify(err)
 }

@@ -41,6 +41,7 @@ type bot struct {
 	heard   atomic.Int64                          // messages for others that wait
 	plain   atomic.Bool                           // the app may not use card entities
 	silence time.Duration                         // after which a connection is dead
+	began   time.Time                             // before it, another process may have sent
 
 	sent   *recent.Map[string, *record]      // what we sent, by its id
 	opened *recent.Map[string, string]       // cards that were made, by the key of their message
@@ -94,6 +95,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		o:       o,
 		calls:   &client{base: o.APIBaseURL, id: o.AppID, secret: o.AppSecret, http: h, now: d.Now},
 		silence: silence,
+		began:   d.Now(),
 		sent:    recent.New[string, *record](memory),
 		opened:  recent.New[string, string](memory),
 		marks:   recent.New[string, string](memory),

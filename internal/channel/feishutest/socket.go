@@ -156,14 +156,16 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "forbidden", http.StatusForbidden)
 		return
 	}
+	cn := &conn{} // it is there before the client knows that it is connected
+	s.locked(func() { s.conns[cn] = true })
+	defer s.locked(func() { delete(s.conns, cn) })
 	c, err := ws.Accept(w, r, &ws.AcceptOptions{CompressionMode: ws.CompressionDisabled, InsecureSkipVerify: true})
 	if err != nil {
 		return
 	}
 	defer c.CloseNow() //nolint:errcheck // it may be closed already
 	c.SetReadLimit(1 << 20)
-	cn := &conn{ws: c}
-	s.locked(func() { s.conns[cn] = true })
+	cn.ws = c
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	done := make(chan struct{})
@@ -175,7 +177,6 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.read(ctx, cn)
 	cancel()
 	<-done
-	s.locked(func() { delete(s.conns, cn) })
 }
 
 // write sends what is queued, and the events that are not acknowledged.

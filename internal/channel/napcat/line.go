@@ -148,7 +148,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		}
 	case "meta_event":
 		if f.MetaType == "heartbeat" && f.Interval > 0 {
-			late := 2*time.Duration(min(f.Interval, 3600_000))*time.Millisecond + beatSlack
+			late := 2*time.Duration(min(f.Interval, 3600_000))*time.Millisecond + b.slack
 			c.Heartbeat(ctx, late, late, func(context.Context) error { return errBeats }) // until the next one
 		}
 	case "message":

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -86,6 +87,7 @@ func TestProbe(t *testing.T) {
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
+	r.slack = 100 * time.Millisecond
 	defer r.begin()()
 	r.fake.Raw(`{"post_type":"meta_event","meta_event_type":"heartbeat","interval":1}`)
 	r.Await("the end", func() bool { return strings.Contains(strings.Join(r.States(), "\n"), errBeats.Error()) })

@@ -36,7 +36,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	ours := a.Account == account // else its context token is worth nothing
 	group := isGroupID(m.From) || m.GroupID != ""
 	if ours && !group {
-		b.account.met(m.From, m.Context)
+		b.account.met(m.From, m.Context, m.at())
 	}
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
 	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: m.at()}
@@ -48,7 +48,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		return nil
 	}
 	if ours {
-		b.account.admit(m.From, m.Context)
+		b.account.admit(m.From, m.Context, m.at())
 	}
 
 	in := pass.Inbound(m.id(), "")
