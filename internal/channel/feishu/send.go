@@ -46,6 +46,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
 	}
+	if out.Kind == bus.Gone && out.Question != nil {
+		b.settle(ctx, out.Question.ID, out.Text != "")
+	}
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
@@ -54,13 +57,18 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.sendDivider(ctx, out)
 	if id == "" && err == nil {
+		id, err = b.sendButtons(ctx, out)
+	}
+	if id == "" && err == nil {
 		id, err = b.sendWords(ctx, out)
 	}
 	if err != nil {
 		return "", classify(err)
 	}
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
-		b.asked.Put(id, *q)
+		b.asked.Put(id, asking{*q, sessionOf(out)})
+		b.askedIn.Put(q.ID, id)
+		b.askedIn.Put(q.Code, id)
 	}
 	return id, nil
 }
@@ -225,7 +233,7 @@ func (b *bot) sentBefore(made item) bool {
 	if at.IsZero() {
 		return false
 	}
-	at = b.calls.here(at)
+	at = b.calls.clock.Here(at)
 	return b.deps.Now().Sub(at) > repeated || at.Sub(b.began) < repeated
 }
 

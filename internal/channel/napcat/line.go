@@ -36,6 +36,7 @@ type line struct {
 // event is a message or a notice.
 type event struct {
 	Account string          `json:"account"`
+	At      int64           `json:"at"` // when it arrived, in ms
 	Raw     json.RawMessage `json:"raw"`
 }
 
@@ -175,7 +176,7 @@ func (l *line) accept(ctx context.Context, f *frame, raw []byte, key string) err
 	if string(f.UserID) == me {
 		return nil
 	}
-	e := event{Account: me, Raw: raw}
+	e := event{Account: me, At: b.deps.Now().UnixMilli(), Raw: raw}
 	err := l.in.Hold(ctx, f.chat(), key, e)
 	if err != nil && !errors.Is(err, channel.ErrStopping) {
 		b.deps.Log.WarnContext(ctx, "a message is lost", "chat", f.chat(), "err", err)

@@ -342,3 +342,16 @@ func TestStrangeFrames(t *testing.T) {
 		}
 	}
 }
+
+// Our clock may be wrong: messages are not late because of it.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		r := newRig(t, nil)
+		r.Ahead = ahead
+		r.reopen(map[string]any{"catchUp": false})
+		end := r.begin()
+		r.say(napcattest.Message{Segments: []napcattest.Segment{napcattest.Text("hi")}})
+		end()
+	}
+}

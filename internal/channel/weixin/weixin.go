@@ -70,7 +70,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
-		deps: d, o: o, client: &client{h, o.RouteTag}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
+		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
 		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
 	}, nil
 }

@@ -45,18 +45,23 @@ func Script(t *testing.T, source, script string, args ...string) []byte {
 	}
 	dir := libraries(t, source, program, names)
 
-	data, err := os.ReadFile(filepath.Join(source, script))
+	file, err := filepath.Abs(filepath.Join(source, script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied := filepath.Join(dir, script)
-	if err := os.WriteFile(copied, data, 0o600); err != nil { //nolint:gosec // names of this repository
-		t.Fatal(err)
-	}
-	if program != "node" {
+	if program == "node" { // looks for libraries beside the script
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = filepath.Join(dir, script)
+		if err := os.WriteFile(file, data, 0o600); err != nil { //nolint:gosec // names of this repository
+			t.Fatal(err)
+		}
+	} else {
 		program = interpreter(dir)
 	}
-	out, stderr, err := run(t.Context(), scriptTime, dir, program, append([]string{copied}, args...)...)
+	out, stderr, err := run(t.Context(), scriptTime, dir, program, append([]string{file}, args...)...)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", script, err, out, stderr)
 	}
