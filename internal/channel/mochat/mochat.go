@@ -203,7 +203,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	var reason error
 	o := l.options()
 	o.Open = func(ctx context.Context, c *socket.Conn) error {
-		if err := l.greet(ctx, c); err != nil {
+		if err := l.talk.greet(ctx, c); err != nil {
 			return err
 		}
 		return errReached
@@ -211,7 +211,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	tries := 0
 	o.Lost = func(err error) error {
 		reason = err
-		if tries++; errors.Is(err, errReached) || tries > 1 || !l.swap() {
+		if tries++; errors.Is(err, errReached) || tries > 1 || !l.talk.swap() {
 			return socket.Fatal(err)
 		}
 		return err

@@ -202,7 +202,7 @@ func (l *line) lookSessions(ctx context.Context) error {
 func (l *line) lookPanels(ctx context.Context) error {
 	raw, err := l.bot.post(ctx, callTime, listPanels, map[string]any{})
 	if err != nil {
-		return l.judge(err)
+		return l.bot.judge(err)
 	}
 	var got struct {
 		GroupID str               `json:"groupId"`
@@ -231,9 +231,9 @@ func (l *line) lookPanels(ctx context.Context) error {
 }
 
 // judge makes a refused token fatal.
-func (l *line) judge(err error) error {
+func (b *bot) judge(err error) error {
 	if statusOf(err) == http.StatusUnauthorized {
-		return l.bot.badToken(err)
+		return b.badToken(err)
 	}
 	return err
 }
@@ -346,7 +346,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 		"sessionId": t.id, "cursor": cursor, "timeoutMs": o.watch().Milliseconds(), "limit": o.limit(),
 	})
 	if err != nil {
-		return 0, l.judge(err)
+		return 0, l.bot.judge(err)
 	}
 	var w watched
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -360,7 +360,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 	raw, err := l.bot.post(ctx, callTime, panelMessages, map[string]any{"panelId": t.id, "limit": min(l.bot.o.limit(), panelMost)})
 	if err != nil {
-		return 0, l.judge(err)
+		return 0, l.bot.judge(err)
 	}
 	var got struct {
 		GroupID  str               `json:"groupId"`
@@ -377,7 +377,7 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 		if object(one, &m); m.GroupID == "" {
 			m.GroupID = got.GroupID
 		}
-		if err := l.panelSaid(ctx, t, &m, m.CreatedAt.Time, missed); err != nil {
+		if err := l.panelSaid(ctx, t, &m, m.CreatedAt.at, missed); err != nil {
 			return 0, err
 		}
 	}
