@@ -101,6 +101,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"请回复“是”或“否”；回复“本轮”或“本会话”还将在本轮或本会话内允许：%s。",
 		},
 		{"Choose an answer", "请选择"},
+		{"Hello, I am your nanobot. Write to me, and approve the code that I answer with.", "您好，我是您的 nanobot。给我发一条消息，再批准我回复的配对码。"},
 		{"I am still working on it; the answer follows as a new message.", "仍在处理，回答将以新消息发送。"},
 		{"Only people whom the owner of this bot has admitted can answer.", "只有获得机器人所有者许可的人才能回答。"},
 		{"Only the person who was asked can answer.", "只有被询问的人才能回答。"},

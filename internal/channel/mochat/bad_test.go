@@ -57,7 +57,11 @@ func TestBadFrames(t *testing.T) {
 				r.fake.Raw(true, []byte(data))
 			}
 			for _, body := range []any{
-				nil, 7, "x", []any{}, fields{}, fields{"sessionId": 7, "events": "x"}, fields{"sessionId": annSession, "events": []any{nil, 7, "x", fields{}, fields{"type": "message.add"}}},
+				nil, 7, "x",
+				[]any{},
+				fields{},
+				fields{"sessionId": 7, "events": "x"},
+				fields{"sessionId": annSession, "events": []any{nil, 7, "x", fields{}, fields{"type": "message.add"}}},
 				fields{"sessionId": annSession, "cursor": -5, "events": []any{fields{"type": "message.add", "payload": 7}, fields{"type": "message.add", "payload": fields{"author": "", "content": "x"}}, fields{"type": "new.kind", "payload": fields{}}}},
 			} {
 				for _, name := range []string{"claw.session.events", "claw.panel.events", "notify:chat.message.add", "notify:chat.inbox.append", "no.such.event"} {
@@ -221,7 +225,7 @@ func TestSendErrors(t *testing.T) {
 // The end comes at once, whatever the server does not say.
 func TestEndsInTime(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

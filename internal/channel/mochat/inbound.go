@@ -124,7 +124,7 @@ func (l *line) take(ctx context.Context, t *target, w *watched, came how) (rest 
 			continue
 		}
 		if t.panel {
-			err = l.panelSaid(ctx, t, &m, e.Timestamp.Time, came)
+			err = l.panelSaid(ctx, t, &m, e.Timestamp.at, came)
 		} else {
 			err = l.sessionSaid(ctx, t, &m, &e, came)
 		}
@@ -145,7 +145,7 @@ func (l *line) take(ctx context.Context, t *target, w *watched, came how) (rest 
 // sessionSaid handles a message of a session. Of a session that was never read
 // all that is older than this Run is history.
 func (l *line) sessionSaid(ctx context.Context, t *target, m *message, e *happened, came how) error {
-	at, seq := e.Timestamp.Time, ""
+	at, seq := e.Timestamp.at, ""
 	if e.Seq != nil {
 		seq = strconv.FormatInt(int64(*e.Seq), 10)
 	}
@@ -191,7 +191,7 @@ func (l *line) panelMessage(ctx context.Context, raw json.RawMessage) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return l.panelSaid(ctx, t, &m, m.CreatedAt.Time, pushed)
+	return l.panelSaid(ctx, t, &m, m.CreatedAt.at, pushed)
 }
 
 // inboxItem is a message that the inbox of the agent tells of.
@@ -220,7 +220,7 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 	}
 	if json.Unmarshal(raw, &got) != nil || json.Unmarshal(got.Payload, &detail) != nil {
 		l.bot.once(ctx, "an entry of the inbox cannot be read")
-		return nil
+		return nil //nolint:nilerr // it is ignored
 	}
 	if got.Type != "message" || detail.GroupID != "" || detail.Converse == "" {
 		return nil
@@ -232,7 +232,7 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 	item := inboxItem{
 		converse: string(detail.Converse),
 		m:        message{MessageID: cmp.Or(detail.Message, got.ID), Author: detail.Author, Content: content},
-		at:       got.CreatedAt.Time,
+		at:       got.CreatedAt.at,
 	}
 	if l.session(item.converse) != "" {
 		return l.inboxed(ctx, item)
@@ -267,11 +267,11 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	b := l.bot
 	said, typed := m.words()
 	s := entry{ID: m.id, Author: string(m.Author), Group: string(m.GroupID), Text: said, Made: !typed}
-	switch {
-	case s.Author == "":
+	switch s.Author {
+	case "":
 		b.once(ctx, "a message without an author")
 		return nil
-	case s.Author == b.o.AgentUserID:
+	case b.o.AgentUserID:
 		return nil
 	}
 	if t.seen.Has(s.ID) {
@@ -301,7 +301,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	l.mu.Unlock()
 	if t.panel {
 		b.learn(t.id, true, s.Group)
-		if !l.weigh(ctx, &e) {
+		if !b.weigh(ctx, &e) {
 			t.seen.Put(s.ID, true)
 			return nil
 		}
@@ -319,8 +319,8 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 // weigh decides what a message of a panel is: for us, at once or later, or
 // context. Words of people who may not talk to us are neither. False: nothing
 // comes of it.
-func (l *line) weigh(ctx context.Context, e *event) bool {
-	b, s := l.bot, &e.Said[0]
+func (b *bot) weigh(ctx context.Context, e *event) bool {
+	s := &e.Said[0]
 	if b.o.barred(s.Group, e.Chat) {
 		return false
 	}

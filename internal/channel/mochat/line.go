@@ -41,9 +41,7 @@ type line struct {
 	inbox  chan inboxItem // of sessions that are not known yet
 	looked chan struct{}  // closed when the server was asked once what there is
 
-	plain atomic.Bool   // JSON instead of msgpack
-	other bool          // the other one is worth a try; of the socket's goroutine
-	late  time.Duration // longest time between two pings; of the socket's goroutine
+	talk talk
 
 	subscribing sync.Mutex // one at a time
 
@@ -56,6 +54,14 @@ type line struct {
 	failures int           // of the socket in a row
 	ready    bool          // as the manager was told
 	changed  chan struct{} // closed when live or targets change
+}
+
+// talk is how we speak on the socket. All but plain is of the socket's goroutine.
+type talk struct {
+	bot   *bot
+	plain atomic.Bool   // JSON instead of msgpack
+	other bool          // the other one is worth a try
+	late  time.Duration // longest time between two pings
 }
 
 // target is a session or a panel that we take part in.
@@ -85,7 +91,8 @@ func newLine(b *bot, in *channel.Intake[event], m *marks, panels *channel.Cursor
 		looked:   make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
-	l.plain.Store(b.o.SocketDisableMsgpack)
+	l.talk.bot = b
+	l.talk.plain.Store(b.o.SocketDisableMsgpack)
 	return l
 }
 
@@ -175,7 +182,7 @@ func match(f socket.Frame) (string, bool) {
 // open logs in and subscribes. Without a subscription the connection stays, and
 // messages are polled for.
 func (l *line) open(ctx context.Context, c *socket.Conn) error {
-	if err := l.greet(ctx, c); err != nil {
+	if err := l.talk.greet(ctx, c); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -190,11 +197,11 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 }
 
 // greet is the handshake of Engine.IO and the login of Socket.IO.
-func (l *line) greet(ctx context.Context, c *socket.Conn) error {
-	limit := ms(l.bot.o.SocketConnectTimeoutMS, time.Second, 25*time.Second)
+func (k *talk) greet(ctx context.Context, c *socket.Conn) error {
+	limit := ms(k.bot.o.SocketConnectTimeoutMS, time.Second, 25*time.Second)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	l.other = false
+	k.other = false
 	f, err := c.Next(ctx)
 	if err != nil {
 		return err
@@ -202,13 +209,13 @@ func (l *line) greet(ctx context.Context, c *socket.Conn) error {
 	if f.Binary || len(f.Data) == 0 || f.Data[0] != engineOpen {
 		return errors.New("the server does not speak Engine.IO 4: check socketUrl and socketPath")
 	}
-	l.beat(ctx, c, f.Data[1:])
+	k.beat(ctx, c, f.Data[1:])
 
-	hello, err := frame(l.plain.Load(), ioConnect, -1, map[string]any{"token": l.bot.o.ClawToken.Reveal()})
+	hello, err := frame(k.plain.Load(), ioConnect, -1, map[string]any{"token": k.bot.o.ClawToken.Reveal()})
 	if err != nil {
 		return err
 	}
-	l.other = !l.bot.o.SocketDisableMsgpack // until it answers: it may not understand us
+	k.other = !k.bot.o.SocketDisableMsgpack // until it answers: it may not understand us
 	if err := c.Send(ctx, hello); err != nil {
 		return err
 	}
@@ -221,7 +228,7 @@ func (l *line) greet(ctx context.Context, c *socket.Conn) error {
 			return err
 		}
 		if !f.Binary && len(f.Data) > 0 && f.Data[0] == enginePing {
-			if err := l.pong(ctx, c); err != nil {
+			if err := k.pong(ctx, c); err != nil {
 				return err
 			}
 			continue
@@ -231,10 +238,10 @@ func (l *line) greet(ctx context.Context, c *socket.Conn) error {
 		case err != nil:
 			return fmt.Errorf("the server's answer to the login is not understood: %w", err)
 		case p.Type == ioConnect:
-			l.other = false
+			k.other = false
 			return nil
 		case p.Type == ioRefused:
-			l.other = false
+			k.other = false
 			var why struct {
 				Message str `json:"message"`
 			}
@@ -245,7 +252,7 @@ func (l *line) greet(ctx context.Context, c *socket.Conn) error {
 }
 
 // beat expects pings as often as the server promised.
-func (l *line) beat(ctx context.Context, c *socket.Conn, opened []byte) {
+func (k *talk) beat(ctx context.Context, c *socket.Conn, opened []byte) {
 	var promise struct {
 		Interval whole `json:"pingInterval"`
 		Timeout  whole `json:"pingTimeout"`
@@ -254,14 +261,14 @@ func (l *line) beat(ctx context.Context, c *socket.Conn, opened []byte) {
 		return
 	}
 	late := min(time.Duration(min(promise.Interval, 1<<30)+min(max(promise.Timeout, 0), 1<<30))*time.Millisecond, beatLongest)
-	l.late = late
+	k.late = late
 	c.Heartbeat(ctx, late, late, func(context.Context) error { return errBeats })
 }
 
 // pong answers a ping and waits for the next.
-func (l *line) pong(ctx context.Context, c *socket.Conn) error {
-	if l.late > 0 {
-		c.Heartbeat(ctx, l.late, l.late, func(context.Context) error { return errBeats })
+func (k *talk) pong(ctx context.Context, c *socket.Conn) error {
+	if k.late > 0 {
+		c.Heartbeat(ctx, k.late, k.late, func(context.Context) error { return errBeats })
 	}
 	return c.Send(ctx, socket.Frame{Data: []byte(enginePong)})
 }
@@ -270,7 +277,7 @@ func (l *line) pong(ctx context.Context, c *socket.Conn) error {
 func (l *line) lost(err error) error {
 	l.gone(err)
 	l.bot.http.CloseIdleConnections() // they may be as dead as this one
-	l.swap()
+	l.talk.swap()
 	l.mu.Lock()
 	l.failures++
 	failures := l.failures
@@ -285,11 +292,11 @@ func (l *line) lost(err error) error {
 }
 
 // swap takes the other encoding, if the server may not have understood this one.
-func (l *line) swap() (swapped bool) {
-	if l.other {
-		l.plain.Store(!l.plain.Load())
+func (k *talk) swap() (swapped bool) {
+	if k.other {
+		k.plain.Store(!k.plain.Load())
 	}
-	return l.other
+	return k.other
 }
 
 // gone says that there is no connection.
@@ -391,7 +398,7 @@ func (l *line) subscribeSessions(ctx context.Context, c *socket.Conn, list []*ta
 				cursors[t.id] = n
 			}
 		}
-		p, err := l.call(ctx, c, "com.claw.im.subscribeSessions", map[string]any{"sessionIds": ids, "cursors": cursors, "limit": l.bot.o.limit()})
+		p, err := l.talk.call(ctx, c, "com.claw.im.subscribeSessions", map[string]any{"sessionIds": ids, "cursors": cursors, "limit": l.bot.o.limit()})
 		if err != nil {
 			return err
 		}
@@ -420,7 +427,7 @@ func (l *line) subscribePanels(ctx context.Context, c *socket.Conn, list []*targ
 	for _, t := range list {
 		ids = append(ids, t.id)
 	}
-	p, err := l.call(ctx, c, "com.claw.im.subscribePanels", map[string]any{"panelIds": ids})
+	p, err := l.talk.call(ctx, c, "com.claw.im.subscribePanels", map[string]any{"panelIds": ids})
 	if err == nil {
 		_, err = p.batches()
 	}
@@ -432,9 +439,9 @@ func (l *line) subscribePanels(ctx context.Context, c *socket.Conn, list []*targ
 }
 
 // call makes a call and waits for its answer.
-func (l *line) call(ctx context.Context, c *socket.Conn, name string, body map[string]any) (packet, error) {
-	id := l.bot.calls.Add(1)
-	f, err := frame(l.plain.Load(), ioEvent, id, []any{name, body})
+func (k *talk) call(ctx context.Context, c *socket.Conn, name string, body map[string]any) (packet, error) {
+	id := k.bot.calls.Add(1)
+	f, err := frame(k.plain.Load(), ioEvent, id, []any{name, body})
 	if err != nil {
 		return packet{}, err
 	}
@@ -456,7 +463,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, f socket.Frame) erro
 	if !f.Binary && len(f.Data) > 0 {
 		switch f.Data[0] {
 		case enginePing:
-			return l.pong(ctx, c)
+			return l.talk.pong(ctx, c)
 		case engineClose:
 			return errors.New("the server closed the connection")
 		case engineNoop:
@@ -475,7 +482,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, f socket.Frame) erro
 		name, body, err := p.named()
 		if err != nil {
 			b.once(ctx, "an event without a name")
-			return nil
+			return nil //nolint:nilerr // it is ignored
 		}
 		return l.event(ctx, name, body)
 	case ioAck: // too late

@@ -203,7 +203,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	var reason error
 	o := l.options()
 	o.Open = func(ctx context.Context, c *socket.Conn) error {
-		if err := l.greet(ctx, c); err != nil {
+		if err := l.talk.greet(ctx, c); err != nil {
 			return err
 		}
 		return errReached
@@ -211,7 +211,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	tries := 0
 	o.Lost = func(err error) error {
 		reason = err
-		if tries++; errors.Is(err, errReached) || tries > 1 || !l.swap() {
+		if tries++; errors.Is(err, errReached) || tries > 1 || !l.talk.swap() {
 			return socket.Fatal(err)
 		}
 		return err
@@ -275,7 +275,7 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 		}
 	}
 	c.token = httpsafe.NewSecret(string(agent.Token))
-	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": greeting}); err != nil {
+	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
 		p.Tell(channel.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
 	}
 	return result, nil

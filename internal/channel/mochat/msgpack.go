@@ -80,7 +80,7 @@ func (r *unpacker) value(depth int) error {
 	case head < 0xc0:
 		return r.text(head & 0x1f)
 	case head >= 0xe0:
-		r.out = strconv.AppendInt(r.out, int64(head)-0x100, 10)
+		r.out = strconv.AppendInt(r.out, int64(head)-0x100, 10) //nolint:gosec // of one byte
 		return nil
 	}
 	return r.tagged(head, depth)
@@ -206,10 +206,10 @@ func (r *unpacker) extension(n uint64) error {
 		at = time.Unix(int64(binary.BigEndian.Uint32(part)), 0)
 	case kind == 0xff && n == 8:
 		v := binary.BigEndian.Uint64(part)
-		at = time.Unix(int64(v&(1<<34-1)), int64(v>>34)) //nolint:gosec // of 34 and 30 bits
+		at = time.Unix(int64(v&(1<<34-1)), int64(v>>34))
 	case kind == 0 && n == 8: // of notepack, in ms
 		if ms := binary.BigEndian.Uint64(part); ms < 1<<47 {
-			at = time.UnixMilli(int64(ms)) //nolint:gosec // it was looked at
+			at = time.UnixMilli(int64(ms))
 		}
 	}
 	if at.IsZero() {

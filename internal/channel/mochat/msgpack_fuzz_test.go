@@ -18,7 +18,11 @@ func TestMsgpack(t *testing.T) {
 	}
 	for _, v := range []any{
 		nil, true, false, 0, 127, 128, -1, -32, -33, 1 << 31, -1 << 40, int64(1)<<53 - 1, "", "short", strings.Repeat("x", 31), strings.Repeat("x", 32), strings.Repeat("x", 256), long,
-		[]any{}, []string{"a", "b"}, many, map[string]any{"a": map[string]any{"b": []any{1, "<é>\n"}}}, map[string]int64{"s": 5},
+		[]any{},
+		[]string{"a", "b"},
+		many,
+		map[string]any{"a": map[string]any{"b": []any{1, "<é>\n"}}},
+		map[string]int64{"s": 5},
 	} {
 		got, err := fromMsgpack(toMsgpack(nil, v))
 		if err != nil {

@@ -162,6 +162,9 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%s: %+v, %v, notes %q", email, result, err, p.notes)
 		}
 	}
+	if calls := fake.Calls("bind"); calls[0].Body["greeting_msg"] == greeting || calls[0].Body["greeting_msg"] == "" {
+		t.Errorf("the greeting is %v, want Chinese", calls[0].Body["greeting_msg"])
+	}
 	if _, err := login(t.Context(), d, section(t, fake, nil), &person{}, false); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("with a token: %v", err)
 	}

@@ -78,7 +78,7 @@ func (l *line) refresh(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx is not an error
 		case channel.IsFatal(err):
 			return err
 		case err != nil && !quiet:
@@ -114,9 +114,7 @@ func (l *line) idle(ctx context.Context) error {
 			if err := l.inboxed(ctx, item); err != nil && ctx.Err() == nil {
 				l.bot.deps.Log.WarnContext(ctx, "a message is lost", "converse", item.converse, "err", err)
 			}
-			if err := l.subscribeNew(ctx); err != nil {
-				return err
-			}
+			l.subscribeNew(ctx)
 		}
 	}
 }
@@ -133,26 +131,26 @@ func (l *line) look(ctx context.Context, first bool) error {
 	if errs == nil {
 		l.works()
 	}
-	return errors.Join(errs, l.subscribeNew(ctx))
+	l.subscribeNew(ctx)
+	return errs
 }
 
 // subscribeNew subscribes to what was found since, and tries again what failed.
-func (l *line) subscribeNew(ctx context.Context) error {
+func (l *line) subscribeNew(ctx context.Context) {
 	l.mu.Lock()
 	c, live := l.conn, l.live
 	l.mu.Unlock()
 	if c == nil {
-		return nil
+		return
 	}
 	sessions, panels := l.unsubscribed(c)
 	if live && len(sessions)+len(panels) == 0 {
-		return nil
+		return
 	}
 	err := l.subscribe(ctx, c)
 	if err != nil && !errors.Is(err, socket.ErrLost) && ctx.Err() == nil {
 		l.bot.deps.Log.DebugContext(ctx, "subscribe to new sessions and panels", "err", err)
 	}
-	return nil
 }
 
 // lookSessions finds sessions. Those that are listed in the section are known
@@ -204,7 +202,7 @@ func (l *line) lookSessions(ctx context.Context) error {
 func (l *line) lookPanels(ctx context.Context) error {
 	raw, err := l.bot.post(ctx, callTime, listPanels, map[string]any{})
 	if err != nil {
-		return l.judge(err)
+		return l.bot.judge(err)
 	}
 	var got struct {
 		GroupID str               `json:"groupId"`
@@ -233,9 +231,9 @@ func (l *line) lookPanels(ctx context.Context) error {
 }
 
 // judge makes a refused token fatal.
-func (l *line) judge(err error) error {
+func (b *bot) judge(err error) error {
 	if statusOf(err) == http.StatusUnauthorized {
-		return l.bot.badToken(err)
+		return b.badToken(err)
 	}
 	return err
 }
@@ -309,7 +307,7 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 		n, err := l.readOnce(ctx, t)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx is not an error
 		case channel.IsFatal(err):
 			return err
 		case err != nil:
@@ -348,7 +346,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 		"sessionId": t.id, "cursor": cursor, "timeoutMs": o.watch().Milliseconds(), "limit": o.limit(),
 	})
 	if err != nil {
-		return 0, l.judge(err)
+		return 0, l.bot.judge(err)
 	}
 	var w watched
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -362,7 +360,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 	raw, err := l.bot.post(ctx, callTime, panelMessages, map[string]any{"panelId": t.id, "limit": min(l.bot.o.limit(), panelMost)})
 	if err != nil {
-		return 0, l.judge(err)
+		return 0, l.bot.judge(err)
 	}
 	var got struct {
 		GroupID  str               `json:"groupId"`
@@ -379,7 +377,7 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 		if object(one, &m); m.GroupID == "" {
 			m.GroupID = got.GroupID
 		}
-		if err := l.panelSaid(ctx, t, &m, m.CreatedAt.Time, missed); err != nil {
+		if err := l.panelSaid(ctx, t, &m, m.CreatedAt.at, missed); err != nil {
 			return 0, err
 		}
 	}

@@ -90,7 +90,7 @@ func frame(plain bool, kind int, id int64, data any) (socket.Frame, error) {
 	if err != nil {
 		return socket.Frame{}, err
 	}
-	out := []byte{engineMessage, byte('0' + kind)}
+	out := []byte{engineMessage, byte('0' + kind)} //nolint:gosec // of 0 to 4
 	if id >= 0 {
 		out = strconv.AppendInt(out, id, 10)
 	}
@@ -144,19 +144,19 @@ func (v *whole) UnmarshalJSON(data []byte) error {
 }
 
 // stamp is a time: a text of ISO 8601 or a number of ms; zero: it is not one.
-type stamp struct{ time.Time }
+type stamp struct{ at time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *stamp) UnmarshalJSON(data []byte) error {
-	v.Time = time.Time{}
+	v.at = time.Time{}
 	if n, err := strconv.ParseInt(string(data), 10, 64); err == nil && n > 0 && n < 1<<47 {
-		v.Time = time.UnixMilli(n)
+		v.at = time.UnixMilli(n)
 		return nil
 	}
 	s := strings.Trim(string(data), `"`)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} { // Python leaves out that it is UTC
 		if at, err := time.Parse(layout, s); err == nil && at.Year() > 1970 {
-			v.Time = at
+			v.at = at
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ package mochattest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -262,9 +263,7 @@ func (s *Server) Post(id string, m Message) string {
 		p := s.panels[id]
 		payload := s.message(&m)
 		kept := map[string]any{"createdAt": iso(m.At)}
-		for k, v := range payload {
-			kept[k] = v
-		}
+		maps.Copy(kept, payload)
 		p.messages = append(p.messages, kept)
 		payload["groupId"], payload["converseId"] = p.group, id
 		note := map[string]any{"_id": m.ID, "createdAt": iso(m.At)}

@@ -99,18 +99,18 @@ func unpack(data []byte) (v any, rest []byte, err error) {
 	case head == 0xcb:
 		return math.Float64frombits(n), data, nil
 	case head < 0xd0:
-		return int64(n), data, nil //nolint:gosec // of tests
+		return int64(n), data, nil
 	case head < 0xd4:
 		shift := 64 - 8*size
 		return int64(n<<shift) >> shift, data, nil //nolint:gosec // with its sign
 	case n > 1<<20:
 		return nil, nil, errPack
 	case head < 0xdc:
-		return unpackText(data, int(n)) //nolint:gosec // it was looked at
+		return unpackText(data, int(n))
 	case head < 0xde:
-		return unpackList(data, int(n)) //nolint:gosec // it was looked at
+		return unpackList(data, int(n))
 	}
-	return unpackMap(data, int(n)) //nolint:gosec // it was looked at
+	return unpackMap(data, int(n))
 }
 
 func unpackText(data []byte, n int) (any, []byte, error) {

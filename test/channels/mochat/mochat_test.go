@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -125,9 +126,7 @@ func driver(t *testing.T, fake *mochattest.Server, socket string, changes object
 		"clawToken": mochattest.Token, "agentUserId": mochattest.Self, "allowFrom": []string{"*"}, "baseUrl": fake.URL(), "socketUrl": socket,
 		"sessions": []string{mochattest.SessionOf(mochattest.Ann)}, "panels": []string{mochattest.Panel}, "replyDelayMode": "off", "refreshIntervalMs": 3600_000,
 	}
-	for k, v := range changes {
-		all[k] = v
-	}
+	maps.Copy(all, changes)
 	section, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
