@@ -1,6 +1,7 @@
 package dingtalk
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -166,5 +167,21 @@ func TestRender(t *testing.T) {
 		if got := title(in); got != want {
 			t.Errorf("title(%q) = %q", in, got)
 		}
+	}
+}
+
+// A reaction is taken away also if the request that set it was given up.
+func TestReactionGivenUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), nil)
+	defer r.begin()()
+	in := heardIn(r, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Signal(ctx, in.Route, channel.Seen); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 1 {
+		t.Errorf("seen: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
+	}
+	if err := r.Signal(t.Context(), in.Route, channel.Answered); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 0 {
+		t.Errorf("answered: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
 	}
 }
