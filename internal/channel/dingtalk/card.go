@@ -136,7 +136,7 @@ func (b *bot) begin(ctx context.Context, id string, out bus.Outbound, again bool
 	switch e := refusal(err); {
 	case err == nil:
 	case e == nil, e.limited(), e.Status/100 == 5:
-		return classify(err)
+		return b.classify(err)
 	case !again:
 		b.cardRefused(ctx, err)
 		return channel.Permanent(err)
@@ -242,7 +242,7 @@ func (b *bot) fill(ctx context.Context, id string, out bus.Outbound, final bool)
 func (b *bot) unfilled(id string, err error) error {
 	e := refusal(err)
 	if e == nil || e.limited() {
-		return classify(err)
+		return b.classify(err)
 	}
 	b.cards.mu.Lock()
 	defer b.cards.mu.Unlock()

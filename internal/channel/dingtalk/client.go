@@ -83,13 +83,13 @@ func (e *apiError) scopes(usual string) string {
 }
 
 // classify puts an error of a sending call into the words of the manager.
-func classify(err error) error {
+func (b *bot) classify(err error) error {
 	e := refusal(err)
 	switch {
 	case e == nil:
 		return err
 	case e.limited():
-		return channel.RateLimited(limitPause, err)
+		return channel.RateLimited(b.limit, err)
 	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
 		return channel.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission %s on https://open-dev.dingtalk.com", err, e.scopes(scopeSend)))
 	case e.Status/100 == 4 || e.Status == http.StatusOK:

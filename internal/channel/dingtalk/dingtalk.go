@@ -45,6 +45,7 @@ type bot struct {
 	cards *cards
 	ping  time.Duration // between two pings
 	quiet time.Duration // longest silence of a connection
+	limit time.Duration // pause after too many messages
 	run   sync.Mutex    // one Run at a time
 }
 
@@ -81,6 +82,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		cards: newCards(),
 		ping:  pingEvery,
 		quiet: silence,
+		limit: limitPause,
 	}, nil
 }
 

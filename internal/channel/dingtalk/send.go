@@ -39,7 +39,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
-		err := classify(b.reply(ctx, webhook, out, plain, words))
+		err := b.classify(b.reply(ctx, webhook, out, plain, words))
 		if !channel.IsPermanent(err) {
 			return "", err
 		}
@@ -100,11 +100,11 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 		Limited []string `json:"flowControlledStaffIdList"`
 	}
 	if err := b.calls.do(ctx, path, body, &a); err != nil {
-		return "", classify(err)
+		return "", b.classify(err)
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", channel.RateLimited(limitPause, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
+		return "", channel.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
 		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
@@ -197,7 +197,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		b.marks.Put(route.MessageID, done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reactTimeout)
 		defer cancel()
-		return classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
+		return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
 	}
 	set, ok := b.marks.Get(route.MessageID)
 	if !ok {
@@ -208,5 +208,5 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	case <-set:
 	case <-ctx.Done():
 	}
-	return classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
+	return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
 }

@@ -46,6 +46,11 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 	t.Helper()
 	return channeltest.Fixture{
 		Driver: Driver(),
+		Hasten: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.limit = time.Second
+			}
+		},
 		Section: func(c channel.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {

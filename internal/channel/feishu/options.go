@@ -163,6 +163,7 @@ func (o *account) caps() channel.Caps {
 		GroupEditEvery: 500 * time.Millisecond,
 		MaxMedia:       maxFile,
 		OneMessage:     true,
+		Settles:        true,
 		Keys:           true,
 		Quotes:         true,
 		Hint:           o.hint,

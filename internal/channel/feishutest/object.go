@@ -243,7 +243,7 @@ func (s *Server) createCard(r *request) (any, error) {
 			Streaming bool `json:"streaming_mode"`
 		} `json:"config"`
 	}
-	text, err := s.cardText(in.Data)
+	seen, err := s.checkCard(in.Data, true)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (s *Server) createCard(r *request) (any, error) {
 	}
 	s.serial++
 	id := strconv.Itoa(7000000000000000000 + s.serial)
-	s.cards[id] = &card{data: in.Data, text: text, streaming: c.Config.Streaming, uuids: map[string]bool{}}
+	s.cards[id] = &card{data: in.Data, text: seen.text(), streaming: c.Config.Streaming, uuids: map[string]bool{}}
 	return map[string]any{"card_id": id}, nil
 }
 
