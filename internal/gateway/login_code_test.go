@@ -216,7 +216,7 @@ func (r *codeRig) terminal(typed string, shown func(line string, leave func())) 
 	r.must(os.WriteFile(in, []byte(typed), 0o600))
 	stdin, err := os.Open(in)
 	r.must(err)
-	defer stdin.Close() //nolint:errcheck // only read
+	defer stdin.Close()
 	read, write, err := os.Pipe()
 	r.must(err)
 	ctx, cancel := context.WithCancel(r.t.Context())

@@ -61,7 +61,7 @@ func TestCard(t *testing.T) {
 	if c := r.card(); c.Text != "It **is**" || c.Flow != flowWriting || c.Streams != 2 {
 		t.Errorf("then: %+v", c)
 	}
-	last := answer(in, "", "![x](https://evil.example/leak) !\\[y](https://evil.example/leak)")
+	last := answer(in, "![x](https://evil.example/leak) !\\[y](https://evil.example/leak)")
 	if err := r.Edit(t.Context(), last, id, true); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestCard(t *testing.T) {
 		t.Errorf("at the end: %+v", c)
 	}
 	// A text that comes after the end is shown all the same.
-	if err := r.Edit(t.Context(), answer(in, "", "other"), id, true); err != nil {
+	if err := r.Edit(t.Context(), answer(in, "other"), id, true); err != nil {
 		t.Fatal(err)
 	}
 	if c := r.card(); c.Text != "other" || c.Flow != flowFinished {
@@ -78,7 +78,7 @@ func TestCard(t *testing.T) {
 	if n := len(r.fake.Messages()); n != 1 {
 		t.Errorf("%d messages", n)
 	}
-	if m := mustSend(r, answer(in, "", "a message")); m.Way != "webhook" {
+	if m := mustSend(r, answer(in, "a message")); m.Way != "webhook" {
 		t.Errorf("what does not grow: %+v", m)
 	}
 }
@@ -112,7 +112,7 @@ func TestCardRefused(t *testing.T) {
 			if n := len(r.fake.Calls("createAndDeliver")); n > 1 && name != "other" {
 				t.Errorf("it was tried %d times", n)
 			}
-			if m := mustSend(r, answer(in, "", "It is.")); m.Way != "webhook" || len(r.fake.Messages()) != 1 {
+			if m := mustSend(r, answer(in, "It is.")); m.Way != "webhook" || len(r.fake.Messages()) != 1 {
 				t.Errorf("the answer: %+v", m)
 			}
 		})
@@ -128,7 +128,7 @@ func TestCardWithoutStreaming(t *testing.T) {
 	if c := r.card(); c.Text != "It" || c.Flow != flowWriting {
 		t.Errorf("at first: %+v", c)
 	}
-	if err := r.Edit(t.Context(), answer(in, "", "It is."), id, true); err != nil {
+	if err := r.Edit(t.Context(), answer(in, "It is."), id, true); err != nil {
 		t.Fatal(err)
 	}
 	if c := r.card(); c.Text != "It is." || c.Flow != flowFinished || c.Streams != 0 {
@@ -169,7 +169,7 @@ func TestCardClasses(t *testing.T) {
 	broken := dingtalktest.Failure{Status: 500, Code: "unknownError", Text: "oh"}
 	fail("/v1.0/card/", 2*cardTries, broken)
 	for n := range cardTries {
-		err := r.Edit(t.Context(), answer(in, "", "It is."), id, true)
+		err := r.Edit(t.Context(), answer(in, "It is."), id, true)
 		if err == nil || channel.IsPermanent(err) != (n == cardTries-1) {
 			t.Errorf("try %d: %v", n, err)
 		}
@@ -188,10 +188,10 @@ func TestCardOfAnswer(t *testing.T) {
 	if _, err := r.Send(t.Context(), growing(in, "It")); err == nil {
 		t.Fatal("a lost text is not noticed")
 	}
-	if m := mustSend(r, answer(in, "", "It is.")); m.Way != "card" || m.Text() != "It is." || r.card().Flow != flowFinished || len(r.fake.Messages()) != 1 {
+	if m := mustSend(r, answer(in, "It is.")); m.Way != "card" || m.Text() != "It is." || r.card().Flow != flowFinished || len(r.fake.Messages()) != 1 {
 		t.Errorf("the answer: %+v, %+v", m, r.card())
 	}
-	if m := mustSend(r, answer(in, "", "More.")); m.Way != "webhook" {
+	if m := mustSend(r, answer(in, "More.")); m.Way != "webhook" {
 		t.Errorf("the next message: %+v", m)
 	}
 }
@@ -222,7 +222,7 @@ func TestCardAfterRestart(t *testing.T) {
 	if c := r.card(); c.Text != "It is" || c.Flow != flowFinished {
 		t.Errorf("the turn goes on: %+v", c)
 	}
-	if err := r.Edit(t.Context(), answer(in, "", "It is four."), id, true); err != nil {
+	if err := r.Edit(t.Context(), answer(in, "It is four."), id, true); err != nil {
 		t.Fatal(err)
 	}
 	end()
@@ -247,8 +247,10 @@ func TestCardFallback(t *testing.T) {
 	fake.Unpublish()
 	house(t, map[string]json.RawMessage{"dingtalk": section(fake, withCards)}, func(ctx context.Context, q bus.Queue, in bus.Inbound) bus.Outbound {
 		for _, out := range []bus.Outbound{
-			{Kind: bus.Delta, StreamID: "s0", Text: "I look."}, {Kind: bus.DeltaEnd, StreamID: "s0", Resuming: true},
-			{Kind: bus.Delta, StreamID: "s1", Text: "It is"}, {Kind: bus.DeltaEnd, StreamID: "s1"},
+			{Kind: bus.Delta, StreamID: "s0", Text: "I look."},
+			{Kind: bus.DeltaEnd, StreamID: "s0", Resuming: true},
+			{Kind: bus.Delta, StreamID: "s1", Text: "It is"},
+			{Kind: bus.DeltaEnd, StreamID: "s1"},
 		} {
 			out.Route, out.Meta = in.Route, in.Meta
 			if err := q.Publish(ctx, out); err != nil {

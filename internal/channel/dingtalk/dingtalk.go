@@ -39,9 +39,9 @@ type bot struct {
 	deps  channel.Deps
 	o     options
 	calls *client
-	told  *recent.Map[string, time.Time] // people who were told that the bot works in groups
-	talks *recent.Map[string, string]    // message -> its conversation
-	marks *recent.Map[string, bool]      // messages that bear our reaction
+	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
+	talks *recent.Map[string, string]        // message -> its conversation
+	marks *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
 	cards *cards
 	ping  time.Duration // between two pings
 	quiet time.Duration // longest silence of a connection
@@ -78,7 +78,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		calls: newClient(&o, h, d.Now),
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
-		marks: recent.New[string, bool](1000),
+		marks: recent.New[string, chan struct{}](1000),
 		cards: newCards(),
 		ping:  pingEvery,
 		quiet: silence,

@@ -69,8 +69,12 @@ func TestLogin(t *testing.T) {
 		{"refused", []string{"wait", "refused"}, `{}`, false, []string{scanNote}, nil, "refused on the phone: the user refused"},
 		{"works already", nil, `{"clientId": "` + dingtalktest.ClientID + `", "clientSecret": "` + dingtalktest.ClientSecret + `"}`, false, nil, nil, ""},
 		{
-			"another organisation", []string{"success"}, `{"clientId": "old", "clientSecret": "s", "allowFrom": ["ann"], "owners": ["ann"]}`, true, []string{scanNote},
-			map[string]any{"enabled": true, "clientId": dingtalktest.ClientID, "clientSecret": dingtalktest.ClientSecret, "allowFrom": []string{}, "owners": []string{}}, "",
+			"another organisation",
+			[]string{"success"},
+			`{"clientId": "old", "clientSecret": "s", "allowFrom": ["ann"], "owners": ["ann"]}`, true,
+			[]string{scanNote},
+			map[string]any{"enabled": true, "clientId": dingtalktest.ClientID, "clientSecret": dingtalktest.ClientSecret, "allowFrom": []string{}, "owners": []string{}},
+			"",
 		},
 		{"wrong section", nil, `{"apiBaseUrl": "x"}`, false, nil, nil, "apiBaseUrl"},
 	} {

@@ -19,6 +19,7 @@ const (
 	titleMost     = 20          // characters of a title
 	webhookMargin = time.Minute // before the end of a session webhook it is not used
 	mentionMost   = 80          // characters of a name in a heading
+	reactTimeout  = 5 * time.Second
 )
 
 // Send implements channel.Channel. An answer goes by the session webhook of the
@@ -181,24 +182,31 @@ func escape(s string) string {
 // Signal implements channel.Signaller: a reaction while the agent works.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
 	conversation, ok := b.talks.Get(route.MessageID)
-	if !ok || b.o.Reaction == "" {
+	if !ok || b.o.Reaction == "" || phase == channel.Working {
 		return nil
 	}
-	path := "/v1.0/robot/emotion/recall"
-	switch {
-	case phase == channel.Seen:
-		path = "/v1.0/robot/emotion/reply"
-	case phase == channel.Working || !b.marks.Has(route.MessageID):
-		return nil
-	}
-	b.marks.Put(route.MessageID, true) // also if the confirmation is lost
 	body := map[string]any{
 		"robotCode": b.o.ClientID, "openMsgId": route.MessageID, "openConversationId": conversation, "emotionType": 2, "emotionName": b.o.Reaction,
 		"textEmotion": map[string]string{"emotionId": "2659900", "emotionName": b.o.Reaction, "text": b.o.Reaction, "backgroundId": "im_bg_1"},
 	}
-	err := b.calls.do(ctx, path, body, nil)
-	if phase != channel.Seen || refusal(err) != nil { // it is not there, or not any more
-		b.marks.Delete(route.MessageID)
+	if phase == channel.Seen {
+		// A request that is cut off may have set the reaction, so this one is
+		// finished, and the next phase waits for it.
+		done := make(chan struct{})
+		defer close(done)
+		b.marks.Put(route.MessageID, done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reactTimeout)
+		defer cancel()
+		return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
 	}
-	return b.classify(err)
+	set, ok := b.marks.Get(route.MessageID)
+	if !ok {
+		return nil
+	}
+	b.marks.Delete(route.MessageID)
+	select {
+	case <-set:
+	case <-ctx.Done():
+	}
+	return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
 }
