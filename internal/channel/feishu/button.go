@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -77,19 +79,30 @@ type press struct {
 	Choice choice `json:"choice"`
 }
 
+// questions are what was asked, and their buttons.
+type questions struct {
+	bot     *bot
+	asked   *recent.Map[string, asking] // by the message that asks
+	askedIn *recent.Map[string, string] // that message, by the id of the question and by its code
+
+	mu    sync.Mutex                  // guards what is in posed
+	posed *recent.Map[string, *posed] // messages with buttons
+}
+
 // language is the one that people of this app read, unless the settings name
 // another.
-func (b *bot) language() string {
+func (qs *questions) language() string {
+	b := qs.bot
 	if b.o.Domain == domainLark {
 		return cmp.Or(string(b.o.Language), phrase.English)
 	}
 	return cmp.Or(string(b.o.Language), phrase.Chinese)
 }
 
-// sendButtons sends a question as a card with a button for each answer. "" with
+// send sends a question as a card with a button for each answer. "" with
 // no error: it has none, or does not fit, and is sent as words.
-func (b *bot) sendButtons(ctx context.Context, out bus.Outbound) (string, error) {
-	q := out.Question
+func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error) {
+	b, q := qs.bot, out.Question
 	if q == nil || len(q.Options) == 0 || len(q.Options) > buttonsMost || slices.Contains(q.Options, "") {
 		return "", nil
 	}
@@ -107,9 +120,9 @@ func (b *bot) sendButtons(ctx context.Context, out bus.Outbound) (string, error)
 	case err != nil:
 		return "", err
 	}
-	b.posing.Lock()
-	defer b.posing.Unlock()
-	b.posed.Put(id, &posed{said: said})
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.posed.Put(id, &posed{said: said})
 	return id, nil
 }
 
@@ -177,7 +190,8 @@ func questionCard(said string, below []any) map[string]any {
 
 // pressed decides about a press and returns what Feishu shows: it waits three
 // seconds. The answer is on the disk when the card says so.
-func (b *bot) pressed(ctx context.Context, h *head, raw json.RawMessage) map[string]any {
+func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) map[string]any {
+	b := qs.bot
 	var p press
 	err := json.Unmarshal(raw, &p)
 	if err == nil {
@@ -193,20 +207,20 @@ func (b *bot) pressed(ctx context.Context, h *head, raw json.RawMessage) map[str
 	}
 	p.Event, p.Action.Value = h.EventID, nil
 	switch {
-	case !b.deps.Gate.Knows(ctx, b.presser(&p)):
-		return toast(toastRefused, phrase.In(b.language(), textStranger))
+	case !b.deps.Gate.Knows(ctx, qs.presser(&p)):
+		return toast(toastRefused, phrase.In(qs.language(), textStranger))
 	case !p.here() || c.Person != "" && !slices.Contains(p.ids(), c.Person):
-		return toast(toastRefused, phrase.In(b.language(), textOthers))
+		return toast(toastRefused, phrase.In(qs.language(), textOthers))
 	}
 
-	b.posing.Lock()
-	defer b.posing.Unlock()
-	q, known := b.posed.Get(p.Context.Message)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q, known := qs.posed.Get(p.Context.Message)
 	if !known { // of an earlier process
 		q = &posed{said: c.Said}
-		b.posed.Put(p.Context.Message, q)
+		qs.posed.Put(p.Context.Message, q)
 		if c.Question != "" {
-			b.askedIn.Put(c.Question, p.Context.Message)
+			qs.askedIn.Put(c.Question, p.Context.Message)
 		}
 	}
 	done := "✓ " + text.Ellipsis(text.Label(c.Label, labelMost), labelMost)
@@ -214,18 +228,18 @@ func (b *bot) pressed(ctx context.Context, h *head, raw json.RawMessage) map[str
 	case q.event == p.Event: // Feishu repeats itself
 		return q.answer(toastDone, done)
 	case q.last == nil && c.Until != 0 && b.deps.Now().Unix() >= c.Until:
-		q.end(phrase.In(b.language(), textClosed))
+		q.end(phrase.In(qs.language(), textClosed))
 		fallthrough
 	case q.last != nil:
-		return q.answer(toastRefused, phrase.In(b.language(), textOver))
+		return q.answer(toastRefused, phrase.In(qs.language(), textOver))
 	}
 	in := b.in.Load()
 	if in == nil {
-		return toast(toastTryAgain, phrase.In(b.language(), textTryAgain))
+		return toast(toastTryAgain, phrase.In(qs.language(), textTryAgain))
 	}
 	if err := in.Hold(ctx, p.Context.Chat, pressID(p.Event), event{App: b.o.AppID, Press: &p}); err != nil {
 		b.once(ctx, "an answer could not be kept; the person is asked to press again", "err", err)
-		return toast(toastTryAgain, phrase.In(b.language(), textTryAgain))
+		return toast(toastTryAgain, phrase.In(qs.language(), textTryAgain))
 	}
 	q.event = p.Event
 	q.end(escape(done))
@@ -269,8 +283,8 @@ func (p *press) here() bool {
 }
 
 // presser is who pressed a button, for the gate.
-func (b *bot) presser(p *press) channel.Visitor {
-	c := &p.Choice
+func (qs *questions) presser(p *press) channel.Visitor {
+	b, c := qs.bot, &p.Choice
 	v := channel.Visitor{
 		IDs: p.ids(), Direct: c.direct(), Mentioned: true, Name: p.Operator.Open,
 		Route: bus.Route{Channel: b.deps.Name, ChatID: c.Chat, ThreadID: c.Thread, MessageID: p.Context.Message},
@@ -293,7 +307,7 @@ func (b *bot) presser(p *press) channel.Visitor {
 // chosen hands over the answer that a button stands for.
 func (rc *receiver) chosen(ctx context.Context, p *press) error {
 	b, c := rc.bot, &p.Choice
-	pass, ok := b.deps.Gate.Admit(ctx, b.presser(p))
+	pass, ok := b.deps.Gate.Admit(ctx, b.ask.presser(p))
 	if !ok {
 		return nil
 	}
@@ -314,17 +328,18 @@ func (rc *receiver) chosen(ctx context.Context, p *press) error {
 
 // settle shows that a question is over. Late: an answer to it came too late, so
 // the card must not show that one.
-func (b *bot) settle(ctx context.Context, question string, late bool) {
-	id, _ := b.askedIn.Get(question)
-	b.posing.Lock()
-	q, ok := b.posed.Get(id)
+func (qs *questions) settle(ctx context.Context, question string, late bool) {
+	b := qs.bot
+	id, _ := qs.askedIn.Get(question)
+	qs.mu.Lock()
+	q, ok := qs.posed.Get(id)
 	if !ok || q.said == "" || q.last != nil && !late {
-		b.posing.Unlock()
+		qs.mu.Unlock()
 		return
 	}
 	q.event = ""
-	content, err := encode(q.end(escape(phrase.In(b.language(), textClosed))))
-	b.posing.Unlock()
+	content, err := encode(q.end(escape(phrase.In(qs.language(), textClosed))))
+	qs.mu.Unlock()
 	if err == nil {
 		err = b.calls.call(ctx, http.MethodPatch, messagePath(id), draft{Content: string(content)}, nil)
 	}

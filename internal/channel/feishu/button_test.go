@@ -317,7 +317,7 @@ func TestBadPresses(t *testing.T) {
 		"repeated":    {EventID: "seen"},
 		"no id":       {},
 	} {
-		if got := r.pressed(t.Context(), &h, raw); len(got) > 0 {
+		if got := r.ask.pressed(t.Context(), &h, raw); len(got) > 0 {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -328,8 +328,8 @@ func TestBadPresses(t *testing.T) {
 		t.Errorf("%d lines in the log", n)
 	}
 
-	again := r.pressed(t.Context(), &head{EventID: "e3", Created: jsonOf(now)}, raw)
-	same := r.pressed(t.Context(), &head{EventID: "e3", Created: jsonOf(now)}, raw)
+	again := r.ask.pressed(t.Context(), &head{EventID: "e3", Created: jsonOf(now)}, raw)
+	same := r.ask.pressed(t.Context(), &head{EventID: "e3", Created: jsonOf(now)}, raw)
 	if jsonOf(again) != jsonOf(same) || !strings.Contains(jsonOf(again), "✓ Yes") {
 		t.Errorf("the same press is answered with %v and %v", again, same)
 	}

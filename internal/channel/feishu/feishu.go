@@ -47,13 +47,9 @@ type bot struct {
 	marks  *recent.Map[string, string]  // ids of our reactions, by message
 	names  *recent.Map[string, string]  // of people, as mentions say them
 	quotes *recent.Map[string, fetched] // messages that were looked up
-	asked  *recent.Map[string, asking]  // by the message that asks
 	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
 	told   *recent.Map[string, bool]    // causes that were logged
-
-	posing  sync.Mutex                  // guards what is in posed
-	posed   *recent.Map[string, *posed] // messages with buttons
-	askedIn *recent.Map[string, string] // the message that asks, by the id of the question and by its code
+	ask    *questions
 }
 
 // person is who the bot is.
@@ -104,11 +100,14 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		marks:   recent.New[string, string](memory),
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
-		asked:   recent.New[string, asking](memory),
 		fresh:   recent.New[string, bool](memory),
 		told:    recent.New[string, bool](memory),
-		posed:   recent.New[string, *posed](memory),
+	}
+	b.ask = &questions{
+		bot:     b,
+		asked:   recent.New[string, asking](memory),
 		askedIn: recent.New[string, string](memory),
+		posed:   recent.New[string, *posed](memory),
 	}
 	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
 	return b, nil

@@ -159,16 +159,16 @@ func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
 	if len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
 		return nil, ""
 	}
-	b := rc.bot
-	if q, ok := b.asked.Get(m.Parent); ok && m.Parent != "" {
+	qs := rc.bot.ask
+	if q, ok := qs.asked.Get(m.Parent); ok && m.Parent != "" {
 		word := strings.TrimSuffix(body.text, " "+q.Code)
 		if _, remark, ok := q.Choose(word); ok && remark == "" {
 			return &bus.Answer{QuestionID: q.ID, Option: word}, q.session
 		}
 	}
 	for word := range strings.FieldsSeq(body.text) {
-		id, _ := b.askedIn.Get(strings.ToLower(word))
-		q, ok := b.asked.Get(id)
+		id, _ := qs.askedIn.Get(strings.ToLower(word))
+		q, ok := qs.asked.Get(id)
 		if !ok || q.Code == "" {
 			continue
 		}
@@ -245,14 +245,15 @@ func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) ([]bus
 			b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
 			return answersTo("a message that cannot be read", ""), nil
 		}
-		f = b.fetched(ctx, &list[0])
+		f = rc.fetched(ctx, &list[0])
 		b.quotes.Put(m.Parent, f)
 	}
 	return f.quotes, f.media
 }
 
 // fetched is a message with its files. Whoever spoke in one is not the sender.
-func (b *bot) fetched(ctx context.Context, it *item) fetched {
+func (rc *receiver) fetched(ctx context.Context, it *item) fetched {
+	b := rc.bot
 	to := "a message"
 	if it.Sender.Type == "app" && it.Sender.ID == b.o.AppID {
 		to = "you"

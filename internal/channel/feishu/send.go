@@ -47,7 +47,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return b.sendFile(ctx, out)
 	}
 	if out.Kind == bus.Gone && out.Question != nil {
-		b.settle(ctx, out.Question.ID, out.Text != "")
+		b.ask.settle(ctx, out.Question.ID, out.Text != "")
 	}
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
@@ -57,7 +57,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.sendDivider(ctx, out)
 	if id == "" && err == nil {
-		id, err = b.sendButtons(ctx, out)
+		id, err = b.ask.send(ctx, out)
 	}
 	if id == "" && err == nil {
 		id, err = b.sendWords(ctx, out)
@@ -66,9 +66,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", classify(err)
 	}
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
-		b.asked.Put(id, asking{*q, sessionOf(out)})
-		b.askedIn.Put(q.ID, id)
-		b.askedIn.Put(q.Code, id)
+		b.ask.asked.Put(id, asking{*q, sessionOf(out)})
+		b.ask.askedIn.Put(q.ID, id)
+		b.ask.askedIn.Put(q.Code, id)
 	}
 	return id, nil
 }

@@ -102,7 +102,7 @@ func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err er
 	switch h.Type {
 	case "im.message.receive_v1":
 	case pressEvent:
-		return encode(b.pressed(ctx, h, outer.Event))
+		return encode(b.ask.pressed(ctx, h, outer.Event))
 	case "im.message.reaction.created_v1", "im.message.reaction.deleted_v1", "im.message.message_read_v1", "im.message.recalled_v1",
 		"im.chat.access_event.bot_p2p_chat_entered_v1", "im.chat.member.bot.added_v1", "im.chat.member.bot.deleted_v1":
 		return nil, nil
