@@ -137,6 +137,9 @@ type Caps struct {
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool
+	// Settles platforms get Gone for every question that is over, also without
+	// a text: to take its buttons away.
+	Settles bool
 	// OneMessage platforms show a turn as one message: its segments, hints and
 	// progress grow in it by Edit, and it is closed once by a final one, also
 	// when the turn fails or is stopped. What is too long goes on in the next.

@@ -104,7 +104,7 @@ func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
 	switch {
 	case d.Kind.Durable():
 		c.deliver(ctx, d)
-	case c.w.a.caps.Whole:
+	case c.w.a.caps.Whole, d.Kind == bus.Gone && d.Text == "":
 		_, _ = c.w.a.send(ctx, d.Outbound) // only shows progress
 	case d.Kind == bus.Delta:
 		c.think(ctx, d.Route)

@@ -5,15 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
-	filesMost = 10              // of one message
-	fetchTime = 2 * time.Minute // for one file
+	filesMost  = 10              // of one message
+	fetchTime  = 2 * time.Minute // for one try
+	fetchTries = 3
+	fetchPause = 2 * time.Second // after the first try
 )
 
 // Received is a file that came with a message and was not fetched yet.
@@ -21,7 +27,11 @@ type Received struct {
 	Kind FileKind // what the platform calls it; a VoiceFile is spoken by its sender
 	Name string   // as the sender says
 	Size int64    // as the platform says; 0: it does not say
+	Max  int64    // bytes that this one may have; 0: as many as any
 	Open func(ctx context.Context) (io.ReadCloser, error)
+	// Again says that a try that failed is repeated, unless its error is
+	// Permanent.
+	Again bool
 }
 
 // Files are what came with one message, for the agent. Sounds become words
@@ -60,13 +70,29 @@ func (f *Files) miss(r Received, why string) {
 	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", SafeName(r.Name), why))
 }
 
-func (f *Files) fetch(ctx context.Context, r Received) (bus.Media, error) {
+func (f *Files) fetch(ctx context.Context, r Received) (media bus.Media, err error) {
 	if f.count++; f.count > filesMost {
-		return bus.Media{}, errTooMany
+		return media, errTooMany
 	}
-	if r.Size > f.deps.Media.Max {
-		return bus.Media{}, ErrTooLarge
+	store := *f.deps.Media
+	if r.Max > 0 {
+		store.Max = min(store.Max, r.Max)
 	}
+	if r.Size > store.Max {
+		return media, ErrTooLarge
+	}
+	for try := range fetchTries {
+		if try > 0 && wait.For(ctx, fetchPause<<(try-1)) != nil {
+			return media, ctx.Err()
+		}
+		if media, err = r.save(ctx, &store); err == nil || !r.Again || IsPermanent(err) || errors.Is(err, ErrTooLarge) {
+			break
+		}
+	}
+	return media, err
+}
+
+func (r *Received) save(ctx context.Context, store *MediaStore) (bus.Media, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	body, err := r.Open(ctx)
@@ -74,7 +100,46 @@ func (f *Files) fetch(ctx context.Context, r Received) (bus.Media, error) {
 		return bus.Media{}, err
 	}
 	defer body.Close() //nolint:errcheck // read only
-	return f.deps.Media.Save(ctx, r.Name, body)
+	return store.Save(ctx, r.Name, body)
+}
+
+// Download opens what a request gets. Its errors do not show the address, which
+// may be all that is needed to read the file; one is Permanent if the server
+// would say the same again.
+func Download(h *http.Client, req *http.Request) (*http.Response, error) {
+	res, err := h.Do(req) //nolint:gosec // the client refuses private addresses, unless the host is the platform's
+	if err != nil {
+		return nil, fmt.Errorf("download from %s: %w", req.URL.Host, httpsafe.WithoutURL(err))
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	_ = res.Body.Close() // it is not what was asked for
+	err = fmt.Errorf("download from %s: HTTP status %d", req.URL.Host, res.StatusCode)
+	if res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
+		err = Permanent(err)
+	}
+	return nil, err
+}
+
+// ClientFor is the client for an address of a file: a host of the platform is
+// reached like its API at base, others only where strangers may send us.
+func (d *Deps) ClientFor(address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, Permanent(httpsafe.WithoutURL(err))
+	}
+	api, err := url.Parse(base)
+	if err != nil {
+		return nil, Permanent(err)
+	}
+	if u.Host == api.Host && u.Scheme == api.Scheme || u.Scheme == "https" && ours(u.Hostname()) {
+		return own, nil
+	}
+	if d.Fetch == nil {
+		return nil, Permanent(errors.New("the file is not at the platform"))
+	}
+	return d.Fetch()
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.

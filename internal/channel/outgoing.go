@@ -188,7 +188,7 @@ func (w *sender) wanted(out bus.Outbound) bool {
 	case bus.Progress, bus.Notice:
 		return out.Text != "" && (caps.Whole || w.filters.SendProgress)
 	case bus.Gone:
-		return out.Text != "" || caps.Whole
+		return out.Text != "" || caps.Whole || caps.Settles
 	case bus.ToolHint:
 		return out.Text != "" && (caps.Whole || w.filters.SendToolHints)
 	case bus.ToolEvent, bus.ToolDelta, bus.GoalState, bus.FileEdit:

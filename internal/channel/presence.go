@@ -24,18 +24,27 @@ type signals struct {
 	mu      sync.Mutex
 	closing bool // starts nothing any more
 	chats   map[chatKey]*presence
+	telling map[*mark]bool // marks that are being set
 	work    sync.WaitGroup // one per presence; nothing is added once closing is set
 }
 
 // presence is a chat in which something is being worked on.
 type presence struct {
-	stop   context.CancelFunc // ends the goroutine
+	stop   context.CancelFunc // ends the goroutine, but for a mark that it sets
 	idle   bool               // stopped by rest
-	marked []bus.Route        // messages that were marked as seen
+	marked []*mark
+}
+
+// mark is a message that was marked as seen. The end of the work on it is shown
+// after that: the mark would stay for ever otherwise.
+type mark struct {
+	to     bus.Route
+	giveUp context.CancelFunc
+	told   chan struct{} // closed when the mark is set, or cannot be
 }
 
 func newSignals(a *adapter) *signals {
-	return &signals{a: a, chats: map[chatKey]*presence{}}
+	return &signals{a: a, chats: map[chatKey]*presence{}, telling: map[*mark]bool{}}
 }
 
 func (s *signals) open() {
@@ -51,6 +60,9 @@ func (s *signals) close() {
 	s.closing = true
 	for _, p := range s.chats {
 		p.stop()
+	}
+	for m := range s.telling {
+		m.giveUp()
 	}
 }
 
@@ -74,20 +86,38 @@ func (s *signals) show(ctx context.Context, to bus.Route) {
 		p.stop()
 	}
 	p.idle = false
+	tell := func() {}
 	if to.MessageID != "" {
-		p.marked = append(p.marked, to)
-		p.marked = p.marked[max(0, len(p.marked)-marksMax):]
+		tell = s.mark(ctx, p, to)
 	}
 
 	ctx, p.stop = context.WithTimeout(ctx, presenceMax)
-	s.work.Go(func() { s.repeat(ctx, to) })
+	s.work.Go(func() {
+		tell()
+		s.repeat(ctx, to)
+	})
+}
+
+// mark adds a message to a chat, and returns what tells the platform. The lock
+// is held.
+func (s *signals) mark(ctx context.Context, p *presence, to bus.Route) (tell func()) {
+	ctx, giveUp := context.WithCancel(ctx)
+	m := &mark{to: to, giveUp: giveUp, told: make(chan struct{})}
+	p.marked = append(p.marked, m)
+	p.marked = p.marked[max(0, len(p.marked)-marksMax):]
+	s.telling[m] = true
+	return func() {
+		_ = s.a.signal(ctx, to, Seen) // cosmetic, like the others
+		giveUp()
+		close(m.told)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.telling, m)
+	}
 }
 
 // repeat shows one chat's work until ctx ends.
 func (s *signals) repeat(ctx context.Context, to bus.Route) {
-	if to.MessageID != "" {
-		_ = s.a.signal(ctx, to, Seen) // cosmetic, like the others
-	}
 	for ctx.Err() == nil {
 		err := s.a.signal(ctx, to, Working)
 		d := s.a.caps.Typing
@@ -131,8 +161,8 @@ func (s *signals) ended(ctx context.Context, key chatKey, out bus.Outbound) {
 	}
 }
 
-// unmark forgets a message and reports whether it was known. While others wait,
-// the chat goes on to show that it is worked on.
+// unmark forgets a message, whose mark is set then, and reports whether it was
+// known. While others wait, the chat goes on to show that it is worked on.
 func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 	s.mu.Lock()
 	p := s.chats[key]
@@ -140,9 +170,15 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 		s.mu.Unlock()
 		return false
 	}
-	n := len(p.marked)
-	p.marked = slices.DeleteFunc(p.marked, func(r bus.Route) bool { return r.MessageID == to.MessageID })
-	left, known := len(p.marked), len(p.marked) < n
+	var known []*mark
+	p.marked = slices.DeleteFunc(p.marked, func(m *mark) bool {
+		if m.to.MessageID == to.MessageID {
+			known = append(known, m)
+			return true
+		}
+		return false
+	})
+	left := len(p.marked)
 	if left == 0 {
 		p.stop()
 		delete(s.chats, key)
@@ -152,7 +188,13 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 	if left > 0 {
 		s.show(ctx, bus.Route{Channel: to.Channel, ChatID: to.ChatID, ThreadID: to.ThreadID})
 	}
-	return known
+	for _, m := range known {
+		select {
+		case <-m.told:
+		case <-ctx.Done():
+		}
+	}
+	return len(known) > 0
 }
 
 // outcome is the phase that a turn ends with.

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // event is one call the platform saw.
@@ -39,7 +40,8 @@ type platform struct {
 	run   func(ctx context.Context) error // nil: ready at once, then waits
 	fail  func(what string, out bus.Outbound) error
 	hang  chan struct{}
-	dead  atomic.Bool // it hears nothing
+	marks time.Duration // what the mark of a message takes
+	dead  atomic.Bool   // it hears nothing
 
 	mu     sync.Mutex
 	submit channel.Submit
@@ -138,7 +140,11 @@ func (p *platform) Erase(_ context.Context, to bus.Route, id string) error {
 	return nil
 }
 
-func (p *platform) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
+func (p *platform) Signal(ctx context.Context, to bus.Route, phase channel.Phase) error {
+	if phase == channel.Seen && wait.For(ctx, p.marks) != nil {
+		p.note("given up", to, to.MessageID, "")
+		return ctx.Err()
+	}
 	p.note(string(phase), to, to.MessageID, "")
 	return nil
 }

@@ -3,6 +3,7 @@ package channel_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,5 +202,44 @@ func TestTyping(t *testing.T) {
 			t.Errorf("typing was shown %d times, want it to end after 10 minutes", n)
 		}
 		synctest.Wait()
+	})
+}
+
+// The mark of a message is set before it is taken away, however slow the
+// platform is and whatever else comes: it would stay there for ever.
+func TestSlowMarks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		p.marks = 2 * time.Second
+		r := newRig(t, map[string]*platform{"a": p})
+		for _, id := range []string{"11", "12"} {
+			in := bus.Inbound{ID: "a:" + id, Route: bus.Route{Channel: "a", ChatID: "c", MessageID: id}, Text: "hi"}
+			if err := p.submit(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"11", "12"} {
+			out := final(id, "c", "answer")
+			out.Route.MessageID = id
+			r.publish(out)
+		}
+		time.Sleep(time.Minute)
+		for _, id := range []string{"11", "12"} {
+			got := slices.DeleteFunc(p.saw("seen", "answered", "given up"), func(e event) bool { return e.ID != id })
+			diff(t, "marks of "+id, lines(got), []string{"seen " + id + " ", "answered " + id + " "})
+		}
+
+		// One that is being set ends with the channel.
+		p.marks = time.Hour
+		in := bus.Inbound{ID: "a:13", Route: bus.Route{Channel: "a", ChatID: "c", MessageID: "13"}, Text: "hi"}
+		if err := p.submit(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		r.end()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the channel took %s to end", took)
+		}
 	})
 }

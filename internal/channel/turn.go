@@ -39,7 +39,7 @@ func (st *stream) cutUnsealed() {
 // turnOf is the stream that progress belongs to, nil if it is a message of its
 // own: on other platforms, and for a notice outside of a turn.
 func (c *chat) turnOf(ctx context.Context, out bus.Outbound) *stream {
-	if !c.w.a.caps.OneMessage || c.w.a.streamer == nil || out.Kind == bus.Reasoning {
+	if !c.w.a.caps.OneMessage || c.w.a.streamer == nil || out.Kind == bus.Reasoning || out.Kind == bus.Gone {
 		return nil
 	}
 	st := c.streamTo(out.Route)

@@ -180,3 +180,29 @@ func TestOneMessageHints(t *testing.T) {
 		})
 	})
 }
+
+// Platforms that take the buttons of questions away hear of every one that is
+// over, and only they; it is no part of a turn.
+func TestSettledQuestions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, settles := range []bool{true, false} {
+			p := oneMessage()
+			p.caps.Settles = settles
+			r := newRig(t, map[string]*platform{"a": p}, withHints)
+			over := hint(bus.Gone, "")
+			over.Question = &bus.Question{ID: "q1"}
+			late := over
+			late.Text = "too late"
+			for _, out := range []bus.Outbound{delta("c", "s1", "Let me ask."), over, late} {
+				r.publish(inTurn("1", out)...)
+				time.Sleep(2 * time.Second)
+			}
+			want := []string{"Let me ask.", "", "too late"}
+			if !settles {
+				want = []string{"Let me ask.", "too late"}
+			}
+			diff(t, "sent", p.texts("send"), want)
+			r.end()
+		}
+	})
+}

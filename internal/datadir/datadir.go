@@ -163,7 +163,7 @@ func Data() []Entry {
 		folder("weixin", "channel/weixin", "Weixin's login, also that of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("bridge", "", "the WhatsApp bridge of Python nanobot", Entry{}),
 		folder("matrix-store", "channel/matrix", "Matrix's keys, also those of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
-		folder("mochat", "", "Mochat's state of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
+		folder("mochat", "channel/mochat", "how far Mochat's sessions were read, also by Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 		folder("msteams", "", "Teams' state of Python nanobot", Entry{Backup: WithSecrets, Secret: true}),
 	}
 }

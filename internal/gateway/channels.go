@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/feishu"
 	"github.com/nanobot-go/nanobot/internal/channel/matrix"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermost"
+	"github.com/nanobot-go/nanobot/internal/channel/mochat"
 	"github.com/nanobot-go/nanobot/internal/channel/napcat"
 	"github.com/nanobot-go/nanobot/internal/channel/qq"
 	"github.com/nanobot-go/nanobot/internal/channel/signal"
@@ -45,6 +46,7 @@ func Channels() map[string]channel.Driver {
 		"feishu":     feishu.Driver(),
 		"matrix":     matrix.Driver(),
 		"mattermost": mattermost.Driver(),
+		"mochat":     mochat.Driver(),
 		"msteams":    teams.Driver(),
 		"napcat":     napcat.Driver(),
 		"qq":         qq.Driver(),

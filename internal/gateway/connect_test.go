@@ -12,8 +12,8 @@ import (
 
 // step is what a page shows during a login.
 type step struct {
-	State, QR, Ask string
-	Image          string `json:"qr_image"`
+	State, QR, Ask, Note string
+	Image                string `json:"qr_image"`
 }
 
 func (o office) connect(action, payload string) (s step, err error) {

@@ -47,7 +47,10 @@ type Store struct {
 	o    Options
 	turn chan struct{} // holds a token while nobody works
 
-	broken func(step string) error // tests end an operation here
+	// Tests end an operation here, and have lower limits of what is imported.
+	broken     func(step string) error
+	importTime time.Duration
+	importSize int
 }
 
 // Errors of looking for a commit.
@@ -87,7 +90,13 @@ func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{o: o, turn: make(chan struct{}, 1), broken: func(string) error { return nil }}
+	s := &Store{
+		o:          o,
+		turn:       make(chan struct{}, 1),
+		broken:     func(string) error { return nil },
+		importTime: importTime,
+		importSize: importSize,
+	}
 	s.turn <- struct{}{}
 	return s, nil
 }

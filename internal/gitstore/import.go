@@ -57,8 +57,8 @@ func (s *Store) Import(ctx context.Context, foreign func(path string) bool) (out
 	if log, err := s.Log(ctx, 1); err != nil || len(log) > 0 {
 		return out, err
 	}
-	in := importer{s: s, dir: filepath.Join(s.o.WorkTree, gitFolder), to: &packer{}, trees: map[hash]hash{}, ids: map[string]string{}}
-	timed, cancel := context.WithTimeout(ctx, importTime)
+	in := importer{s: s, dir: filepath.Join(s.o.WorkTree, gitFolder), to: &packer{most: s.importSize}, trees: map[hash]hash{}, ids: map[string]string{}}
+	timed, cancel := context.WithTimeout(ctx, s.importTime)
 	defer cancel()
 	ours, err := in.read(timed, foreign)
 	switch {

@@ -18,6 +18,7 @@ type packer struct {
 	body  bytes.Buffer // behind the header
 	index idxfile.Writer
 	held  map[hash]bool
+	most  int // bytes of body
 }
 
 const packHeader = 12 // bytes
@@ -48,7 +49,7 @@ func (p *packer) add(kind string, data []byte) (hash, error) {
 	if err := z.Close(); err != nil {
 		return h, err
 	}
-	if p.body.Len() > importSize {
+	if p.body.Len() > p.most {
 		return h, errTooMuch
 	}
 

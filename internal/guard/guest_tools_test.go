@@ -40,6 +40,7 @@ type shared struct {
 	mu    sync.Mutex
 	asked strings.Builder // all requests
 	got   strings.Builder // the results of the calls
+	each  []string        // the same, one by one
 	sent  strings.Builder // all that went out
 }
 
@@ -75,6 +76,7 @@ func newShared(t *testing.T, conf string, more ...func(*app.Options)) *shared {
 		if n := len(req.Messages); req.Messages[n-1].Role == llm.ToolRole {
 			for _, msg := range req.Messages[max(0, n-len(s.calls)):] {
 				s.got.WriteString(msg.Content.String() + "\n")
+				s.each = append(s.each, msg.Content.String())
 			}
 			return llmtest.Reply("done")
 		}
@@ -146,6 +148,7 @@ func (s *shared) say(scope, words string) string {
 	s.mu.Lock()
 	s.asked.Reset()
 	s.got.Reset()
+	s.each = nil
 	s.sent.Reset()
 	s.mu.Unlock()
 	in := bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "group"}, SenderID: "7", Text: words, Scope: scope}

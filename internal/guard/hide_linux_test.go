@@ -75,27 +75,29 @@ func TestOurDataIsClosedWithoutSandbox(t *testing.T) {
 				}
 				return out
 			}
+			try := func(calls ...map[string]any) {
+				s.run("", calls...)
+				if got := s.got.String(); len(s.each) != len(calls) || strings.Contains(got, "CANARY-state") || strings.Contains(got, "CANARY-key-of") || strings.Contains(got, "CANARY-signal") {
+					t.Errorf("%d calls, %d results; the model saw it: %.300q", len(calls), len(s.each), got[max(0, strings.Index(got, "CANARY-")-200):])
+				}
+			}
 			was := read()
 			for _, name := range stateFiles() {
 				path := filepath.Join(s.home, filepath.FromSlash(name))
 				up := "../" + name
-				for _, try := range []map[string]any{
+				try(
 					call("read_file", "path", path), call("read_file", "path", up), call("grep", "pattern", "CANARY", "path", filepath.Dir(path), "output_mode", "content"),
 					call("write_file", "path", path, "content", "{}"), call("edit_file", "path", path, "old_text", "CANARY", "new_text", "x"),
 					call("apply_patch", "patch", "*** Begin Patch\n*** Delete File: "+path+"\n*** End Patch"),
+				)
+				try(
 					call("exec", "command", "cd .. && cat "+name), call("exec", "command", "d=$(dirname $PWD); base64 -d <<<"+encoded("cat $d/"+name)+" | bash"),
 					call("exec", "command", "python3 -c \"import os;p=os.path.dirname(os.getcwd())+'/"+name+"';print(open(p).read());open(p,'w').write('{}')\""),
 					call("exec", "command", "p=$(dirname $PWD); rm -rf $p/"+name+"; mv $p/"+name+" x; ln $p/"+name+" h; cat h x; cp -a $p copy; grep -r CANARY- copy"),
-				} {
-					s.run("", try)
-				}
+				)
 			}
-			s.run("", call("exec", "command", fmt.Sprintf("tr '\\0' '\\n' < /proc/%[1]d/environ; cat /proc/%[1]d/cmdline; ls /proc/%[1]d/fd; kill -0 %[1]d && echo CANARY-signal", os.Getpid())))
-			s.run("", call("exec", "command", "d=$(dirname $PWD); find $d -type f ! -path \"$PWD/*\"; mv $d $d.moved; cat $d.moved/config.json; mv $d.moved $d"))
-			if got := s.got.String(); strings.Contains(got, "CANARY-state") || strings.Contains(got, "CANARY-key-of") || strings.Contains(got, "CANARY-signal") {
-				at := strings.Index(got, "CANARY-")
-				t.Errorf("the model saw it: %.300q", got[max(0, at-200):])
-			}
+			try(call("exec", "command", fmt.Sprintf("tr '\\0' '\\n' < /proc/%[1]d/environ; cat /proc/%[1]d/cmdline; ls /proc/%[1]d/fd; kill -0 %[1]d && echo CANARY-signal", os.Getpid())))
+			try(call("exec", "command", "d=$(dirname $PWD); find $d -type f ! -path \"$PWD/*\"; mv $d $d.moved; cat $d.moved/config.json; mv $d.moved $d"))
 			for name, content := range was {
 				if b, err := os.ReadFile(filepath.Join(s.home, filepath.FromSlash(name))); err != nil || string(b) != content {
 					t.Errorf("%s was changed to %q, %v", name, b, err)

@@ -104,6 +104,9 @@ func (b *box) run(t *testing.T, p sandbox.Profile, script string) (string, int) 
 	}
 	defer cleanup()
 	out, err := cmd.CombinedOutput()
+	if bytes.Contains(out, []byte("WARNING: DATA RACE")) { // the exit code is the command's
+		t.Errorf("the helper has a race: %s", out)
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok && err != nil {
 		t.Fatalf("%v: %s", err, out)
 	} else if ok {

@@ -99,6 +99,7 @@ func Run(ctx context.Context, o Options) error {
 			return nil //nolint:nilerr // the end of ctx is not an error
 		}
 
+		set.Client.CloseIdleConnections() // they may be as dead, and Dial would wait for one
 		err = set.Lost(err)
 		v, _ := errors.AsType[*verdict](err)
 		if v != nil && v.fatal {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -403,5 +405,83 @@ func TestHeartbeat(t *testing.T) {
 		if n > 62 {
 			t.Errorf("%d heartbeats in a minute", n)
 		}
+	})
+}
+
+// hushed is a connection that can become half open: nothing arrives any more.
+type hushed struct {
+	net.Conn
+	silent *atomic.Bool
+}
+
+func (h hushed) Write(p []byte) (int, error) {
+	if h.silent.Load() {
+		return len(p), nil
+	}
+	return h.Conn.Write(p)
+}
+
+// With a connection its client's others may have died. The request for the next
+// address does not wait for one of them.
+func TestDeadConnectionsAreLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/address" {
+				_, _ = io.WriteString(w, "ws://server.test/")
+				return
+			}
+			c, err := ws.Accept(w, r, nil)
+			if err != nil {
+				return
+			}
+			defer c.CloseNow()
+			_, _, _ = c.Read(r.Context())
+		})
+		transport, ok := client.Transport.(*http.Transport)
+		if !ok {
+			t.Fatal("the client has another transport")
+		}
+		var silent atomic.Pointer[atomic.Bool] // of the connections that are made now
+		silent.Store(new(atomic.Bool))
+		dial := transport.DialContext
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return hushed{c, silent.Load()}, err
+		}
+		defer client.CloseIdleConnections()
+
+		opened := 0
+		r := start(t, socket.Options{
+			Client: client,
+			Dial: func(ctx context.Context) (socket.Target, error) {
+				ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server.test/address", nil)
+				if err != nil {
+					return socket.Target{}, err
+				}
+				res, err := client.Do(req)
+				if err != nil {
+					return socket.Target{}, err
+				}
+				defer res.Body.Close()
+				address, err := io.ReadAll(res.Body)
+				return socket.Target{URL: string(address)}, err
+			},
+			Open:    func(context.Context, *socket.Conn) error { opened++; return nil },
+			Ping:    time.Second,
+			Silence: 3 * time.Second,
+		})
+		pass(time.Minute)
+		if opened != 1 {
+			t.Fatalf("%d connections", opened)
+		}
+		silent.Swap(new(atomic.Bool)).Store(true)
+		pass(6 * time.Second) // the silence, and a pause of up to a second
+		if opened != 2 {
+			t.Errorf("%d connections, want another one", opened)
+		}
+		r.end()
 	})
 }

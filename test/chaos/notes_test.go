@@ -15,7 +15,8 @@ import (
 )
 
 // notes follows the program's journal: when it told which message of a
-// platform shows an answer. From then on there is no excuse for another one.
+// platform shows an answer, and when it told that an answer was delivered. From
+// then on there is no excuse for another one.
 type notes struct {
 	path string
 
@@ -24,13 +25,15 @@ type notes struct {
 	read *bufio.Reader
 	line []byte             // not complete yet
 	at   map[note]time.Time // when it was there first
+	outs map[string][]note  // the names that are to be delivered, by the id of the delivery
 }
 
-// note is a message that shows an answer.
+// note is a message that shows an answer, or the name of a message that was
+// answered.
 type note struct{ channel, chat, id string }
 
 func newNotes(home string) *notes {
-	return &notes{path: filepath.Join(home, "bus", "journal.jsonl"), at: map[note]time.Time{}}
+	return &notes{path: filepath.Join(home, "bus", "journal.jsonl"), at: map[note]time.Time{}, outs: map[string][]note{}}
 }
 
 // follow looks again and again until ctx ends.
@@ -84,13 +87,47 @@ func (n *notes) drain() {
 		if err != nil {
 			return
 		}
-		for _, id := range shownBy(n.line) {
+		for _, id := range append(shownBy(n.line), n.deliveredBy(n.line)...) {
 			if _, ok := n.at[id]; !ok {
 				n.at[id] = time.Now()
 			}
 		}
 		n.line = n.line[:0]
 	}
+}
+
+// deliveredBy are the names that a line of the journal says were delivered. A
+// line that tells of an answer to deliver is remembered.
+func (n *notes) deliveredBy(line []byte) []note {
+	type out struct {
+		ID, Text string
+		Route    struct {
+			Channel string `json:"channel"`
+			Chat    string `json:"chat_id"`
+		}
+	}
+	var l struct {
+		Out, Delivered string
+		Msg            out
+		Outs           []out
+	}
+	if bytes.HasPrefix(line, []byte(`{"in":`)) || json.Unmarshal(line, &l) != nil {
+		return nil
+	}
+	if l.Delivered != "" {
+		return n.outs[l.Delivered]
+	}
+	if l.Out != "" {
+		l.Msg.ID = l.Out
+		l.Outs = append(l.Outs, l.Msg)
+	}
+	for _, o := range l.Outs {
+		n.outs[o.ID] = nil
+		for _, name := range word.FindAllString(o.Text, -1) {
+			n.outs[o.ID] = append(n.outs[o.ID], note{o.Route.Channel, o.Route.Chat, name})
+		}
+	}
+	return nil
 }
 
 // shownBy are the messages that a line of the journal tells of.
@@ -111,7 +148,7 @@ func shownBy(line []byte) (list []note) {
 	return list
 }
 
-// of is when the journal first told of a message.
+// of is when the journal first told of a message, or of the delivery of a name.
 func (n *notes) of(channel, chat, id string) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

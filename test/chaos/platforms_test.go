@@ -20,15 +20,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
 )
 
-// TestChaosOfPlatforms lets people write on five platforms at once while the
+// TestChaosOfPlatforms lets people write on eight platforms at once while the
 // gateway is killed, connections are cut and calls are refused. Every message is
 // answered in its chat, in order. On platforms that honour keys nothing stands
-// there twice; elsewhere every such message has a reason, which is counted.
+// there twice; elsewhere every such message has a reason, which is counted. No
+// message is sent that a platform's budget of replies does not allow.
 func TestChaosOfPlatforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	f := form{chats: 3, messages: 100, kills: 5, feed: 15 * time.Second, settle: 3 * time.Minute}
+	f := form{chats: 2, messages: 100, kills: 5, feed: 15 * time.Second, settle: 3 * time.Minute}
 	if os.Getenv("NANOBOT_CHAOS") == "full" {
 		f = form{chats: 10, messages: 1000, kills: 30, feed: 120 * time.Second, settle: 10 * time.Minute}
 	}
@@ -39,7 +40,7 @@ func TestChaosOfPlatforms(t *testing.T) {
 	t.Logf("seed %d", seed)
 	l := newLuck(seed)
 	m := newModel(t, l)
-	venues := venuetest.Five(f.chats)
+	venues := venuetest.Eight(f.chats)
 	g := platformGateway(t, m, venues)
 	var watch sync.WaitGroup
 	ctx, done := context.WithCancel(t.Context())
@@ -160,6 +161,11 @@ type venueJudge struct {
 func (j *venueJudge) judge(said [][]string) {
 	j.t.Helper()
 	noted, slowest := j.notes(len(said))
+	if j.venue.Broken != nil {
+		if rules := j.venue.Broken(); len(rules) > 0 {
+			j.t.Errorf("%s: the bot broke rules of the platform: %q", j.venue.Name, rules)
+		}
+	}
 	if noted == 0 && !j.venue.Once {
 		j.t.Errorf("%s: the journal told of no message", j.venue.Name)
 	}
@@ -183,6 +189,10 @@ func (j *venueJudge) judge(said [][]string) {
 			}
 			for _, n := range word.FindAllString(m.Text, -1) {
 				if olds := before[n]; len(olds) > 0 {
+					at, ok := j.g.notes.of(j.venue.Name, j.venue.ID(c), n)
+					if ok && !m.Made.IsZero() && at.Before(m.Made) {
+						j.t.Errorf("%s: %s was answered after the journal told that it had been\n%s", j.venue.Name, n, j.dump(c))
+					}
 					twice[j.explain(c, n+" was answered twice", olds...)]++
 				}
 				before[n] = append(before[n], m)
@@ -230,15 +240,31 @@ func (j *venueJudge) reason(chat int, m venuetest.Message) string {
 }
 
 // notes counts the messages that the journal told of, and says how long that
-// took at most.
+// took at most. Where messages do not grow it tells of answers only when they
+// are delivered: the last message with a name was.
 func (j *venueJudge) notes(chats int) (count int, most time.Duration) {
+	delivered := 0
+	var longest time.Duration
 	for c := range chats {
+		last := map[string]time.Time{}
 		for _, m := range j.venue.Shown(c) {
 			if at, ok := j.g.notes.of(j.venue.Name, j.venue.ID(c), m.ID); ok {
 				count++
 				most = max(most, at.Sub(m.Made))
 			}
+			for _, n := range word.FindAllString(m.Text, -1) {
+				last[n] = m.Made
+			}
 		}
+		for n, made := range last {
+			if at, ok := j.g.notes.of(j.venue.Name, j.venue.ID(c), n); ok {
+				delivered++
+				longest = max(longest, at.Sub(made))
+			}
+		}
+	}
+	if count == 0 {
+		return delivered, longest
 	}
 	return count, most
 }

@@ -8,18 +8,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 // Build compiles a package of this module, such as ./cmd/nanobot, to the file
 // out. The environment is that of the go command; nil is our own.
 func Build(ctx context.Context, env []string, out, pkg string) error {
-	_, here, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(here), "..", "..")
-	flags, err := os.ReadFile(filepath.Join(root, "build.flags"))
+	root, err := os.Getwd()
 	if err != nil {
 		return err
+	}
+	var flags []byte
+	for { // a test runs in the folder of its package
+		if flags, err = os.ReadFile(filepath.Join(root, "build.flags")); err == nil {
+			break
+		}
+		up := filepath.Dir(root)
+		if up == root {
+			return fmt.Errorf("build %s: the working folder is not below the folder of build.flags: %w", pkg, err)
+		}
+		root = up
 	}
 	if env == nil {
 		env = os.Environ()

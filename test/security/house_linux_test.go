@@ -272,10 +272,29 @@ func (o outcome) ended(t *testing.T) {
 // sent, and what lies on the disk, apart from the named files.
 func (h *house) leaks(secret string, o outcome, except ...string) []string {
 	h.t.Helper()
-	var found []string
+	return h.search(o, needle{secret, except})[0]
+}
+
+// needle is a text that must not be found, and where in the home it may be:
+// a file, or a folder with a slash at its end.
+type needle struct {
+	secret string
+	except []string
+}
+
+func (n needle) mayBeIn(rel string) bool {
+	return slices.ContainsFunc(n.except, func(e string) bool { return rel == e || strings.HasSuffix(e, "/") && strings.HasPrefix(rel, e) })
+}
+
+// search is leaks for several texts, so that every file is read once.
+func (h *house) search(o outcome, needles ...needle) [][]string {
+	h.t.Helper()
+	found := make([][]string, len(needles))
 	has := func(where string, text []byte) {
-		if bytes.Contains(text, []byte(secret)) {
-			found = append(found, where)
+		for i, n := range needles {
+			if bytes.Contains(text, []byte(n.secret)) && !n.mayBeIn(where) {
+				found[i] = append(found[i], where)
+			}
 		}
 	}
 	has("standard output", []byte(o.stdout))
@@ -293,9 +312,7 @@ func (h *house) leaks(secret string, o outcome, except ...string) []string {
 			return err
 		}
 		rel, err := filepath.Rel(h.home, path)
-		if err != nil || slices.Contains(except, rel) || slices.ContainsFunc(except, func(e string) bool {
-			return strings.HasSuffix(e, "/") && strings.HasPrefix(rel, e)
-		}) {
+		if err != nil || !slices.ContainsFunc(needles, func(n needle) bool { return !n.mayBeIn(rel) }) {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -323,9 +340,14 @@ func (h *house) intact(o outcome, allowed ...string) {
 func (h *house) touched(o outcome, allowed ...string) (found []string) {
 	h.t.Helper()
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	for _, name := range slices.Sorted(maps.Keys(h.canaries)) {
-		if where := h.leaks(h.canaries[name], o, name, ".nanobot/index/"); len(where) > 0 {
-			add("the content of %s got into %s", name, strings.Join(where, ", "))
+	names := slices.Sorted(maps.Keys(h.canaries))
+	needles := make([]needle, len(names))
+	for i, name := range names {
+		needles[i] = needle{h.canaries[name], []string{name, ".nanobot/index/"}}
+	}
+	for i, where := range h.search(o, needles...) {
+		if len(where) > 0 {
+			add("the content of %s got into %s", names[i], strings.Join(where, ", "))
 		}
 	}
 	for _, name := range h.changed() {
@@ -364,8 +386,9 @@ func (h *house) touched(o outcome, allowed ...string) (found []string) {
 func (h *house) breaks(o outcome, own ...string) []string {
 	h.t.Helper()
 	found := h.touched(o, own...)
-	for _, secret := range []string{h.key, h.envKey} {
-		if where := h.leaks(secret, o, ".nanobot/config.json", ".nanobot/undo/"); len(where) > 0 && !slices.Contains(own, "key") {
+	allowed := []string{".nanobot/config.json", ".nanobot/undo/"}
+	for _, where := range h.search(o, needle{h.key, allowed}, needle{h.envKey, allowed}) {
+		if len(where) > 0 && !slices.Contains(own, "key") {
 			found = append(found, "a credential got into "+strings.Join(where, ", "))
 		}
 	}

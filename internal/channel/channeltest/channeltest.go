@@ -195,16 +195,19 @@ func (h *house) begin() {
 // driver is the one of the fixture, with what the case changes.
 func (h *house) driver() channel.Driver {
 	d := h.Driver
-	if h.wrap == nil {
-		return d
-	}
 	made := d.New
 	d.New = func(deps channel.Deps, section json.RawMessage) (channel.Channel, error) {
 		ch, err := made(deps, section)
 		if err != nil {
 			return nil, err
 		}
-		return h.wrap(ch), nil
+		if h.Hasten != nil {
+			h.Hasten(ch)
+		}
+		if h.wrap != nil {
+			ch = h.wrap(ch)
+		}
+		return ch, nil
 	}
 	return d
 }

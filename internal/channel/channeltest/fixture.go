@@ -24,6 +24,9 @@ type Fixture struct {
 	// Serve gets what the gateway's own listener serves, at each start. Nil: the
 	// channel serves nothing there.
 	Serve func(h http.Handler)
+	// Hasten makes the pauses of a new channel short that a test would only wait
+	// for. Nil: it has none.
+	Hasten func(ch channel.Channel)
 	// Owner is a sender who is let in by AllowFrom. Direct chats have the ids
 	// that Chat makes of a sender.
 	Owner   string

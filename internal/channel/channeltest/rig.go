@@ -20,6 +20,9 @@ import (
 // each message once, and notes about all that the channel said.
 type Rig struct {
 	Log *Log
+	// Ahead is how wrong the clock of the channel and of its gate is. It is set
+	// before they are made.
+	Ahead time.Duration
 
 	t       *testing.T
 	mu      sync.Mutex
@@ -75,9 +78,11 @@ func (r *Rig) Deps(name string) channel.Deps {
 		Claim:  func(string) error { return nil },
 		Forget: func(context.Context, string, string) error { return nil },
 		Log:    slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now:    time.Now,
+		Now:    r.now,
 	}
 }
+
+func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 
 // Gate is one for a channel with this configuration. pairing may be nil.
 func (r *Rig) Gate(name string, section json.RawMessage, pairing *channel.Pairing) *channel.Gate {
@@ -87,7 +92,7 @@ func (r *Rig) Gate(name string, section json.RawMessage, pairing *channel.Pairin
 		r.t.Fatal(err)
 	}
 	return channel.NewGate(channel.GateOptions{
-		Name: name, Common: common, Now: time.Now, Pairing: pairing,
+		Name: name, Common: common, Now: r.now, Pairing: pairing,
 		Say: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })
 			return nil

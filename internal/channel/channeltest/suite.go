@@ -182,6 +182,16 @@ func testFiles(t *testing.T, h *house) {
 	h.reply = func(bus.Inbound) []bus.Outbound {
 		return []bus.Outbound{{Text: "here", Media: []bus.Media{{Path: path, Name: "out.txt", Size: 7}}}}
 	}
+	if h.m.Channel("test").Caps().MaxMedia == 0 { // a platform without files names them
+		h.write(1, "go")
+		h.await("the name of the file", func() bool {
+			return strings.Contains(strings.Join(h.texts(h.Chat(h.Owner)), " "), "out.txt")
+		})
+		if all := strings.Join(h.texts(""), " "); strings.Contains(all, h.dir) {
+			t.Errorf("people see a path of this machine: %q", all)
+		}
+		return
+	}
 	h.Deliver(t, In{ID: "4000", Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: "in.txt"})
 	h.await("the file", func() bool {
 		return slices.ContainsFunc(h.Seen(), func(s Seen) bool { return slices.Contains(s.Files, "out.txt") })

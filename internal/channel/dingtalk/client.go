@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -27,6 +28,9 @@ const (
 	limitPause    = 10 * time.Second // after too many messages
 
 	messageTopic = "/v1.0/im/bot/messages/get"
+
+	scopeSend   = "qyapi_robot_sendmsg"
+	scopesShown = 200 // characters of the permissions that are named in an error
 )
 
 // client speaks the APIs.
@@ -51,6 +55,7 @@ type apiError struct {
 	Status  int
 	Code    string
 	Message string
+	Scopes  []string // permissions that the app lacks
 }
 
 func (e *apiError) Error() string {
@@ -68,16 +73,25 @@ func (e *apiError) limited() bool {
 		e.Code == "130101" || e.Code == "410100" || e.Code == "88" || e.Code == "90018"
 }
 
+// scopes are the permissions that the app lacks, as DingTalk names them, else
+// those that the call needs.
+func (e *apiError) scopes(usual string) string {
+	if len(e.Scopes) > 0 {
+		return text.Label(strings.Join(e.Scopes, ", "), scopesShown)
+	}
+	return usual
+}
+
 // classify puts an error of a sending call into the words of the manager.
-func classify(err error) error {
+func (b *bot) classify(err error) error {
 	e := refusal(err)
 	switch {
 	case e == nil:
 		return err
 	case e.limited():
-		return channel.RateLimited(limitPause, err)
+		return channel.RateLimited(b.limit, err)
 	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
-		return channel.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission qyapi_robot_sendmsg on https://open-dev.dingtalk.com", err))
+		return channel.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission %s on https://open-dev.dingtalk.com", err, e.scopes(scopeSend)))
 	case e.Status/100 == 4 || e.Status == http.StatusOK:
 		return channel.Permanent(err)
 	}
@@ -119,6 +133,13 @@ func (c *client) do(ctx context.Context, path string, body, result any) error {
 	return c.withToken(ctx, func(token string) error { return c.post(ctx, c.api+path, token, body, result) })
 }
 
+// put is do for what is there already.
+func (c *client) put(ctx context.Context, path string, body any) error {
+	return c.withToken(ctx, func(token string) error {
+		return c.json(ctx, http.MethodPut, c.api+path, token, body, nil)
+	})
+}
+
 func (c *client) withToken(ctx context.Context, try func(token string) error) error {
 	for n := 0; ; n++ {
 		token, err := c.bearer(ctx)
@@ -139,21 +160,25 @@ func (c *client) withToken(ctx context.Context, try func(token string) error) er
 
 // post sends JSON to an address.
 func (c *client) post(ctx context.Context, address, token string, body, result any) error {
+	return c.json(ctx, http.MethodPost, address, token, body, result)
+}
+
+func (c *client) json(ctx context.Context, method, address, token string, body, result any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.send(ctx, address, token, "application/json", data, result)
+	return c.send(ctx, method, address, token, "application/json", data, result)
 }
 
-func (c *client) send(ctx context.Context, address, token, kind string, data []byte, result any) error {
-	name := "POST"
+func (c *client) send(ctx context.Context, method, address, token, kind string, data []byte, result any) error {
+	name := method
 	if u, err := url.Parse(address); err == nil {
 		name += " " + u.Path
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
 	}
@@ -177,11 +202,14 @@ func (c *client) send(ctx context.Context, address, token, kind string, data []b
 		Message string      `json:"message"`
 		ErrCode json.Number `json:"errcode"`
 		ErrMsg  string      `json:"errmsg"`
+		Denied  struct {
+			Scopes []string `json:"requiredScopes"`
+		} `json:"accessdenieddetail"`
 	}
 	err = json.Unmarshal(answer, &a)
 	switch old := a.ErrCode != "" && a.ErrCode != "0"; {
 	case err == nil && (old || res.StatusCode/100 != 2 && a.Code != ""):
-		return &apiError{Call: name, Status: res.StatusCode, Code: cmp.Or(a.Code, string(a.ErrCode)), Message: cmp.Or(a.Message, a.ErrMsg)}
+		return &apiError{Call: name, Status: res.StatusCode, Code: cmp.Or(a.Code, string(a.ErrCode)), Message: cmp.Or(a.Message, a.ErrMsg), Scopes: a.Denied.Scopes}
 	case res.StatusCode/100 != 2: // a proxy answered: that says nothing about the message
 		return fmt.Errorf("%s: HTTP status %d without an answer of the API", name, res.StatusCode)
 	case result == nil:
@@ -233,7 +261,7 @@ func (c *client) upload(ctx context.Context, kind, name string, file io.Reader) 
 		Other string `json:"mediaId"`
 	}
 	err = c.withToken(ctx, func(token string) error {
-		return c.send(ctx, c.oapi+"/media/upload?access_token="+url.QueryEscape(token)+"&type="+kind, "", w.FormDataContentType(), b.Bytes(), &a)
+		return c.send(ctx, http.MethodPost, c.oapi+"/media/upload?access_token="+url.QueryEscape(token)+"&type="+kind, "", w.FormDataContentType(), b.Bytes(), &a)
 	})
 	if err == nil && a.ID == "" && a.Other == "" {
 		err = errors.New("DingTalk named no file")

@@ -1,6 +1,7 @@
 // Package dingtalk is the chat platform DingTalk. It hides the stream (a WebSocket
 // whose frames are confirmed one by one), the access tokens, the session webhooks
-// by which a message is answered, and the two APIs for what is said unasked.
+// by which a message is answered, the two APIs for what is said unasked, and the
+// cards in which answers grow.
 //
 // A message is held durably before its frame is confirmed. The address of its
 // session webhook travels with it, so an answer finds it also after a restart.
@@ -38,12 +39,14 @@ type bot struct {
 	deps  channel.Deps
 	o     options
 	calls *client
-	told  *recent.Map[string, time.Time] // people who were told that the bot works in groups
-	talks *recent.Map[string, string]    // message -> its conversation
-	marks *recent.Map[string, bool]      // messages that bear our reaction
-	ping  time.Duration                  // between two pings
-	quiet time.Duration                  // longest silence of a connection
-	run   sync.Mutex                     // one Run at a time
+	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
+	talks *recent.Map[string, string]        // message -> its conversation
+	marks *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
+	cards *cards
+	ping  time.Duration // between two pings
+	quiet time.Duration // longest silence of a connection
+	limit time.Duration // pause after too many messages
+	run   sync.Mutex    // one Run at a time
 }
 
 // Driver is the platform.
@@ -53,6 +56,7 @@ func Driver() channel.Driver {
 		Options: func() any { return defaults() },
 		New:     newChannel,
 		Probe:   probe,
+		Login:   login,
 
 		Language: phrase.Chinese,
 	}
@@ -74,9 +78,11 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		calls: newClient(&o, h, d.Now),
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
-		marks: recent.New[string, bool](1000),
+		marks: recent.New[string, chan struct{}](1000),
+		cards: newCards(),
 		ping:  pingEvery,
 		quiet: silence,
+		limit: limitPause,
 	}, nil
 }
 
@@ -96,6 +102,10 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err := b.deps.Claim(b.o.ClientID); err != nil {
 		return err
 	}
+	if err := b.deps.Forget(ctx, b.o.ClientID, ""); err != nil {
+		return err
+	}
+	defer b.beside(ctx)()
 	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
 	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
@@ -116,6 +126,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	})
 }
 
+// beside finishes cards while a Run goes on. The result ends it.
+func (b *bot) beside(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { b.finishLeft(ctx) })
+	return func() { cancel(); work.Wait() }
+}
+
 // probe asks DingTalk for a token and for a place on the stream.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
 	ch, err := newChannel(d, section)
@@ -133,5 +151,9 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if _, err := b.calls.place(ctx); err != nil {
 		return channel.Report{}, b.explained(err)
 	}
-	return channel.Report{Identity: b.o.ClientID, Checks: []channel.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}, nil
+	report := channel.Report{Identity: b.o.ClientID, Checks: []channel.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
+	if b.o.CardTemplateID != "" {
+		report.Checks = append(report.Checks, b.tryCard(ctx))
+	}
+	return report, nil
 }

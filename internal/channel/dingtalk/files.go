@@ -97,7 +97,7 @@ func (f *files) once(ctx context.Context, code, name string) (media bus.Media, a
 	}
 	body := map[string]string{"downloadCode": code, "robotCode": f.bot.o.ClientID}
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
-		return bus.Media{}, !channel.IsPermanent(classify(err)), err
+		return bus.Media{}, !channel.IsPermanent(f.bot.classify(err)), err
 	}
 	h, err := f.bot.clientFor(a.URL)
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.calls.upload(ctx, kind, name, reader)
 	if err != nil {
-		return "", classify(err)
+		return "", b.classify(err)
 	}
 	if kind == "image" {
 		return b.push(ctx, out.Route, "sampleImageMsg", map[string]string{"photoURL": id})

@@ -30,34 +30,56 @@ type options struct {
 	AllowRemoteMediaRedirects bool            `json:"allowRemoteMediaRedirects" doc:"Ignored: each address that a redirect names is checked. Python nanobot has this setting."`
 	RemoteMediaHosts          []string        `json:"remoteMediaRedirectAllowedHosts" doc:"Ignored. Python nanobot has this setting."`
 	Reaction                  string          `json:"reaction" doc:"Reaction on a message while the agent works on it; empty for none."`
+	CardTemplateID            string          `json:"cardTemplateId" doc:"Template of an AI card, in which answers grow; empty for messages that come at once."`
+	CardContentKey            string          `json:"cardContentKey" doc:"Variable of the template that holds the answer."`
+	LoginSource               string          `json:"loginSource" doc:"Name of the program that DingTalk makes an app for by QR code."`
 	APIBaseURL                string          `json:"apiBaseUrl" doc:"Address of the API; https://api.dingtalk.io for the international edition."`
 	OAPIBaseURL               string          `json:"oapiBaseUrl" doc:"Address that takes files."`
 }
 
 func defaults() *options {
-	return &options{Reaction: "🤔思考中", APIBaseURL: apiBase, OAPIBaseURL: oapiBase}
+	return &options{Reaction: "🤔思考中", CardContentKey: "content", LoginSource: "nanobot", APIBaseURL: apiBase, OAPIBaseURL: oapiBase}
 }
 
 func decode(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
-		return o, err
+	o, err := decodeAny(section)
+	if err == nil {
+		err = o.complete()
 	}
-	if err := o.check(); err != nil {
+	if err != nil {
 		return o, channel.Fatal(err)
 	}
 	return o, nil
 }
 
-func (o *options) check() error {
-	o.APIBaseURL, o.OAPIBaseURL = strings.TrimRight(o.APIBaseURL, "/"), strings.TrimRight(o.OAPIBaseURL, "/")
+// decodeAny is decode for a section that may lack its keys, such as before a
+// login.
+func decodeAny(section json.RawMessage) (options, error) {
+	o := *defaults()
+	if err := channel.Decode(section, &o); err != nil {
+		return o, err
+	}
+	return o, o.check()
+}
+
+// complete says which key is missing.
+func (o *options) complete() error {
 	switch {
 	case o.ClientID == "":
-		return errors.New("clientId is missing: copy it from the Credentials page of the app on https://open-dev.dingtalk.com")
+		return errors.New("clientId is missing: log in by QR code with nanobot channels login, or copy it from the Credentials page of the app on https://open-dev.dingtalk.com")
 	case o.ClientSecret.IsZero():
 		return errors.New("clientSecret is missing: copy it from the Credentials page of the app on https://open-dev.dingtalk.com")
 	case strings.ContainsAny(o.ClientID+o.ClientSecret.Reveal(), " \t\r\n\""):
 		return errors.New("clientId and clientSecret: enter them without quotes and blanks")
+	}
+	return nil
+}
+
+func (o *options) check() error {
+	o.APIBaseURL, o.OAPIBaseURL = strings.TrimRight(o.APIBaseURL, "/"), strings.TrimRight(o.OAPIBaseURL, "/")
+	switch {
+	case o.CardTemplateID != "" && o.CardContentKey == "":
+		return errors.New("cardContentKey is missing: enter the name of the variable that shows the answer in the card template")
 	case !web(o.APIBaseURL):
 		return errors.New("apiBaseUrl: not an http address")
 	case !web(o.OAPIBaseURL):
@@ -73,7 +95,7 @@ func web(address string) bool {
 
 // caps are the limits of the platform.
 func (o *options) caps() channel.Caps {
-	return channel.Caps{
+	c := channel.Caps{
 		MaxChars: maxText,
 		Unit:     markdown.Runes,
 		MaxMedia: maxFile,
@@ -83,4 +105,9 @@ func (o *options) caps() channel.Caps {
 		},
 		Group: isGroup,
 	}
+	if o.CardTemplateID != "" {
+		c.EditEvery, c.GroupEditEvery, c.OneMessage = cardEvery, cardEvery, true
+		c.Rate.Edit = channel.Limit{Count: cardEdits, Per: time.Second}
+	}
+	return c
 }

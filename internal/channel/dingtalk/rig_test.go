@@ -113,8 +113,8 @@ func (r *rig) receive(n int) []bus.Inbound {
 }
 
 // answer is a part of an answer to a message.
-func answer(in bus.Inbound, key, text string) bus.Outbound {
-	return bus.Outbound{Key: key, Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: text, Meta: in.Meta}
+func answer(in bus.Inbound, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: text, Meta: in.Meta}
 }
 
 // shown is a message in one piece: what was typed, then a line for each piece

@@ -19,6 +19,7 @@ const (
 	titleMost     = 20          // characters of a title
 	webhookMargin = time.Minute // before the end of a session webhook it is not used
 	mentionMost   = 80          // characters of a name in a heading
+	reactTimeout  = 5 * time.Second
 )
 
 // Send implements channel.Channel. An answer goes by the session webhook of the
@@ -33,9 +34,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
+	if id, ok, err := b.sendCard(ctx, out); ok || err != nil {
+		return id, err
+	}
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
-		err := classify(b.reply(ctx, webhook, out, plain, words))
+		err := b.classify(b.reply(ctx, webhook, out, plain, words))
 		if !channel.IsPermanent(err) {
 			return "", err
 		}
@@ -96,11 +100,11 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 		Limited []string `json:"flowControlledStaffIdList"`
 	}
 	if err := b.calls.do(ctx, path, body, &a); err != nil {
-		return "", classify(err)
+		return "", b.classify(err)
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", channel.RateLimited(limitPause, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
+		return "", channel.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
 		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
@@ -178,27 +182,31 @@ func escape(s string) string {
 // Signal implements channel.Signaller: a reaction while the agent works.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
 	conversation, ok := b.talks.Get(route.MessageID)
-	if !ok || b.o.Reaction == "" {
-		return nil
-	}
-	path := "/v1.0/robot/emotion/recall"
-	switch {
-	case phase == channel.Seen:
-		path = "/v1.0/robot/emotion/reply"
-	case phase == channel.Working || !b.marks.Has(route.MessageID):
+	if !ok || b.o.Reaction == "" || phase == channel.Working {
 		return nil
 	}
 	body := map[string]any{
 		"robotCode": b.o.ClientID, "openMsgId": route.MessageID, "openConversationId": conversation, "emotionType": 2, "emotionName": b.o.Reaction,
 		"textEmotion": map[string]string{"emotionId": "2659900", "emotionName": b.o.Reaction, "text": b.o.Reaction, "backgroundId": "im_bg_1"},
 	}
-	if err := b.calls.do(ctx, path, body, nil); err != nil {
-		return classify(err)
-	}
 	if phase == channel.Seen {
-		b.marks.Put(route.MessageID, true)
-	} else {
-		b.marks.Delete(route.MessageID)
+		// A request that is cut off may have set the reaction, so this one is
+		// finished, and the next phase waits for it.
+		done := make(chan struct{})
+		defer close(done)
+		b.marks.Put(route.MessageID, done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reactTimeout)
+		defer cancel()
+		return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
 	}
-	return nil
+	set, ok := b.marks.Get(route.MessageID)
+	if !ok {
+		return nil
+	}
+	b.marks.Delete(route.MessageID)
+	select {
+	case <-set:
+	case <-ctx.Done():
+	}
+	return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
 }

@@ -1,6 +1,7 @@
 package dingtalk
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ func TestWays(t *testing.T) {
 	r := newRig(t, fake, nil)
 	defer r.begin()()
 	in := heardIn(r, "cid1")
-	out := answer(in, "", "**Fine.**")
+	out := answer(in, "**Fine.**")
 	if m := mustSend(r, out); m.Way != "webhook" || m.Chat != "group:cid1" || !slices.Equal(m.At, []string{"ann"}) || m.Text() != "@ann\n\n**Fine.**" || m.Param["title"] != "Fine." {
 		t.Errorf("by the webhook: %+v", m)
 	}
@@ -52,12 +53,12 @@ func TestWays(t *testing.T) {
 	if m := mustSend(r, out); m.Way != "api" || m.Key != "sampleMarkdown" || m.Text() != "# @User ann\n\n**Fine.**" {
 		t.Errorf("after the webhook's end: %+v", m)
 	}
-	direct := answer(heardIn(r, ""), "", "hi")
+	direct := answer(heardIn(r, ""), "hi")
 	direct.Meta = nil // such as of a cron job
 	if m := mustSend(r, direct); m.Way != "api" || m.Chat != "ann" {
 		t.Errorf("unasked: %+v", m)
 	}
-	late := answer(heardIn(r, ""), "", "hi")
+	late := answer(heardIn(r, ""), "hi")
 	late.Meta[metaExpires] = "1000"
 	if m := mustSend(r, late); m.Way != "api" {
 		t.Errorf("late: %+v", m)
@@ -166,5 +167,21 @@ func TestRender(t *testing.T) {
 		if got := title(in); got != want {
 			t.Errorf("title(%q) = %q", in, got)
 		}
+	}
+}
+
+// A reaction is taken away also if the request that set it was given up.
+func TestReactionGivenUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), nil)
+	defer r.begin()()
+	in := heardIn(r, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Signal(ctx, in.Route, channel.Seen); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 1 {
+		t.Errorf("seen: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
+	}
+	if err := r.Signal(t.Context(), in.Route, channel.Answered); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 0 {
+		t.Errorf("answered: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
 	}
 }

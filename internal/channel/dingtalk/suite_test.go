@@ -15,19 +15,42 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		f := fixture(t, loopback(t), dingtalktest.ClientID)
+		f := fixture(t, loopback(t), dingtalktest.ClientID, nil)
 		fake := loopback(t)
 		fake.SetClient("dingtest0002")
-		second := fixture(t, fake, "dingtest0002")
+		second := fixture(t, fake, "dingtest0002", nil)
 		f.Second = &second
 		return f
 	})
 }
 
-func fixture(t *testing.T, fake *dingtalktest.Server, client string) channeltest.Fixture {
+// The same with answers in cards.
+func TestSuiteOfCards(t *testing.T) {
+	t.Parallel()
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+		changes := map[string]any{"cardTemplateId": dingtalktest.Template}
+		f := fixture(t, loopback(t), dingtalktest.ClientID, changes)
+		fake := loopback(t)
+		fake.SetClient("dingtest0002")
+		second := fixture(t, fake, "dingtest0002", changes)
+		for _, f := range []*channeltest.Fixture{&f, &second} {
+			f.Streams = true
+			delete(f.Lacks, "Streams")
+		}
+		f.Second = &second
+		return f
+	})
+}
+
+func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map[string]any) channeltest.Fixture {
 	t.Helper()
 	return channeltest.Fixture{
 		Driver: Driver(),
+		Hasten: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.limit = time.Second
+			}
+		},
 		Section: func(c channel.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
@@ -37,10 +60,11 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string) channeltest
 			if err := json.Unmarshal(data, &all); err != nil {
 				t.Fatal(err)
 			}
-			if err := json.Unmarshal(section(fake, map[string]any{"clientId": client}), &own); err != nil {
+			if err := json.Unmarshal(section(fake, changes), &own); err != nil {
 				t.Fatal(err)
 			}
 			delete(own, "allowFrom")
+			own["clientId"] = client
 			maps.Copy(all, own)
 			if data, err = json.Marshal(all); err != nil {
 				t.Fatal(err)
@@ -64,6 +88,9 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string) channeltest
 		},
 		Seen: func() (list []channeltest.Seen) {
 			for _, m := range fake.Messages() {
+				if m.Way == "card" && m.Text() == "" {
+					continue // nothing is written yet
+				}
 				s := channeltest.Seen{Chat: m.Chat, Text: m.Text()}
 				if m.File != "" {
 					s.Files = []string{m.File}

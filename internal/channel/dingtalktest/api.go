@@ -16,6 +16,8 @@ type refusal struct {
 	code    string
 	errcode int
 	text    string
+	scopes  []string // permissions that the app lacks
+	garbage bool     // a proxy answers with HTML
 }
 
 func (s *Server) routes() http.Handler {
@@ -37,6 +39,15 @@ func (s *Server) routes() http.Handler {
 	handle("/v1.0/robot/emotion/reply", true, func(_ *http.Request, b Object) (any, *refusal) { return s.react(b, true) })
 	handle("/v1.0/robot/emotion/recall", true, func(_ *http.Request, b Object) (any, *refusal) { return s.react(b, false) })
 	handle("/robot/sendBySession", false, s.bySession)
+	plain := func(token bool) func(string, func(b Object) (any, *refusal)) {
+		return func(pattern string, do func(b Object) (any, *refusal)) {
+			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+				s.serve(w, r, token, func(_ *http.Request, b Object) (any, *refusal) { return do(b) })
+			})
+		}
+	}
+	s.cardRoutes(plain(true))
+	s.registrationRoutes(plain(false))
 	mux.HandleFunc("POST /media/upload", s.upload)
 	mux.HandleFunc("GET /download/{code}", s.download)
 	mux.HandleFunc("GET /connect", s.serveSocket)
@@ -72,19 +83,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, token bool, do fu
 	case token && (s.token == "" || r.Header.Get("x-acs-dingtalk-access-token") != s.token):
 		no = &refusal{status: 401, code: "InvalidAuthentication", text: "invalid access token"}
 	case f != nil:
-		no = &refusal{f.Status, f.Code, f.ErrCode, f.Text}
+		no = &refusal{status: f.Status, code: f.Code, errcode: f.ErrCode, text: f.Text, garbage: f.Garbage}
 	default:
 		answer, no = do(r, body)
 	}
-	s.reply(w, r, f, body, answer, no)
+	s.reply(w, r, body, answer, no)
 }
 
 // reply writes an answer. The lock is held.
-func (s *Server) reply(w http.ResponseWriter, r *http.Request, f *Failure, body Object, answer any, no *refusal) {
-	c := Call{Path: r.URL.Path, Body: body, Status: 200}
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, body Object, answer any, no *refusal) {
+	c := Call{Method: r.Method, Path: r.URL.Path, Body: body, Status: 200}
 	if no != nil {
 		c.Status = no.status
-		answer = Object{"code": no.code, "message": no.text, "requestid": "0"}
+		answer = Object{"code": no.code, "message": no.text, "requestid": "0", "accessdenieddetail": Object{"requiredScopes": no.scopes}}
 		if no.errcode != 0 {
 			answer = Object{"errcode": no.errcode, "errmsg": no.text}
 		}
@@ -98,7 +109,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, f *Failure, body 
 			}
 		}
 		return
-	case f != nil && f.Garbage:
+	case no != nil && no.garbage:
 		w.WriteHeader(c.Status)
 		_, _ = io.WriteString(w, "<html>Bad gateway</html>")
 		return
@@ -247,7 +258,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	case s.token == "" || r.FormValue("access_token") != s.token:
 		no = &refusal{status: 200, errcode: 40014, text: "invalid access_token"}
 	case f != nil:
-		no = &refusal{f.Status, f.Code, f.ErrCode, f.Text}
+		no = &refusal{status: f.Status, code: f.Code, errcode: f.ErrCode, text: f.Text, garbage: f.Garbage}
 	case err != nil || len(data) == 0 || len(data) > 20<<20 || !slices.Contains([]string{"image", "voice", "video", "file"}, kind):
 		no = &refusal{status: 200, errcode: 40035, text: "media"}
 	case strings.Contains(strings.ToLower(head.Filename), ".htm"):
@@ -259,7 +270,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		s.uploads[id] = stored{head.Filename, kind, data}
 		answer = Object{"errcode": 0, "errmsg": "ok", "type": kind, "media_id": id, "created_at": 1}
 	}
-	s.reply(w, r, f, nil, answer, no)
+	s.reply(w, r, nil, answer, no)
 }
 
 func (s *Server) download(w http.ResponseWriter, r *http.Request) {

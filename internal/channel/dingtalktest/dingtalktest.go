@@ -1,16 +1,18 @@
 // Package dingtalktest is a DingTalk for tests, on loopback: the stream with its
 // tickets and confirmations, access tokens, session webhooks, the APIs for
-// messages, files and reactions. It is strict where DingTalk is: credentials and
-// tokens, tickets that are used twice, frames that are not confirmed, the length
-// and the keys of a message, people who are not known, webhooks that are over,
-// HTML files. The SDKs of DingTalk work with it; see test/channels/dingtalk. All
-// methods are safe for concurrent use.
+// messages, files, reactions and AI cards, and the registration of apps by QR
+// code. It is strict where DingTalk is: credentials and tokens, tickets that are
+// used twice, frames that are not confirmed, the length and the keys of a message,
+// people who are not known, webhooks that are over, HTML files, templates,
+// variables, flow and rate of cards. The SDKs of DingTalk work with it; see
+// test/channels/dingtalk. All methods are safe for concurrent use.
 package dingtalktest
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
@@ -30,6 +32,7 @@ type Object = map[string]any
 
 // Call is a request, as it arrived.
 type Call struct {
+	Method string
 	Path   string
 	Body   Object
 	Status int
@@ -38,8 +41,8 @@ type Call struct {
 // Message is one that the bot sent.
 type Message struct {
 	Chat  string // id of a person, or "group:" and the id of a conversation
-	Way   string // webhook or api
-	Key   string // msgKey or msgtype
+	Way   string // webhook, api or card
+	Key   string // msgKey or msgtype, or the id of a card
 	Param Object
 	At    []string // people who are mentioned
 	File  string
@@ -89,7 +92,7 @@ type Server struct {
 	http *httptest.Server
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced when there is news
+	changed   chan struct{} // closed when there is news; nil: none is awaited
 	closed    bool
 	client    string
 	token     string
@@ -110,12 +113,23 @@ type Server struct {
 	failures  []*Failure
 	denied    bool // the app may not send by the API
 	slow      map[string]<-chan struct{}
+
+	cards       []*Card
+	noScope     string
+	unpublished bool
+	second      int64 // in which streams were counted
+	streams     int
+
+	nonce, device string // of a registration
+	codes         int
+	scans         []string
+	unknown       bool
 }
 
 // New starts a server. Close ends it.
 func New() *Server {
 	s := &Server{
-		changed: make(chan struct{}), client: ClientID, tickets: map[string]bool{}, conns: map[*conn]bool{}, acked: map[string]int{},
+		client: ClientID, tickets: map[string]bool{}, conns: map[*conn]bool{}, acked: map[string]int{},
 		people: map[string]bool{}, uploads: map[string]stored{}, files: map[string][]byte{}, webhooks: map[string]webhook{},
 		reactions: map[string]bool{}, slow: map[string]<-chan struct{}{},
 	}
@@ -125,6 +139,9 @@ func New() *Server {
 
 // URL is the apiBaseUrl and the oapiBaseUrl of the server.
 func (s *Server) URL() string { return s.http.URL }
+
+// Handler answers requests without a network.
+func (s *Server) Handler() http.Handler { return s.http.Config.Handler }
 
 // Close ends all connections and the server.
 func (s *Server) Close() {
@@ -142,8 +159,18 @@ func (s *Server) locked(do func()) {
 
 // news wakes all that waits. The lock is held.
 func (s *Server) news() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// awaited is closed when there is news. The lock is held.
+func (s *Server) awaited() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 // number is one that was not used before. The lock is held.

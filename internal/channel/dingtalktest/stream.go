@@ -29,19 +29,21 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the ticket is not good", http.StatusUnauthorized)
 		return
 	}
-	c, err := ws.Accept(w, r, nil)
-	if err != nil {
-		return
-	}
-	c.SetReadLimit(1 << 20)
-	defer c.CloseNow() //nolint:errcheck // over anyway
-	cn := &conn{ws: c}
+	cn := &conn{} // it is there before the client knows that it is connected
 	s.mu.Lock()
 	s.conns[cn] = true
 	s.opened++
 	cn.extra = append(cn.extra, s.frame("SYSTEM", "CONNECTED", "system-"+s.number(), []byte("{}")))
 	s.news()
 	s.mu.Unlock()
+	defer s.forget(cn)
+	c, err := ws.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	c.SetReadLimit(1 << 20)
+	defer c.CloseNow() //nolint:errcheck // over anyway
+	cn.ws = c
 
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan struct{})
@@ -49,6 +51,10 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.read(ctx, cn)
 	cancel()
 	<-done
+}
+
+// forget ends a connection.
+func (s *Server) forget(cn *conn) {
 	s.locked(func() {
 		delete(s.conns, cn)
 		for _, p := range s.pending {
@@ -91,7 +97,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 func (s *Server) write(ctx context.Context, cn *conn) {
 	for {
 		s.mu.Lock()
-		changed, bye, closed, polite := s.changed, cn.bye, s.closed, cn.polite
+		changed, bye, closed, polite := s.awaited(), cn.bye, s.closed, cn.polite
 		var frames [][]byte
 		if !cn.frozen {
 			frames, cn.extra = cn.extra, nil

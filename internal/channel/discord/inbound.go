@@ -356,7 +356,7 @@ func (rc *receiver) overheard(m *message) string {
 // apart from it what they passed on, answer or sent along.
 func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
-	files := &files{bot: rc.bot}
+	files := rc.bot.deps.Files()
 	quotes := rc.replyTag(ctx, m, files)
 	typed := !m.Author.Bot && m.WebhookID == ""
 	switch s := rc.words(m); {
@@ -370,33 +370,31 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 		if s := strings.TrimSpace(text.Valid(snap.Message.Content)); s != "" {
 			quotes = append(quotes, bus.Quote{About: "forwarded", Text: s})
 		}
-		files.add(ctx, &snap.Message, false)
+		rc.bot.add(ctx, files, &snap.Message, false)
 	}
 	if notes := m.notes(); len(notes) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: strings.Join(notes, "\n")})
 	}
-	files.add(ctx, m, typed)
-	lines = append(lines, files.spoken...)
-	if len(files.marks) > 0 {
-		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
-	}
+	rc.bot.add(ctx, files, m, typed)
+	lines = append(lines, files.Spoken...)
+	quotes = append(quotes, files.Quotes()...)
 	if len(lines)+len(quotes) == 0 { // only our name: somebody waits for an answer
 		lines = append(lines, "[empty message]")
 	}
 	if !v.Direct && (len(lines) == 0 || !strings.HasPrefix(lines[0], "/")) {
 		lines = append([]string{strings.TrimSpace(speaker(m) + ": " + strings.Join(lines, "\n"))}, nil...)
 	}
-	return strings.Join(lines, "\n"), quotes, files.media
+	return strings.Join(lines, "\n"), quotes, files.Media
 }
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
 // repeat what a stranger said. Its files come first.
-func (rc *receiver) replyTag(ctx context.Context, m *message, files *files) []bus.Quote {
+func (rc *receiver) replyTag(ctx context.Context, m *message, files *channel.Files) []bus.Quote {
 	r := m.Referenced
 	if m.Type != typeReply || r == nil {
 		return nil
 	}
-	files.add(ctx, r, false)
+	rc.bot.add(ctx, files, r, false)
 	to := "a message"
 	switch {
 	case rc.ours(r):

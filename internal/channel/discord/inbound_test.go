@@ -237,4 +237,11 @@ func TestStranger(t *testing.T) {
 	if text, _ := data["content"].(string); !strings.Contains(text, "not allowed") {
 		t.Errorf("the stranger was told %q", text)
 	}
+	fake.Speaks("66", "zh-CN")
+	use = fake.Slash("66", discordtest.Channel, "new")
+	r.Await("the refusal", func() bool { return fake.Reply(use) != nil })
+	data, _ = fake.Reply(use)["data"].(object)
+	if text, _ := data["content"].(string); !strings.Contains(text, "你无权使用这个机器人") {
+		t.Errorf("a stranger who reads Chinese was told %q", text)
+	}
 }

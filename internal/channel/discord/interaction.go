@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 const (
@@ -46,14 +48,16 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 	token := i.Token
 	i.Token = "" // it is of no use later
 	if i.Context != nil && *i.Context == contextPrivate {
-		rc.side.Go(func() { rc.reply(ctx, i, token, "I only work in servers and in direct chats with me.") })
+		rc.side.Go(func() {
+			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I only work in servers and in direct chats with me."))
+		})
 		return
 	}
 	v := rc.visitor(bus.Route{Channel: rc.bot.deps.Name, ChatID: i.ChannelID}, i.GuildID, who, i.Member.nick())
-	v.Mentioned = true
+	v.Mentioned, v.Language = true, i.Locale
 	if !rc.admits(ctx, v) {
 		rc.side.Go(func() {
-			rc.reply(ctx, i, token, "You are not allowed to use this bot.")
+			rc.reply(ctx, i, token, phrase.In(rc.language(i), "You are not allowed to use this bot."))
 			if v.Direct {
 				rc.bot.deps.Gate.Admit(ctx, v) // which sends a code, if it can
 			}
@@ -62,7 +66,9 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 	}
 	if err := rc.in.Hold(ctx, i.ChannelID, "i"+i.ID, event{Interaction: i}); err != nil {
 		rc.warn(ctx, "hold interaction", "a command cannot be held", err)
-		rc.side.Go(func() { rc.reply(ctx, i, token, "I have too much to do right now. Please try again in a minute.") })
+		rc.side.Go(func() {
+			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I have too much to do right now. Please try again in a minute."))
+		})
 		return
 	}
 	rc.side.Go(func() {
@@ -70,8 +76,13 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 			rc.reply(ctx, i, token, "")
 			return
 		}
-		rc.reply(ctx, i, token, "Working on /"+i.Data.Name+".")
+		rc.reply(ctx, i, token, phrase.In(rc.language(i), "Working on /%s.", i.Data.Name))
 	})
+}
+
+// language is the one of the person who used a command or a button.
+func (rc *receiver) language(i *interaction) string {
+	return cmp.Or(string(rc.bot.o.Language), phrase.Language(i.Locale))
 }
 
 // admits asks the gate without any effect. A thread is judged by its channel.
@@ -105,7 +116,7 @@ func (rc *receiver) admit(ctx context.Context, i *interaction) (pass channel.Pas
 	}
 	route.MessageID = tapMark + i.ID
 	v = rc.visitor(route, i.GuildID, i.User, i.Member.nick())
-	v.Mentioned = true
+	v.Mentioned, v.Language = true, i.Locale
 	pass, ok = rc.bot.deps.Gate.Admit(ctx, v)
 	return pass, v, ok, nil
 }

@@ -96,7 +96,7 @@ func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) jso
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	maps.Copy(all, map[string]any{"token": discordtest.Token, "apiBase": fake.URL()})
+	maps.Copy(all, map[string]any{"token": discordtest.Token, "apiBase": fake.URL(), "workingEmojiDelay": 0.2})
 	if data, err = json.Marshal(all); err != nil {
 		t.Fatal(err)
 	}

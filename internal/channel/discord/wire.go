@@ -141,6 +141,7 @@ const (
 type interaction struct {
 	ID        string   `json:"id"`
 	Token     string   `json:"token,omitempty"`
+	Locale    string   `json:"locale,omitempty"` // of the person
 	Type      int      `json:"type"`
 	Context   *int     `json:"context,omitempty"`
 	ChannelID string   `json:"channel_id"`

@@ -7,6 +7,7 @@
 package discordtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -109,6 +110,7 @@ type Server struct {
 	limits       map[string]limit
 	reactions    map[string]bool // channel/message/emoji
 	commands     []Object
+	locales      map[string]string // of people, if not en-US
 	interactions map[string]*pending
 	tier         int // of the server's boosts
 	botID        string
@@ -352,7 +354,7 @@ func (s *Server) interact(user, channel string, kind int, data, message Object) 
 	id := s.snowflake()
 	token := "interaction-" + id
 	i := Object{
-		"id": id, "application_id": s.botID, "type": kind, "token": token, "version": 1, "channel_id": channel, "data": data, "locale": "en-US",
+		"id": id, "application_id": s.botID, "type": kind, "token": token, "version": 1, "channel_id": channel, "data": data, "locale": cmp.Or(s.locales[user], "en-US"),
 		"app_permissions": "0", "entitlements": []Object{}, "authorizing_integration_owners": Object{"0": GuildID}, "attachment_size_limit": 10 << 20,
 		"channel": s.channels[channel], "context": 1,
 	}
@@ -369,6 +371,16 @@ func (s *Server) interact(user, channel string, kind int, data, message Object) 
 	s.interactions[token] = &pending{id: id, expires: time.Now().Add(3 * time.Second)}
 	s.dispatch("INTERACTION_CREATE", i)
 	return id
+}
+
+// Speaks sets the language in a person's profile.
+func (s *Server) Speaks(user, locale string) {
+	s.locked(func() {
+		if s.locales == nil {
+			s.locales = map[string]string{}
+		}
+		s.locales[user] = locale
+	})
 }
 
 // Expire makes an interaction too old to be answered.

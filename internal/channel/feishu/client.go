@@ -69,7 +69,7 @@ type client struct {
 	mu    sync.Mutex // held while a token is fetched
 	token string
 	until time.Time
-	skew  time.Duration // how far our clock is ahead of Feishu's
+	clock channel.Clock
 }
 
 // apiError is a refusal by Feishu.
@@ -225,9 +225,7 @@ func (c *client) bearer(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
-		c.skew = c.now().Sub(at)
-	}
+	c.clock.Learn(res.Header, c.now())
 	if data, err = c.read("POST "+path, res); err != nil {
 		return "", err
 	}
@@ -240,13 +238,6 @@ func (c *client) bearer(ctx context.Context) (string, error) {
 	}
 	c.token, c.until = got.Token, c.now().Add(time.Duration(got.Expire)*time.Second-tokenMargin)
 	return c.token, nil
-}
-
-// here is a time of Feishu by our clock.
-func (c *client) here(at time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return at.Add(c.skew)
 }
 
 func (c *client) do(ctx context.Context, method, path, kind, token string, body io.Reader, size int64) (*http.Response, error) {

@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/recent"
@@ -41,15 +40,16 @@ type bot struct {
 	heard   atomic.Int64                          // messages for others that wait
 	plain   atomic.Bool                           // the app may not use card entities
 	silence time.Duration                         // after which a connection is dead
+	began   time.Time                             // before it, another process may have sent
 
-	sent   *recent.Map[string, *record]      // what we sent, by its id
-	opened *recent.Map[string, string]       // cards that were made, by the key of their message
-	marks  *recent.Map[string, string]       // ids of our reactions, by message
-	names  *recent.Map[string, string]       // of people, as mentions say them
-	quotes *recent.Map[string, fetched]      // messages that were looked up
-	asked  *recent.Map[string, bus.Question] // by the message that asks
-	fresh  *recent.Map[string, bool]         // messages that begin a new conversation
-	told   *recent.Map[string, bool]         // causes that were logged
+	sent   *recent.Map[string, *record] // what we sent, by its id
+	opened *recent.Map[string, string]  // cards that were made, by the key of their message
+	marks  *recent.Map[string, string]  // ids of our reactions, by message
+	names  *recent.Map[string, string]  // of people, as mentions say them
+	quotes *recent.Map[string, fetched] // messages that were looked up
+	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
+	told   *recent.Map[string, bool]    // causes that were logged
+	ask    *questions
 }
 
 // person is who the bot is.
@@ -94,14 +94,20 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		o:       o,
 		calls:   &client{base: o.APIBaseURL, id: o.AppID, secret: o.AppSecret, http: h, now: d.Now},
 		silence: silence,
+		began:   d.Now(),
 		sent:    recent.New[string, *record](memory),
 		opened:  recent.New[string, string](memory),
 		marks:   recent.New[string, string](memory),
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
-		asked:   recent.New[string, bus.Question](memory),
 		fresh:   recent.New[string, bool](memory),
 		told:    recent.New[string, bool](memory),
+	}
+	b.ask = &questions{
+		bot:     b,
+		asked:   recent.New[string, asking](memory),
+		askedIn: recent.New[string, string](memory),
+		posed:   recent.New[string, *posed](memory),
 	}
 	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
 	return b, nil

@@ -52,6 +52,9 @@ func (b *bot) named(e *event) bool {
 // yet.
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	b, m := rc.bot, &e.Message
+	if e.Press != nil && e.App == b.o.AppID {
+		return rc.chosen(ctx, e.Press)
+	}
 	if e.App != b.o.AppID || b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.ID) {
 		return nil
 	}
@@ -69,9 +72,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	}
 	v.Name, _ = b.names.Get(e.Sender.ID.Open)
 	v.Name = cmp.Or(v.Name, e.Sender.ID.Open)
-	if made := millis(m.Created); !made.IsZero() {
-		v.At = b.calls.here(made)
-	}
+	v.At = b.calls.clock.Here(millis(m.Created))
 	if b.o.Domain == domainLark {
 		v.Language = phrase.English
 	}
@@ -100,10 +101,13 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 		in.SessionKey = in.Route.SessionKey() + ":" + cmp.Or(m.Root, m.ID)
 	}
 	in.Meta = map[string]string{
-		"message_id": m.ID, "chat_type": m.ChatType, "msg_type": m.Type, "parent_id": m.Parent, "root_id": m.Root, "thread_id": m.Thread,
+		"message_id": m.ID, "chat_type": m.ChatType, "msg_type": m.Type, "parent_id": m.Parent, "root_id": m.Root, "thread_id": m.Thread, "user_id": e.Sender.ID.Open,
 	}
-	if in.Answer = rc.answers(m, body); in.Answer != nil {
-		in.Text = body.text
+	if a, session := rc.answers(m, body); a != nil {
+		in.Answer, in.Text = a, body.text
+		if in.SessionKey != "" {
+			in.SessionKey = in.Route.SessionKey() + ":" + session
+		}
 		return rc.submit(ctx, in)
 	}
 
@@ -118,7 +122,8 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 	if !v.Direct && !command {
 		in.Text = strings.TrimSpace("@" + v.Name + ": " + said)
 	}
-	in.Quoted = append(body.quotes, rc.quoted(ctx, e, v.Route)...)
+	quotes, came := rc.quoted(ctx, e, v.Route)
+	in.Quoted, in.Media = append(body.quotes, quotes...), append(in.Media, came...)
 	if m.Type == "merge_forward" {
 		in.Quoted = append(in.Quoted, rc.forwarded(ctx, m.ID)...)
 	}
@@ -140,18 +145,38 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v chann
 	return nil
 }
 
-// answers is the answer that a message gives by quoting a question. Only a short
-// word counts.
-func (rc *receiver) answers(m *message, body content) *bus.Answer {
-	q, ok := rc.bot.asked.Get(m.Parent)
-	if !ok || m.Parent == "" || len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
-		return nil
+// asking is a question that was put to people, and the message that began the
+// conversation in which it was.
+type asking struct {
+	bus.Question
+	session string
+}
+
+// answers is the answer that a message gives to a question, and the conversation
+// of that: by quoting it, where only a short word counts, or by a word and its
+// code.
+func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
+	if len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
+		return nil, ""
 	}
-	word := strings.TrimSuffix(body.text, " "+q.Code)
-	if _, remark, ok := q.Choose(word); !ok || remark != "" {
-		return nil
+	qs := rc.bot.ask
+	if q, ok := qs.asked.Get(m.Parent); ok && m.Parent != "" {
+		word := strings.TrimSuffix(body.text, " "+q.Code)
+		if _, remark, ok := q.Choose(word); ok && remark == "" {
+			return &bus.Answer{QuestionID: q.ID, Option: word}, q.session
+		}
 	}
-	return &bus.Answer{QuestionID: q.ID, Option: word}
+	for word := range strings.FieldsSeq(body.text) {
+		id, _ := qs.askedIn.Get(strings.ToLower(word))
+		q, ok := qs.asked.Get(id)
+		if !ok || q.Code == "" {
+			continue
+		}
+		if a, ok := q.Coded(body.text); ok {
+			return &a, q.session
+		}
+	}
+	return nil, ""
 }
 
 // item is a message as the API tells it.
@@ -194,39 +219,52 @@ func (b *bot) look(ctx context.Context, id string) ([]item, error) {
 
 // fetched is a message that was looked up.
 type fetched struct {
-	text string
-	at   time.Time
+	quotes []bus.Quote
+	media  []bus.Media
+	at     time.Time
 }
 
-// quoted is the message that another one answers. What began the topic that a
-// message is in was given to the agent before.
-func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) []bus.Quote {
+// quoted is the message that another one answers, with its files. What began the
+// topic that a message is in was given to the agent before.
+func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) ([]bus.Quote, []bus.Media) {
 	b, m := rc.bot, &e.Message
 	if m.Parent == "" || m.Thread != "" && m.Parent == m.Root && b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.Root) {
-		return nil
+		return nil, nil
 	}
 	if q, ok := b.deps.Quoted(chat, m.Parent); ok {
 		to := "you"
 		if q.SenderID != "" {
 			to = "a message"
 		}
-		return answersTo(to, q.Text)
+		return answersTo(to, q.Text), q.Media
 	}
-	if f, ok := b.quotes.Get(m.Parent); ok && b.deps.Now().Sub(f.at) < quoteFresh {
-		return answersTo("a message", f.text)
+	f, ok := b.quotes.Get(m.Parent)
+	if !ok || b.deps.Now().Sub(f.at) >= quoteFresh {
+		list, err := b.look(ctx, m.Parent)
+		if err != nil || len(list) == 0 {
+			b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
+			return answersTo("a message that cannot be read", ""), nil
+		}
+		f = rc.fetched(ctx, &list[0])
+		b.quotes.Put(m.Parent, f)
 	}
-	list, err := b.look(ctx, m.Parent)
-	if err != nil || len(list) == 0 {
-		b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
-		return answersTo("a message that cannot be read", "")
-	}
-	said := b.describe(&list[0])
-	b.quotes.Put(m.Parent, fetched{said, b.deps.Now()})
+	return f.quotes, f.media
+}
+
+// fetched is a message with its files. Whoever spoke in one is not the sender.
+func (rc *receiver) fetched(ctx context.Context, it *item) fetched {
+	b := rc.bot
 	to := "a message"
-	if list[0].Sender.Type == "app" && list[0].Sender.ID == b.o.AppID {
+	if it.Sender.Type == "app" && it.Sender.ID == b.o.AppID {
 		to = "you"
 	}
-	return answersTo(to, said)
+	came := &files{bot: b, message: it.ID}
+	came.add(ctx, b.read(it.message()).files)
+	f := fetched{quotes: answersTo(to, b.describe(it)), media: came.media, at: b.deps.Now()}
+	if marks := append(came.spoken, came.marks...); len(marks) > 0 {
+		f.quotes = append(f.quotes, bus.Quote{About: "files of what this answers", Text: strings.Join(marks, "\n")})
+	}
+	return f
 }
 
 func answersTo(to, said string) []bus.Quote {

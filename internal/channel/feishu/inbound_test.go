@@ -125,22 +125,30 @@ func TestQuotes(t *testing.T) {
 	defer end()
 	r.fake.Put(feishutest.Message{ID: "om_long", Content: feishutest.Text(strings.Repeat("x", 300))})
 	r.fake.Put(feishutest.Message{ID: "om_card", Type: "interactive", Content: `{"elements":[{"tag":"markdown","content":"in a card"}]}`})
-	r.fake.Put(feishutest.Message{ID: "om_file", Type: "file", Content: `{"file_key":"k","file_name":"a.txt"}`})
+	key := r.fake.Store("a.txt", []byte("content"))
+	r.fake.Put(feishutest.Message{ID: "om_file", Type: "file", Content: `{"file_key":"` + key + `","file_name":"a.txt"}`})
+	r.fake.Put(feishutest.Message{ID: "om_lost", Type: "audio", Content: `{"file_key":"k"}`})
 	for i, c := range []struct{ parent, want string }{
 		{"om_ours", "[answers you: our words]"},
 		{"om_long", "[answers a message: " + strings.Repeat("x", 200) + "...]"},
 		{"om_long", "[answers a message: " + strings.Repeat("x", 200) + "...]"},
 		{"om_card", "[answers a message: in a card]"},
-		{"om_file", "[answers a message: [file a.txt]]"},
+		{"om_file", "[answers a message: [file a.txt]]\n> files of what this answers: [file: PATH]"},
+		{"om_file", "[answers a message: [file a.txt]]\n> files of what this answers: [file: PATH]"},
+		{"om_lost", "[answers a message: [audio file]]\n> files of what this answers: [audio: download failed]"},
 		{"om_none", "[answers a message that cannot be read]"},
 	} {
 		r.fake.Say(feishutest.Message{Content: feishutest.Text("hm"), Parent: c.parent, Root: c.parent})
-		if got := said(r.receive(i + 1)[i]); got != "hm\n> what this answers: "+c.want {
+		in := r.receive(i + 1)[i]
+		if len(in.Media) > 0 {
+			c.want = strings.ReplaceAll(c.want, "PATH", in.Media[0].Path)
+		}
+		if got := said(in); got != "hm\n> what this answers: "+c.want {
 			t.Errorf("%s: %q, want %q", c.parent, got, c.want)
 		}
 	}
-	if n := len(r.fake.Calls("GET /open-apis/im/v1/messages/{id}")); n != 4 {
-		t.Errorf("%d messages were looked up, want 4", n)
+	if n := len(r.fake.Calls("GET /open-apis/im/v1/messages/{id}")); n != 5 {
+		t.Errorf("%d messages were looked up, want 5", n)
 	}
 }
 

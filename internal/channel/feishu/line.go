@@ -178,15 +178,25 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		return nil
 	}
 	code := http.StatusOK
+	var answer []byte
 	if f.get("type") == "event" {
-		if err := l.bot.accept(ctx, payload); err != nil {
+		if answer, err = l.bot.accept(ctx, payload); err != nil {
 			l.bot.once(ctx, "an event of Feishu could not be kept and is left for another try", "err", err)
 			code = http.StatusInternalServerError
 		}
 	}
 	f.Headers = append(f.Headers, header{"biz_rt", strconv.FormatInt(l.bot.deps.Now().Sub(began).Milliseconds(), 10)})
-	f.Payload = fmt.Appendf(nil, `{"code":%d,"headers":null,"data":null}`, code)
+	if f.Payload, err = json.Marshal(acknowledgement{Code: code, Data: answer}); err != nil {
+		return err
+	}
 	return c.Send(ctx, socket.Frame{Binary: true, Data: f.encode()})
+}
+
+// acknowledgement is the answer to an event. Feishu wants the data in base64.
+type acknowledgement struct {
+	Code    int               `json:"code"`
+	Headers map[string]string `json:"headers"`
+	Data    []byte            `json:"data"`
 }
 
 // join collects the frames of an event. Complete says that all are there.

@@ -163,6 +163,7 @@ func (o *account) caps() channel.Caps {
 		GroupEditEvery: 500 * time.Millisecond,
 		MaxMedia:       maxFile,
 		OneMessage:     true,
+		Settles:        true,
 		Keys:           true,
 		Quotes:         true,
 		Hint:           o.hint,
@@ -256,7 +257,9 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 	return out, errors.Join(errs...)
 }
 
-// merge puts a patch of one of several apps into the list of them.
+// merge puts a patch of one of several apps into the list of them. An app that is
+// in the list under another id stays there, with its own people: of two entries for
+// one app, the second would be refused.
 func merge(section json.RawMessage, name string, patch map[string]any) (map[string]any, bool) {
 	var top struct {
 		Instances []map[string]any `json:"instances"`
@@ -264,16 +267,29 @@ func merge(section json.RawMessage, name string, patch map[string]any) (map[stri
 	if json.Unmarshal(section, &top) != nil || top.Instances == nil {
 		return patch, name == ""
 	}
+	named, same := -1, -1
 	for i, item := range top.Instances {
 		first, _ := item["id"].(string)
 		second, _ := item["instanceId"].(string)
 		third, _ := item["instance_id"].(string)
-		if id := cmp.Or(first, second, third, instanceID(i)); id == cmp.Or(name, defaultInstance) {
-			maps.Copy(item, patch)
-			return map[string]any{"instances": top.Instances}, true
+		if named < 0 && cmp.Or(first, second, third, instanceID(i)) == cmp.Or(name, defaultInstance) {
+			named = i
+		}
+		if app, ok := item["appId"].(string); ok && app != "" && app == patch["appId"] {
+			same = i
 		}
 	}
-	return nil, false
+	if same >= 0 && same != named {
+		patch = maps.Clone(patch)
+		delete(patch, "allowFrom")
+		delete(patch, "owners")
+		named = same
+	}
+	if named < 0 {
+		return nil, false
+	}
+	maps.Copy(top.Instances[named], patch)
+	return map[string]any{"instances": top.Instances}, true
 }
 
 const defaultInstance = "default"

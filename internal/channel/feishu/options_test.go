@@ -99,15 +99,21 @@ func TestInstances(t *testing.T) {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	patch := map[string]any{"appId": "new"}
-	for _, c := range []struct{ section, name, want string }{
-		{`{"appId":"old"}`, "", `{"appId":"new"}`},
-		{`{"appId":"old"}`, "work", ""},
-		{`null`, "", `{"appId":"new"}`},
-		{`{"instances":[{"appId":"a"},{"id":"work","appId":"old","x":1}]}`, "work", `{"instances":[{"appId":"a"},{"appId":"new","id":"work","x":1}]}`},
-		{`{"instances":[{"appId":"a"},{"instance_id":"work"}]}`, "", `{"instances":[{"appId":"new"},{"instance_id":"work"}]}`},
-		{`{"instances":[{"id":"a"}]}`, "b", ""},
+	people := map[string]any{"appId": "new", "allowFrom": []string{"ou_2"}}
+	for _, c := range []struct {
+		section, name, want string
+		patch               map[string]any
+	}{
+		{`{"appId":"old"}`, "", `{"appId":"new"}`, patch},
+		{`{"appId":"old"}`, "work", "", patch},
+		{`null`, "", `{"appId":"new"}`, patch},
+		{`{"instances":[{"appId":"a"},{"id":"work","appId":"old","x":1}]}`, "work", `{"instances":[{"appId":"a"},{"appId":"new","id":"work","x":1}]}`, patch},
+		{`{"instances":[{"appId":"a"},{"instance_id":"work"}]}`, "", `{"instances":[{"appId":"new"},{"instance_id":"work"}]}`, patch},
+		{`{"instances":[{"id":"a"}]}`, "b", "", patch},
+		{`{"instances":[{"appId":"new","allowFrom":["ou_1"]}]}`, "", `{"instances":[{"allowFrom":["ou_2"],"appId":"new"}]}`, people},
+		{`{"instances":[{"appId":"old"},{"id":"work","appId":"new","allowFrom":["ou_1"]}]}`, "", `{"instances":[{"appId":"old"},{"allowFrom":["ou_1"],"appId":"new","id":"work"}]}`, people},
 	} {
-		got, ok := merge(json.RawMessage(c.section), c.name, patch)
+		got, ok := merge(json.RawMessage(c.section), c.name, c.patch)
 		data, err := json.Marshal(got)
 		if err != nil || ok != (c.want != "") || ok && string(data) != c.want {
 			t.Errorf("%s, %q: %s, %v", c.section, c.name, data, ok)

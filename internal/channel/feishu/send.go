@@ -30,9 +30,10 @@ const (
 
 // record is what we know of a message that we sent.
 type record struct {
-	kind string // text, post or interactive
-	card string // id of its card entity
-	seq  int64  // of the last change of that
+	kind   string // text, post or interactive
+	card   string // id of its card entity
+	seq    int64  // of the last change of that
+	unsure bool   // an earlier try may have sent it, with another card
 }
 
 func messagePath(id string) string { return "/open-apis/im/v1/messages/" + url.PathEscape(id) }
@@ -45,6 +46,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
 	}
+	if out.Kind == bus.Gone && out.Question != nil {
+		b.ask.settle(ctx, out.Question.ID, out.Text != "")
+	}
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
@@ -53,13 +57,18 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.sendDivider(ctx, out)
 	if id == "" && err == nil {
+		id, err = b.ask.send(ctx, out)
+	}
+	if id == "" && err == nil {
 		id, err = b.sendWords(ctx, out)
 	}
 	if err != nil {
 		return "", classify(err)
 	}
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
-		b.asked.Put(id, *q)
+		b.ask.asked.Put(id, asking{*q, sessionOf(out)})
+		b.ask.askedIn.Put(q.ID, id)
+		b.ask.askedIn.Put(q.Code, id)
 	}
 	return id, nil
 }
@@ -205,18 +214,27 @@ func (b *bot) deliver(ctx context.Context, out bus.Outbound, s shape, key string
 	if made.ID == "" {
 		return "", errors.New("send a message: no id in the answer")
 	}
-	r := &record{kind: s.kind}
-	if len(card) > 0 {
-		r.card = card[0]
+	if _, ok := b.sent.Get(made.ID); !ok {
+		r := &record{kind: cmp.Or(made.Type, s.kind)}
+		if len(card) > 0 {
+			r.card = card[0]
+		}
+		_, grew := b.opened.Get(key)
+		r.unsure = r.kind != s.kind || grew && len(card) == 0 || b.sentBefore(made)
+		b.sent.Put(made.ID, r)
 	}
-	// Feishu returns the message that it sent for this key before: that has a
-	// card of its own.
-	if at := millis(made.Created); len(card) > 0 && !at.IsZero() && b.deps.Now().Sub(b.calls.here(at)) > repeated {
-		b.sent.Delete(made.ID)
-		return made.ID, nil
-	}
-	b.sent.Put(made.ID, r)
 	return made.ID, nil
+}
+
+// sentBefore reports whether a message may be one that Feishu sent for the same
+// key before: for an earlier try, or for a process that died.
+func (b *bot) sentBefore(made item) bool {
+	at := millis(made.Created)
+	if at.IsZero() {
+		return false
+	}
+	at = b.calls.clock.Here(at)
+	return b.deps.Now().Sub(at) > repeated || at.Sub(b.began) < repeated
 }
 
 var errNoTarget = errors.New("not a reply")
@@ -333,13 +351,14 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	}
 	r, ok := b.sent.Get(id)
 	if !ok { // of an earlier process
-		var got struct {
-			Card string `json:"card_id"`
-		}
-		if err := b.calls.call(ctx, http.MethodPost, "/open-apis/cardkit/v1/cards/id_convert", map[string]string{"message_id": id}, &got); err != nil {
+		r = &record{kind: "interactive", unsure: true}
+	}
+	if r.unsure && r.kind == "interactive" {
+		card, err := b.cardOfMessage(ctx, id)
+		if err != nil {
 			return classify(err)
 		}
-		r = &record{kind: "interactive", card: got.Card}
+		r.card, r.unsure = card, false
 		b.sent.Put(id, r)
 	}
 	if r.card != "" {
@@ -362,6 +381,18 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		return classify(b.calls.call(ctx, http.MethodPatch, messagePath(id), draft{Content: string(s.content)}, nil))
 	}
 	return classify(b.calls.call(ctx, http.MethodPut, messagePath(id), draft{Type: s.kind, Content: string(s.content)}, nil))
+}
+
+// cardOfMessage asks which card entity a message shows, "" if it shows none.
+func (b *bot) cardOfMessage(ctx context.Context, id string) (string, error) {
+	var got struct {
+		Card string `json:"card_id"`
+	}
+	err := b.calls.call(ctx, http.MethodPost, "/open-apis/cardkit/v1/cards/id_convert", map[string]string{"message_id": id}, &got)
+	if refused(err) {
+		return "", nil
+	}
+	return got.Card, err
 }
 
 // grow makes a card say what out says, and ends its streaming mode if that is

@@ -272,6 +272,50 @@ func TestStreamSentBefore(t *testing.T) {
 	}
 }
 
+// What is sent with the key of an earlier message changes that one: also when
+// another process sent it a moment ago, and in another form.
+func TestChangeSentBefore(t *testing.T) {
+	t.Parallel()
+	delta := bus.Outbound{Kind: bus.Delta, StreamID: "s", Route: to("om_1"), Text: "It", Key: "s/0"}
+	answer := bus.Outbound{Kind: bus.Final, Route: to("om_1"), Text: "It is four.", Key: "s/0"}
+	card := answer
+	card.Text = "# It\n\nis four."
+	for name, c := range map[string]struct {
+		first, again bus.Outbound
+		restart      bool
+	}{
+		"a preview of a process that died":           {delta, delta, true},
+		"a preview of a process that died, answered": {delta, answer, true},
+		"a preview, answered":                        {delta, answer, false},
+		"a preview, answered with a card":            {delta, card, false},
+		"an answer of a process that died":           {answer, answer, true},
+		"a card of a process that died":              {card, card, true},
+		"an answer":                                  {answer, answer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil).ready()
+			r.fake.Fail(feishutest.Failure{After: true})
+			if _, err := r.Send(t.Context(), c.first); err == nil {
+				t.Fatal("the answer was lost")
+			}
+			if c.restart {
+				r.reopen(nil)
+				r.ready()
+			}
+			id := r.send(c.again)
+			said := c.again
+			said.Text = strings.ReplaceAll(c.again.Text, "It", "It surely")
+			if err := r.Edit(t.Context(), said, id, true); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.fake.Messages(""); len(got) != 1 || !strings.Contains(got[0].Plain, "It surely") || got[0].Streaming {
+				t.Errorf("people see %+v", got)
+			}
+		})
+	}
+}
+
 // Without the scope for such cards an answer appears when it is complete.
 func TestWithoutCards(t *testing.T) {
 	t.Parallel()

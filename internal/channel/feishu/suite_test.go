@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -140,8 +141,20 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Repeats:    true,
 		MediaLimit: true,
 		AnyName:    true,
-		Marks:      func(_, id string) []string { return fake.Reactions("om_" + id) },
-		Acked:      func(id string) bool { return fake.Acked("om_" + id) },
+		Tap: func(t *testing.T, chat, label string) {
+			t.Helper()
+			for _, m := range slices.Backward(fake.Messages(chat)) {
+				if slices.Contains(m.Buttons, label) {
+					if got := fake.Press(m.ID, feishutest.AnnID, label); !got.Updated {
+						t.Errorf("people see %+v", got)
+					}
+					return
+				}
+			}
+			t.Errorf("there is no button %s", label)
+		},
+		Marks: func(_, id string) []string { return fake.Reactions("om_" + id) },
+		Acked: func(id string) bool { return fake.Acked("om_" + id) },
 		Frame: func(_ *testing.T, frame []byte) {
 			fake.Raw(frame)
 			fake.Data(frame)
@@ -152,7 +165,6 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 			}
 		},
 		Lacks: map[string]string{
-			"Tap":     "questions are answered in words",
 			"Typing":  "Feishu does not show that a bot writes",
 			"Forge":   "we open the long connection: there is no address to forge an event at",
 			"Backlog": "Feishu repeats an event until it is acknowledged; no history is read",

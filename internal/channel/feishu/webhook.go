@@ -31,7 +31,9 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	answer := []byte("{}")
 	if outer.Type == "url_verification" {
 		answer = challenge(outer.Challenge)
-	} else if err := b.accept(context.WithoutCancel(r.Context()), payload); err != nil {
+	} else if shown, err := b.accept(context.WithoutCancel(r.Context()), payload); shown != nil {
+		answer = shown
+	} else if err != nil {
 		b.once(r.Context(), "an event of Feishu could not be kept and is left for another try", "err", err)
 		channel.Reply(w, http.StatusServiceUnavailable)
 		return

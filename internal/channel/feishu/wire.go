@@ -21,18 +21,21 @@ func nothing() (io.Reader, int64) { return nil, 0 }
 
 // envelope is what Feishu sends about something that happened.
 type envelope struct {
-	Header struct {
-		EventID string `json:"event_id"`
-		Type    string `json:"event_type"`
-		Created string `json:"create_time"`
-		Token   string `json:"token"`
-		AppID   string `json:"app_id"`
-	} `json:"header"`
-	Event json.RawMessage `json:"event"`
+	Header head            `json:"header"`
+	Event  json.RawMessage `json:"event"`
 	// Of requests that prove an address.
 	Type      string `json:"type"`
 	Token     string `json:"token"`
 	Challenge string `json:"challenge"`
+}
+
+// head is what every event has.
+type head struct {
+	EventID string `json:"event_id"`
+	Type    string `json:"event_type"`
+	Created string `json:"create_time"`
+	Token   string `json:"token"`
+	AppID   string `json:"app_id"`
 }
 
 // ids are those of a person.
@@ -42,8 +45,9 @@ type ids struct {
 	Union string `json:"union_id"`
 }
 
-// event is a message that somebody wrote.
+// event is a message that somebody wrote, or a button that they pressed.
 type event struct {
+	Press  *press `json:"press,omitempty"`
 	App    string `json:"app,omitempty"` // that it is for
 	Sender struct {
 		ID   ids    `json:"sender_id"`
@@ -73,43 +77,59 @@ type mention struct {
 
 func (e *event) direct() bool { return e.Message.ChatType == "p2p" }
 
-// at is when the message was written, by Feishu's clock; zero if it does not say.
+// millis is a time of Feishu's clock; zero if it does not say. Some events count
+// microseconds.
 func millis(s string) time.Time {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 {
 		return time.Time{}
 	}
+	if n > 1e14 {
+		n /= 1000
+	}
 	return time.UnixMilli(n)
 }
 
-// accept keeps an event. Nil means that Feishu may forget it: also if nothing
-// comes of it.
-func (b *bot) accept(ctx context.Context, payload []byte) error {
+// accept keeps an event. No error means that Feishu may forget it: also if
+// nothing comes of it. The answer is what Feishu shows then, nil for most events.
+func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err error) {
 	var outer envelope
 	if err := json.Unmarshal(payload, &outer); err != nil {
 		b.once(ctx, "an event of Feishu is not JSON as expected and is ignored", "err", err)
-		return nil
+		return nil, nil
 	}
 	h := &outer.Header
 	switch h.Type {
 	case "im.message.receive_v1":
+	case pressEvent:
+		return encode(b.ask.pressed(ctx, h, outer.Event))
 	case "im.message.reaction.created_v1", "im.message.reaction.deleted_v1", "im.message.message_read_v1", "im.message.recalled_v1",
 		"im.chat.access_event.bot_p2p_chat_entered_v1", "im.chat.member.bot.added_v1", "im.chat.member.bot.deleted_v1":
-		return nil
+		return nil, nil
 	default:
 		b.once(ctx, "an event of Feishu has an unknown type and is ignored", "type", strconv.Quote(h.Type[:min(len(h.Type), 64)]))
-		return nil
+		return nil, nil
 	}
-	if made := millis(h.Created); !made.IsZero() && b.deps.Now().Sub(b.calls.here(made)) > eventAge {
-		b.once(ctx, "an event of Feishu is older than a day and is ignored; check the clock of this machine if it was written now", "event", h.EventID, "at", made)
-		return nil
+	if b.replayed(ctx, h) {
+		return nil, nil
 	}
 	var e event
 	if err := json.Unmarshal(outer.Event, &e); err != nil {
 		b.once(ctx, "a message of Feishu is not JSON as expected and is ignored", "err", err)
-		return nil
+		return nil, nil
 	}
-	return b.hold(ctx, h.AppID, e)
+	e.Press = nil // we alone write it
+	return nil, b.hold(ctx, h.AppID, e)
+}
+
+// replayed reports whether an event is older than any that Feishu repeats.
+func (b *bot) replayed(ctx context.Context, h *head) bool {
+	made := millis(h.Created)
+	if made.IsZero() || b.deps.Now().Sub(b.calls.clock.Here(made)) <= eventAge {
+		return false
+	}
+	b.once(ctx, "an event of Feishu is older than a day and is ignored; check the clock of this machine if it was written now", "event", h.EventID, "at", made)
+	return true
 }
 
 // hold queues a message. What is probably for us is on the disk then.

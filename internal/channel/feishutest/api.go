@@ -370,8 +370,8 @@ func (s *Server) compose(m *Message) error {
 			}
 			return nil
 		}
-		plain, err := s.cardText(m.Content)
-		m.Plain = plain
+		c, err := s.checkCard(m.Content, false)
+		m.Plain, m.Buttons = c.text(), c.labels()
 		return err
 	case "image", "file", "audio", "media":
 		key, _ := c["file_key"].(string)
@@ -424,34 +424,6 @@ func postText(c map[string]any) (string, error) {
 		}
 	}
 	return strings.Join(lines, "\n"), nil
-}
-
-// cardText is what people see of a card of schema 2.0.
-func (s *Server) cardText(data string) (string, error) {
-	var c struct {
-		Schema string `json:"schema"`
-		Body   struct {
-			Elements []struct {
-				Tag     string `json:"tag"`
-				Content string `json:"content"`
-				ID      string `json:"element_id"`
-			} `json:"elements"`
-		} `json:"body"`
-	}
-	if json.Unmarshal([]byte(data), &c) != nil || c.Schema != "2.0" || len(c.Body.Elements) == 0 {
-		return "", refuse(230099, "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err")
-	}
-	var texts []string
-	for _, e := range c.Body.Elements {
-		if e.Tag != "markdown" {
-			return "", refuse(230099, "Failed to create card content, ext=ErrCode: 200861; ErrMsg: unknown tag")
-		}
-		if err := s.checkMarkdown(e.Content); err != nil {
-			return "", err
-		}
-		texts = append(texts, seenMarkdown(e.Content))
-	}
-	return strings.Join(texts, "\n"), nil
 }
 
 // checkMarkdown refuses what a card cannot show.

@@ -61,6 +61,7 @@ type Message struct {
 	EventID              string    // of its event; made if empty
 
 	Plain     string // as people see it
+	Buttons   []string
 	File      string // name of an uploaded file that it shows
 	Card      string // id of its card
 	Streaming bool   // its card shows that more comes
@@ -110,6 +111,8 @@ type event struct {
 	payload     []byte
 	acked       bool
 	sent        map[*conn]bool
+	press       bool   // it comes once: Feishu waits three seconds for the answer
+	answer      []byte // to a press
 }
 
 // Server is the fake.
@@ -447,7 +450,7 @@ func (s *Server) emit(id, message, kind, stamp string, body any) {
 		},
 		"event": body,
 	})
-	e := &event{id: id, message: message, payload: []byte(payload), sent: map[*conn]bool{}}
+	e := &event{id: id, message: message, payload: []byte(payload), sent: map[*conn]bool{}, press: kind == pressEvent}
 	s.events = append(s.events, e)
 	if s.hook != "" && !s.closed {
 		before, done := s.last, make(chan struct{})

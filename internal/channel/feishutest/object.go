@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 func (s *Server) get(r *request) (any, error) {
@@ -244,7 +243,7 @@ func (s *Server) createCard(r *request) (any, error) {
 			Streaming bool `json:"streaming_mode"`
 		} `json:"config"`
 	}
-	text, err := s.cardText(in.Data)
+	seen, err := s.checkCard(in.Data, true)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +252,7 @@ func (s *Server) createCard(r *request) (any, error) {
 	}
 	s.serial++
 	id := strconv.Itoa(7000000000000000000 + s.serial)
-	s.cards[id] = &card{data: in.Data, text: text, streaming: c.Config.Streaming, uuids: map[string]bool{}}
+	s.cards[id] = &card{data: in.Data, text: seen.text(), streaming: c.Config.Streaming, uuids: map[string]bool{}}
 	return map[string]any{"card_id": id}, nil
 }
 
@@ -339,14 +338,16 @@ func (s *Server) cardSettings(r *request) (any, error) {
 
 // registration is an app that is being made by a QR code.
 type registration struct {
-	polls  int
-	answer map[string]any // of the last poll
+	polls   int
+	codes   int
+	answers []map[string]any // of the polls after that; the last one stays
 }
 
 // Register says what the registration of an app answers after so many polls that
-// are pending: client_id and client_secret, or error.
-func (s *Server) Register(pending int, answer map[string]any) {
-	s.locked(func() { s.register = registration{polls: pending, answer: answer} })
+// are pending: client_id and client_secret, or error. An app that is made takes
+// the place of the one that the server knew.
+func (s *Server) Register(pending int, answers ...map[string]any) {
+	s.locked(func() { s.register.polls, s.register.answers = pending, answers })
 }
 
 // Polls is how often the registration was asked for its result.
@@ -374,23 +375,31 @@ func (s *Server) registration(r *request) (any, error) {
 		if form.Get("archetype") != "PersonalAgent" || form.Get("auth_method") != "client_secret" || form.Get("request_user_info") != "open_id" {
 			return wrong("invalid_request"), nil
 		}
+		s.register.codes++
+		n := strconv.Itoa(s.register.codes)
 		return flat{http.StatusOK, map[string]any{
-			"device_code": "device-" + strconv.FormatInt(time.Now().Unix(), 10), "user_code": "ABCD", "verification_uri": "https://accounts.feishu.cn/oauth/v1/device",
-			"verification_uri_complete": "https://accounts.feishu.cn/oauth/v1/device?code=ABCD", "interval": 1, "expire_in": 600, "expires_in": 600,
+			"device_code": "device-" + n, "user_code": "ABCD", "verification_uri": "https://accounts.feishu.cn/oauth/v1/device",
+			"verification_uri_complete": "https://accounts.feishu.cn/oauth/v1/device?code=ABCD" + n, "interval": 1, "expire_in": 600, "expires_in": 600,
 		}}, nil
 	case "poll":
 		if !strings.HasPrefix(form.Get("device_code"), "device-") {
 			return wrong("invalid_request"), nil
 		}
-		if s.register.polls > 0 {
+		if s.register.polls > 0 || len(s.register.answers) == 0 {
 			s.register.polls--
 			return wrong("authorization_pending"), nil
 		}
-		status := http.StatusOK
-		if s.register.answer["error"] != nil {
+		status, answer := http.StatusOK, s.register.answers[0]
+		if len(s.register.answers) > 1 {
+			s.register.answers = s.register.answers[1:]
+		}
+		if answer["error"] != nil {
 			status = http.StatusBadRequest
 		}
-		return flat{status, s.register.answer}, nil
+		if id, ok := answer["client_id"].(string); ok && answer["client_secret"] == AppSecret {
+			s.appID = id
+		}
+		return flat{status, answer}, nil
 	}
 	return wrong("unsupported_action"), nil
 }

@@ -156,14 +156,16 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "forbidden", http.StatusForbidden)
 		return
 	}
+	cn := &conn{} // it is there before the client knows that it is connected
+	s.locked(func() { s.conns[cn] = true })
+	defer s.locked(func() { delete(s.conns, cn) })
 	c, err := ws.Accept(w, r, &ws.AcceptOptions{CompressionMode: ws.CompressionDisabled, InsecureSkipVerify: true})
 	if err != nil {
 		return
 	}
 	defer c.CloseNow() //nolint:errcheck // it may be closed already
 	c.SetReadLimit(1 << 20)
-	cn := &conn{ws: c}
-	s.locked(func() { s.conns[cn] = true })
+	cn.ws = c
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	done := make(chan struct{})
@@ -175,7 +177,6 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.read(ctx, cn)
 	cancel()
 	<-done
-	s.locked(func() { delete(s.conns, cn) })
 }
 
 // write sends what is queued, and the events that are not acknowledged.
@@ -205,7 +206,9 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 			_ = cn.ws.CloseNow()
 			s.mu.Lock()
 			for _, e := range s.events {
-				delete(e.sent, cn)
+				if !e.press {
+					delete(e.sent, cn)
+				}
 			}
 			s.news()
 			s.mu.Unlock()
@@ -273,7 +276,8 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 // it took, and a code. The lock is held.
 func (s *Server) acknowledge(f *Frame) {
 	var answer struct {
-		Code int `json:"code"`
+		Code int    `json:"code"`
+		Data []byte `json:"data"` // base64
 	}
 	id := strings.TrimPrefix(f.Header("message_id"), "frame-")
 	if err := json.Unmarshal(f.Payload, &answer); err != nil || f.Header("biz_rt") == "" || f.Header("type") != "event" || f.Header("sum") == "" {
@@ -282,7 +286,7 @@ func (s *Server) acknowledge(f *Frame) {
 	}
 	for _, e := range s.events {
 		if e.id == id && answer.Code == http.StatusOK { // else it comes again, with Repeat or the next connection
-			e.acked = true
+			e.acked, e.answer = true, answer.Data
 		}
 	}
 }
@@ -292,7 +296,9 @@ func (s *Server) acknowledge(f *Frame) {
 func (s *Server) Repeat() {
 	s.locked(func() {
 		for _, e := range s.events {
-			clear(e.sent)
+			if !e.press {
+				clear(e.sent)
+			}
 		}
 	})
 }
@@ -368,12 +374,15 @@ func (s *Server) post(e *event) {
 		}
 		req.Header = header
 		if res, err := (&http.Client{}).Do(req); err == nil {
-			_, _ = io.Copy(io.Discard, res.Body)
+			answer, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
-				s.locked(func() { e.acked = true })
+				s.locked(func() { e.acked, e.answer = true, answer })
 				return
 			}
+		}
+		if e.press {
+			return
 		}
 		changed := s.Changed()
 		t := time.NewTimer(50 * time.Millisecond)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -128,9 +129,6 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.written(ctx, e, r, &c)
 }
 
-// lockedNote is what people read about a message that we cannot.
-const lockedNote = "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."
-
 // open decrypts an event. What cannot be read is told once per room, to people
 // who may be here, and comes again if its keys do.
 func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
@@ -156,7 +154,7 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 		return e, false
 	}
 	rc.bot.deps.Log.WarnContext(ctx, "a message cannot be decrypted; others of this room are not told again", "room", e.Room, "sender", e.Sender, "err", err)
-	rc.bot.note(ctx, v.Route, lockedNote)
+	rc.bot.note(ctx, v.Route, phrase.In(string(rc.bot.o.Language), "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."))
 	return e, false
 }
 

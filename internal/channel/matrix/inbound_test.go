@@ -291,6 +291,7 @@ func TestRetry(t *testing.T) {
 	fake.Fail(matrixtest.Failure{Path: "/sync", Status: http.StatusBadGateway, Body: "<html>"})
 	fake.Fail(matrixtest.Failure{Path: "/sync", Status: http.StatusOK, Body: `{"next_batch":7}`})
 	r.reopen(map[string]any{"e2eeEnabled": false})
+	r.trouble = 50 * time.Millisecond
 	stop := r.Start(r.Run)
 	defer func() {
 		if err := stop(); err != nil {

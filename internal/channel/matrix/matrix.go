@@ -49,6 +49,7 @@ type bot struct {
 	keyWait   time.Duration // how long a message waits for its keys before others of its room
 	pollFor   time.Duration // how long a sync waits for news
 	silence   time.Duration // how long a sync may take
+	trouble   time.Duration // pause after a sync that failed; the next ones are longer
 	began     time.Time     // what was written before is a backlog
 	downloads chan struct{}
 	strangers budget
@@ -79,7 +80,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, pollFor: pollFor, silence: pollSilence, began: d.Now(),
+		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, pollFor: pollFor, silence: pollSilence, trouble: troubleWait, began: d.Now(),
 		ours: recent.New[string, bool](remembered), ignored: recent.New[string, bool](remembered), told: recent.New[string, bool](remembered),
 	}
 	b.limit.Store(o.MaxMediaBytes)

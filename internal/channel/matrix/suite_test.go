@@ -85,6 +85,11 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 	on := true
 	return channeltest.Fixture{
 		Driver: Driver(),
+		Hasten: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.trouble = 50 * time.Millisecond
+			}
+		},
 		Section: func(c channel.Common) json.RawMessage {
 			c.Streaming, c.GroupPolicy = &on, channel.Mention
 			if c.MaxMediaBytes == 0 {

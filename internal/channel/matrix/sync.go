@@ -105,7 +105,7 @@ func newSyncer(b *bot, in *channel.Intake[event]) (*syncer, error) {
 // run reads until ctx ends. Passing trouble is waited out here.
 func (s *syncer) run(ctx context.Context) error {
 	defer s.save(true)
-	up, trouble := false, troubleWait
+	up, trouble := false, s.bot.trouble
 	for s.room(ctx) {
 		got, err := s.poll(ctx, up)
 		if ctx.Err() != nil {
@@ -117,7 +117,7 @@ func (s *syncer) run(ctx context.Context) error {
 			if !up {
 				s.bot.deps.Ready(s.bot.identity(), nil)
 			}
-			up, trouble = true, troubleWait
+			up, trouble = true, s.bot.trouble
 			s.take(ctx, got)
 			continue
 		case loggedOut(err) && !s.bot.o.Password.IsZero():

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 const (
@@ -18,7 +18,6 @@ const (
 	verifyMaxAge  = 10 * time.Minute         // of a request; others give up then
 
 	declineReason = "the owner of the bot has to run: "
-	declineNote   = "I cannot verify this device on my own, because a person has to compare the emoji on my side. Whoever runs me starts `FIX` on my computer and answers yes to the question about emoji; then start the verification again."
 )
 
 // talk is a verification that another device began, and where its events go.
@@ -93,7 +92,7 @@ func (b *bot) decline(ctx context.Context, e event, v channel.Visitor) {
 	if b.once("verify:" + t.room + t.user) {
 		b.deps.Log.WarnContext(ctx, "a device wants to verify the bot: log in, then start the verification there again", "fix", b.fix(), "sender", t.user, "device", t.device)
 		if t.room != "" {
-			b.note(ctx, v.Route, strings.Replace(declineNote, "FIX", b.fix(), 1))
+			b.note(ctx, v.Route, phrase.In(string(b.o.Language), "I cannot verify this device on my own, because a person has to compare the emoji on my side. Whoever runs me starts `%s` on my computer and answers yes to the question about emoji; then start the verification again.", b.fix()))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // offer is what a button means. Mattermost keeps it from people and sends it back
@@ -97,7 +98,7 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 	v.Mentioned, v.Route.ThreadID, v.Text = true, p.Context.Thread, ""
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
-		reply(w, map[string]any{"ephemeral_text": "Only people whom the owner of this bot has admitted can answer."})
+		reply(w, map[string]any{"ephemeral_text": phrase.In(string(b.o.Language), "Only people whom the owner of this bot has admitted can answer.")})
 		return
 	}
 	in := pass.Inbound("press."+p.PostID+"."+p.TriggerID, p.Context.Label)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -44,35 +43,32 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		return nil //nolint:nilerr // it could be read when it came
 	}
 	if f.PostType == "notice" {
-		return rc.joined(ctx, &f)
+		return rc.joined(ctx, e, &f)
 	}
 	list, err := segments(f.Message)
 	if err != nil {
 		b.once(ctx, "the content of a message is not as expected", "err", err)
 		return nil
 	}
-	return rc.written(ctx, &f, e.Account, list)
+	return rc.written(ctx, e, &f, list)
 }
 
-func (rc *receiver) visitor(f *frame) channel.Visitor {
-	v := channel.Visitor{
+func (rc *receiver) visitor(e event, f *frame) channel.Visitor {
+	return channel.Visitor{
 		IDs:    []string{string(f.UserID)},
 		Name:   text.Label(cmp.Or(f.Sender.Card, f.Sender.Name, string(f.UserID)), nameShown),
 		Direct: f.Type == "private",
 		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: f.chat(), MessageID: string(f.MessageID)},
+		At:     time.UnixMilli(e.At), // by our clock: NapCat sends nothing later
 	}
-	if f.Time > 0 {
-		v.At = time.Unix(f.Time, 0)
-	}
-	return v
 }
 
 // written hands over what a person wrote.
-func (rc *receiver) written(ctx context.Context, f *frame, self string, list []segment) error {
-	b := rc.bot
+func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segment) error {
+	b, self := rc.bot, e.Account
 	m := parts{self: self}
 	m.read(list)
-	v := rc.visitor(f)
+	v := rc.visitor(e, f)
 	v.Text = m.words()
 	v.Mentioned = m.named || m.all && b.o.ReplyToAll || b.sent.Has(m.reply) || b.o.forUs(string(f.GroupID), string(f.MessageID))
 	var answered *frame
@@ -125,9 +121,9 @@ func (rc *receiver) written(ctx context.Context, f *frame, self string, list []s
 }
 
 // joined tells the agent of a person who joined a group.
-func (rc *receiver) joined(ctx context.Context, f *frame) error {
+func (rc *receiver) joined(ctx context.Context, e event, f *frame) error {
 	b := rc.bot
-	v := rc.visitor(f)
+	v := rc.visitor(e, f)
 	v.Mentioned, v.Route.MessageID = true, ""
 	if !b.deps.Gate.Knows(ctx, v) {
 		return nil
@@ -365,17 +361,11 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, errors.New("the address of a file is not one")
 	}
-	res, err := direct.Do(req)
+	res, err := channel.Download(&direct, req)
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err
-		}
-		return nil, fmt.Errorf("get a file of %s: %w", req.URL.Host, err)
+		return nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get a file of %s: HTTP status %d", req.URL.Host, res.StatusCode)
-	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = channel.ErrTooLarge

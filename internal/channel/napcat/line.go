@@ -36,6 +36,7 @@ type line struct {
 // event is a message or a notice.
 type event struct {
 	Account string          `json:"account"`
+	At      int64           `json:"at"` // when it arrived, in ms
 	Raw     json.RawMessage `json:"raw"`
 }
 
@@ -148,7 +149,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		}
 	case "meta_event":
 		if f.MetaType == "heartbeat" && f.Interval > 0 {
-			late := 2*time.Duration(min(f.Interval, 3600_000))*time.Millisecond + beatSlack
+			late := 2*time.Duration(min(f.Interval, 3600_000))*time.Millisecond + b.slack
 			c.Heartbeat(ctx, late, late, func(context.Context) error { return errBeats }) // until the next one
 		}
 	case "message":
@@ -175,7 +176,7 @@ func (l *line) accept(ctx context.Context, f *frame, raw []byte, key string) err
 	if string(f.UserID) == me {
 		return nil
 	}
-	e := event{Account: me, Raw: raw}
+	e := event{Account: me, At: b.deps.Now().UnixMilli(), Raw: raw}
 	err := l.in.Hold(ctx, f.chat(), key, e)
 	if err != nil && !errors.Is(err, channel.ErrStopping) {
 		b.deps.Log.WarnContext(ctx, "a message is lost", "chat", f.chat(), "err", err)

@@ -32,6 +32,7 @@ type bot struct {
 	run  sync.Mutex // one Run at a time
 
 	silence time.Duration // longest time without a sign of the server
+	slack   time.Duration // how late a heartbeat may be
 
 	conn atomic.Pointer[socket.Conn] // nil: not connected
 	me   atomic.Pointer[account]
@@ -76,6 +77,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		http: h,
 
 		silence: silence,
+		slack:   beatSlack,
 		sent:    recent.New[string, bool](memory),
 		told:    recent.New[string, bool](memory),
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -86,6 +87,7 @@ func TestProbe(t *testing.T) {
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
+	r.slack = 100 * time.Millisecond
 	defer r.begin()()
 	r.fake.Raw(`{"post_type":"meta_event","meta_event_type":"heartbeat","interval":1}`)
 	r.Await("the end", func() bool { return strings.Contains(strings.Join(r.States(), "\n"), errBeats.Error()) })
@@ -338,5 +340,18 @@ func TestStrangeFrames(t *testing.T) {
 		if n := strings.Count(log, cause); n != 1 {
 			t.Errorf("%q is in the log %d times", cause, n)
 		}
+	}
+}
+
+// Our clock may be wrong: messages are not late because of it.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		r := newRig(t, nil)
+		r.Ahead = ahead
+		r.reopen(map[string]any{"catchUp": false})
+		end := r.begin()
+		r.say(napcattest.Message{Segments: []napcattest.Segment{napcattest.Text("hi")}})
+		end()
 	}
 }

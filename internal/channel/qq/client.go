@@ -59,6 +59,7 @@ type client struct {
 	mu    sync.Mutex // held while a token is fetched: one request is enough for all
 	token string
 	until time.Time
+	clock channel.Clock
 }
 
 // call is one request.
@@ -199,6 +200,7 @@ func (c *client) once(ctx context.Context, k call, base, token string, result an
 		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
+	c.clock.Learn(res.Header, c.now())
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))

@@ -9,28 +9,11 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
-
-const (
-	filesMost       = 10 // of one message
-	downloadTries   = 3
-	downloadRetry   = time.Second
-	downloadTimeout = 2 * time.Minute
-)
-
-// files fetches what came with one message for the agent.
-type files struct {
-	bot    *bot
-	media  []bus.Media
-	marks  []string
-	spoken []string // what the sender said
-}
 
 // kind is the word of the marker of a file.
 func (a attachment) kind() channel.FileKind {
@@ -56,58 +39,9 @@ func (a attachment) name() string {
 	return string(a.kind())
 }
 
-// add fetches the files of a message. What cannot be had leaves a mark, so that
-// the agent can say so.
-func (f *files) add(ctx context.Context, m *message) {
-	for i, a := range m.Attachments {
-		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == channel.VoiceFile {
-			f.spoken = append(f.spoken, "[transcription: "+words+"]") // QQ did it
-			continue
-		}
-		if i >= filesMost {
-			f.miss(a, "too many files in one message")
-			continue
-		}
-		switch media, err := f.fetch(ctx, a); {
-		case errors.Is(err, channel.ErrTooLarge):
-			f.miss(a, "too large")
-		case err != nil:
-			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "message", m.ID, "err", err)
-			f.miss(a, "download failed")
-		default:
-			f.keep(ctx, a.kind(), media)
-		}
-	}
-}
-
-func (f *files) miss(a attachment, why string) { f.marks = append(f.marks, lost(a.name(), why)) }
-
-// lost is the line that stands for a file.
-func lost(name, why string) string {
-	return fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(name), why)
-}
-
-// keep notes a file. Words that could be made of a voice message stand for it.
-func (f *files) keep(ctx context.Context, kind channel.FileKind, media bus.Media) {
-	if (kind == channel.VoiceFile || kind == channel.AudioFile) && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
-			line := "[transcription: " + words + "]"
-			if kind == channel.VoiceFile {
-				f.spoken = append(f.spoken, line)
-				return
-			}
-			f.marks = append(f.marks, line) // other sounds can be of anyone
-		}
-	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
-}
-
-func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
-	most := min(f.bot.deps.Media.Max, f.bot.o.DownloadMaxBytes)
-	if int64(a.Size) > most {
-		return bus.Media{}, channel.ErrTooLarge
-	}
+// received is a file that came with a message. Its address is all that is needed
+// to read it, so the token stays here.
+func (b *bot) received(a attachment) channel.Received {
 	address := a.URL
 	if a.kind() == channel.VoiceFile && a.VoiceURL != "" {
 		address = a.VoiceURL // else it is SILK, which few programs read
@@ -115,65 +49,31 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 	if strings.HasPrefix(address, "//") {
 		address = "https:" + address
 	}
-	store := &channel.MediaStore{Dir: f.bot.deps.Media.Dir, Max: most}
-	var last error
-	for try := range downloadTries {
-		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
-			return bus.Media{}, ctx.Err()
+	open := func(ctx context.Context) (io.ReadCloser, error) {
+		h, err := b.deps.ClientFor(address, b.o.APIBaseURL, b.calls.http, atQQ)
+		if err != nil {
+			return nil, err
 		}
-		media, again, err := f.once(ctx, address, a.name(), store)
-		if err == nil || !again || errors.Is(err, channel.ErrTooLarge) {
-			return media, err
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil, channel.Permanent(httpsafe.WithoutURL(err))
 		}
-		last = err
+		res, err := channel.Download(h, req)
+		if err != nil {
+			return nil, err
+		}
+		return res.Body, nil
 	}
-	return bus.Media{}, last
+	return channel.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
 }
 
-// once downloads a file. Again says that another try may help. The address is all
-// that is needed, so the token stays here.
-func (f *files) once(ctx context.Context, address, name string, store *channel.MediaStore) (media bus.Media, again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
-	defer cancel()
-	h, err := f.bot.clientFor(address)
-	if err != nil {
-		return bus.Media{}, false, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return bus.Media{}, false, httpsafe.WithoutURL(err)
-	}
-	res, err := h.Do(req)
-	if err != nil {
-		return bus.Media{}, true, httpsafe.WithoutURL(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return bus.Media{}, res.StatusCode/100 == 5 || res.StatusCode == http.StatusTooManyRequests, fmt.Errorf("download: HTTP status %d", res.StatusCode)
-	}
-	media, err = store.Save(ctx, name, res.Body)
-	return media, true, err
+func atQQ(host string) bool {
+	return strings.HasSuffix(host, ".qq.com") || strings.HasSuffix(host, ".qq.com.cn") || strings.HasSuffix(host, ".qpic.cn")
 }
 
-// clientFor is the client that fetches a file: QQ's own hosts are reached like
-// its API, by the proxy of the section; others only where strangers may send us.
-func (b *bot) clientFor(address string) (*http.Client, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, httpsafe.WithoutURL(err)
-	}
-	own, err := url.Parse(b.o.APIBaseURL)
-	if err != nil {
-		return nil, err
-	}
-	host := u.Hostname()
-	if u.Host == own.Host && u.Scheme == own.Scheme || u.Scheme == "https" && (strings.HasSuffix(host, ".qq.com") || strings.HasSuffix(host, ".qq.com.cn") || strings.HasSuffix(host, ".qpic.cn")) {
-		return b.calls.http, nil
-	}
-	if b.deps.Fetch == nil {
-		return nil, errors.New("the file is not at QQ")
-	}
-	return b.deps.Fetch()
+// lost is the line that stands for a file that could not be sent.
+func lost(name, why string) string {
+	return fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(name), why)
 }
 
 // The types of files that are sent.

@@ -84,13 +84,14 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 	switch {
 	case e.Tap != nil:
 		v, ok = tapper(v, e.Tap)
+		v.At = rc.bot.calls.clock.Here(v.At)
 		return v, ok
 	case e.Message == nil || e.Message.ID == "" || e.Message.Author.Bot:
 		return v, false
 	}
 
 	m := e.Message
-	v.Route.MessageID, v.At, v.Name = m.ID, m.Timestamp.time(), name(m.Author)
+	v.Route.MessageID, v.At, v.Name = m.ID, rc.bot.calls.clock.Here(m.Timestamp.time()), name(m.Author)
 	switch e.Kind {
 	case "C2C_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true
@@ -220,23 +221,27 @@ func (rc *receiver) words(m *message) string {
 func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
-	files := &files{bot: rc.bot}
+	files := rc.bot.deps.Files()
 	if q, ok := rc.quoted(m, v.Route); ok {
 		to := "a message"
 		if q.SenderID == "" {
 			to = "you"
 		}
 		quotes = append(quotes, bus.Quote{About: "what this answers", Text: "[answers " + to + ": " + text.Ellipsis(q.Text, quoteMost) + "]"})
-		files.media = append(files.media, q.Media...)
+		files.Media = append(files.Media, q.Media...)
 	}
 	if s := rc.words(m); s != "" {
 		lines = append(lines, s)
 	}
-	files.add(ctx, m)
-	lines = append(lines, files.spoken...)
-	if len(files.marks) > 0 {
-		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
+	for _, a := range m.Attachments {
+		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == channel.VoiceFile {
+			files.Spoken = append(files.Spoken, "[transcription: "+words+"]") // QQ did it
+			continue
+		}
+		files.Add(ctx, rc.bot.received(a))
 	}
+	lines = append(lines, files.Spoken...)
+	quotes = append(quotes, files.Quotes()...)
 	if len(lines)+len(quotes) == 0 { // only our name: the person waits for an answer
 		lines = append(lines, "[empty message]")
 	}
@@ -244,7 +249,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 	if !v.Direct && !strings.HasPrefix(s, "/") {
 		s = strings.TrimSpace(v.Name + ": " + s)
 	}
-	return s, quotes, files.media
+	return s, quotes, files.Media
 }
 
 // quoted is the message that is answered, if it is known.

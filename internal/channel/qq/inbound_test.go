@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -203,5 +204,24 @@ func TestChatsAreApart(t *testing.T) {
 	fake.Write(qqtest.Direct, "bob", "bob", "hi", nil)
 	if got := r.receive(1); got[0].Text != "hi" {
 		t.Errorf("got %q first", got[0].Text)
+	}
+}
+
+// Our clock may be wrong: messages are not late because of it, and replies are
+// sent while QQ takes them.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		fake := loopback(t)
+		r := newRig(t, fake, nil)
+		r.Ahead = ahead
+		r.reopen(map[string]any{"catchUp": false})
+		end := r.begin()
+		in := heardIn(r, qqtest.Group, "G1")
+		mustSend(r, answer(in, "k0", "in time"))
+		if m := fake.Messages()[0]; m.ReplyTo != in.Route.MessageID {
+			t.Errorf("%s ahead: the answer is %+v", ahead, m)
+		}
+		end()
 	}
 }

@@ -409,7 +409,11 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 	if s.link == "" && (method == "startLink" || method == "finishLink") {
 		return nil, refuse(-32601, "Method not implemented")
 	}
-	if p["account"] != s.number {
+	account, named := p["account"]
+	if !named && s.link == "" {
+		account = s.number // a daemon for one account needs no name of it
+	}
+	if account != s.number {
 		return nil, refuse(-32602, "Method requires valid account parameter")
 	}
 	switch method {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 const (
@@ -51,18 +52,18 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 		})
 	}
 	if isGroup(out.Route) || f.Size() == 0 {
-		why := "Teams lets bots send files in personal chats only"
+		why := phrase.In(out.Language, "Teams lets bots send files in personal chats only")
 		if f.Size() == 0 {
-			why = "it is empty"
+			why = phrase.In(out.Language, "it is empty")
 		}
-		return b.post(ctx, out.Route, note(f.Name, why))
+		return b.post(ctx, out.Route, note(out.Language, f.Name, why))
 	}
 	return b.offer(ctx, out, f)
 }
 
 // note is the message that replaces a file that is not sent.
-func note(name, why string) outgoing {
-	return outgoing{Type: "message", TextFormat: "plain", Text: fmt.Sprintf("[attachment: %s - %s]", name, why)}
+func note(language, name, why string) outgoing {
+	return outgoing{Type: "message", TextFormat: "plain", Text: phrase.In(language, "[attachment: %s - %s]", name, why)}
 }
 
 // offer asks the person whether they want a file. What is sent later is the
@@ -92,7 +93,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *channel.Attachment
 		Type: "message", Text: out.Text, ReplyToID: b.replyTo(out),
 		Attachments: []any{object{
 			"contentType": consentCard, "name": f.Name,
-			"content": object{"description": "A file for you", "sizeInBytes": f.Size(), "acceptContext": mark, "declineContext": mark},
+			"content": object{"description": phrase.In(out.Language, "A file for you"), "sizeInBytes": f.Size(), "acceptContext": mark, "declineContext": mark},
 		}},
 	})
 	if err != nil && channel.IsPermanent(err) {
@@ -142,7 +143,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 	}}}
 	if err := b.give(ctx, o, value.Upload.URL); err != nil {
 		b.deps.Log.WarnContext(ctx, "send a file that was accepted", "err", err)
-		answer = note(o.Name, "it could not be sent; ask for it again")
+		answer = note(string(b.o.Language), o.Name, phrase.In(string(b.o.Language), "it could not be sent; ask for it again"))
 	}
 	if _, err := b.post(ctx, v.Route, answer); err != nil {
 		b.deps.Log.WarnContext(ctx, "show a file that was sent", "err", err)

@@ -96,7 +96,8 @@ func (o *options) check() error {
 			return fmt.Errorf("%s: not an https address", key)
 		}
 	}
-	if !o.trusted(o.ServiceURL) {
+	// Who trusts another cloud alone has no address for conversations that wrote nothing yet.
+	if chosen := o.ServiceURL != defaults().ServiceURL; !o.trusted(o.ServiceURL) && (chosen || len(o.TrustedServiceURLHosts) == 0) {
 		return errors.New("serviceUrl: its host is not in trustedServiceUrlHosts")
 	}
 	return nil

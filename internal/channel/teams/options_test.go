@@ -26,6 +26,10 @@ func TestPythonSection(t *testing.T) {
 		!o.ValidateInboundAuth || o.RefTTLDays != 30 || o.RefTouchIntervalS != 300 || len(o.TrustedServiceURLHosts) != 5 || o.AllowFrom[0] != "aad-id" {
 		t.Errorf("the section is read as %+v", o)
 	}
+	const other = `{"appId": "app", "appPassword": "secret", "trustedServiceUrlHosts": ["smba.infra.gov.teams.microsoft.us"]}`
+	if _, err := decode(json.RawMessage(other)); err != nil {
+		t.Errorf("a section that trusts one cloud only: %v", err)
+	}
 	if want.Host != "127.0.0.1" {
 		t.Errorf("the bot listens on %s unless the section says otherwise", want.Host)
 	}

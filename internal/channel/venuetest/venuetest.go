@@ -20,22 +20,23 @@ import (
 // Venue is a chat platform with direct chats, which are counted from 0.
 type Venue struct {
 	Name    string
-	Section map[string]any // of the configuration
-	Once    bool           // it honours keys: nothing may stand there twice
-	Line    *linetest.Line
+	Section map[string]any        // of the configuration
+	Once    bool                  // it honours keys: nothing may stand there twice
+	Line    *linetest.Line        // nil: it cannot hang
 	ID      func(chat int) string // of a chat
 	Say     func(chat int, text string)
 	Shown   func(chat int) []Message // what the bot said, in order, as it is now
 	Spoil   []func()                 // one mishap each
 	Cut     func()                   // ends the connections
 	Ready   func() bool              // the bot is there for the first time
+	Broken  func() []string          // rules of the platform that the bot broke; nil: it has none of its own
 	Close   func()
 }
 
 // Message is one of the bot.
 type Message struct {
 	ID, Text string
-	Made     time.Time // zero if the platform honours keys
+	Made     time.Time // zero if the platform honours keys and does not say
 	Lost     bool      // the bot was not told, on purpose
 }
 
@@ -205,7 +206,7 @@ func Mattermost(int) *Venue {
 	}
 }
 
-// Five are all of them, with so many chats each.
+// Five are those whose calls can hang, with so many chats each.
 func Five(chats int) []*Venue {
 	return []*Venue{Telegram(chats), Slack(chats), Discord(chats), Mattermost(chats), Matrix(chats)}
 }

@@ -114,7 +114,7 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 		b.once(ctx, "a button that is not ours")
 		return nil
 	}
-	pass, ok := b.deps.Gate.Admit(ctx, rc.visitor(m))
+	pass, ok := b.deps.Gate.Admit(ctx, rc.visitor(e, m))
 	if !ok {
 		return nil
 	}

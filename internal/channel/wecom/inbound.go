@@ -44,13 +44,13 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote. WeCom passes on only what names us in a group.
-func (rc *receiver) visitor(m *message) channel.Visitor {
+func (rc *receiver) visitor(e *event, m *message) channel.Visitor {
 	return channel.Visitor{
 		IDs:       []string{m.person()},
 		Name:      text.Label(m.From.UserID, nameShown),
 		Direct:    m.ChatType != chatGroup,
 		Mentioned: true,
-		At:        m.at(),
+		At:        time.UnixMilli(e.At), // by our clock: WeCom sends nothing later
 		Route:     bus.Route{Channel: rc.bot.deps.Name, ChatID: m.chat(), MessageID: m.key()},
 	}
 }
@@ -59,7 +59,7 @@ func (rc *receiver) visitor(m *message) channel.Visitor {
 func (rc *receiver) welcome(ctx context.Context, e *event, m *message) {
 	b := rc.bot
 	late := b.deps.Now().Sub(time.UnixMilli(e.At)) > welcomeTime
-	if b.o.WelcomeMessage == "" || late || !b.deps.Gate.Knows(ctx, rc.visitor(m)) {
+	if b.o.WelcomeMessage == "" || late || !b.deps.Gate.Knows(ctx, rc.visitor(e, m)) {
 		return
 	}
 	body := map[string]any{"msgtype": "text", "text": words{b.o.WelcomeMessage}}
@@ -75,7 +75,7 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 	if b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+id) {
 		return nil
 	}
-	v := rc.visitor(m)
+	v := rc.visitor(e, m)
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil

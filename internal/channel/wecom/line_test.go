@@ -171,3 +171,22 @@ func TestEndWhileWaiting(t *testing.T) {
 		t.Errorf("the end took %v", took)
 	}
 }
+
+// Our clock may be wrong: messages are not late because of it, and their streams
+// take answers.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		r := newRig(t, nil)
+		r.Ahead = ahead
+		r.ahead.Store(int64(ahead))
+		r.reopen(map[string]any{"catchUp": false})
+		end := r.begin()
+		in := r.opened(wecomtest.Message{Text: "hi"})
+		r.send(reply(in, bus.Final, "hello"))
+		if got := r.seen(); len(got) != 1 || got[0] != "stream: hello" {
+			t.Errorf("%s ahead: people see %q", ahead, got)
+		}
+		end()
+	}
+}

@@ -60,13 +60,28 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 		found, err := scanned(ctx, d, h, o.LoginURL, p, n > 0)
 		switch {
 		case err == nil:
-			bot := found.Data.Bot
-			return channel.Result{Identity: bot.ID, Patch: map[string]any{"botId": bot.ID, "secret": bot.Secret}}, nil
+			return channel.Result{Identity: found.Data.Bot.ID, Patch: o.patch(found)}, nil
 		case !errors.Is(err, errExpired):
 			return channel.Result{}, err
 		}
 	}
 	return channel.Result{}, errExpired
+}
+
+// patch is what a new bot means for the section. It may be one of another company,
+// where the same ids are those of other people.
+func (o *options) patch(found scan) map[string]any {
+	bot := found.Data.Bot
+	patch := map[string]any{"enabled": true, "botId": bot.ID, "secret": bot.Secret}
+	if o.BotID == "" || o.BotID == bot.ID {
+		return patch
+	}
+	for name, list := range map[string][]string{"allowFrom": o.AllowFrom, "owners": o.Owners} {
+		if len(list) > 0 {
+			patch[name] = []string{}
+		}
+	}
+	return patch
 }
 
 // scanned shows one code and waits until it is confirmed or expires.

@@ -57,12 +57,12 @@ func TestLogin(t *testing.T) {
 		{
 			name: "scanned", states: []string{"wait", "broken", "scaned", "scaned", "success"}, section: `{}`,
 			steps: []string{"scode " + scanNote, seenNote},
-			patch: map[string]any{"botId": wecomtest.BotID, "secret": wecomtest.Secret},
+			patch: map[string]any{"enabled": true, "botId": wecomtest.BotID, "secret": wecomtest.Secret},
 		},
 		{
 			name: "expired once", states: []string{"wait", "expired", "success"}, section: `{"enabled": true}`,
 			steps: []string{"scode " + scanNote, "scode " + oldNote + " " + scanNote},
-			patch: map[string]any{"botId": wecomtest.BotID, "secret": wecomtest.Secret},
+			patch: map[string]any{"enabled": true, "botId": wecomtest.BotID, "secret": wecomtest.Secret},
 		},
 		{
 			name: "never scanned", states: []string{"wait"}, section: `{}`,
@@ -71,9 +71,9 @@ func TestLogin(t *testing.T) {
 		},
 		{name: "there already", section: `{"botId": "a", "secret": "s"}`, err: "--force"},
 		{
-			name: "replaced", states: []string{"success"}, section: `{"botId": "a", "secret": "s"}`, force: true,
+			name: "replaced", states: []string{"success"}, section: `{"botId": "a", "secret": "s", "allowFrom": ["ann"], "owners": ["ann"]}`, force: true,
 			steps: []string{"scode " + scanNote},
-			patch: map[string]any{"botId": wecomtest.BotID, "secret": wecomtest.Secret},
+			patch: map[string]any{"enabled": true, "botId": wecomtest.BotID, "secret": wecomtest.Secret, "allowFrom": []string{}, "owners": []string{}},
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

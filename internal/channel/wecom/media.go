@@ -128,22 +128,11 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	if err != nil {
 		return "", nil, channel.Permanent(errors.New("the file has no address"))
 	}
-	res, err := h.Do(req)
+	res, err := channel.Download(h, req)
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err
-		}
-		return "", nil, fmt.Errorf("get a file of %s: %w", u.Host, err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("get a file of %s: HTTP status %d", u.Host, res.StatusCode)
-		if res.StatusCode < http.StatusInternalServerError {
-			err = channel.Permanent(err)
-		}
 		return "", nil, err
 	}
-
+	defer res.Body.Close() //nolint:errcheck // read only
 	most := min(b.deps.Media.Max, downloadMost) + padding
 	data, err = io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {

@@ -103,6 +103,9 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err := b.deps.Claim(b.o.BotID); err != nil {
 		return err
 	}
+	if err := b.deps.Forget(ctx, b.o.BotID, ""); err != nil {
+		return err
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

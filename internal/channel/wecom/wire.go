@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -134,15 +133,6 @@ func (m *message) key() string {
 		return m.ID
 	}
 	return m.chat() + "_" + number(m.Sent) + number(m.Created)
-}
-
-// at is when it was written; zero if WeCom does not say.
-func (m *message) at() time.Time {
-	n, err := strconv.ParseInt(number(m.Created), 10, 64)
-	if err != nil || n <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(n, 0)
 }
 
 // number is a number that may be written as a text.

@@ -436,7 +436,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "{", http.StatusOK)
 		return
 	case state == "success":
-		data["bot_info"] = map[string]any{"botid": BotID, "secret": Secret}
+		data["bot_info"] = map[string]any{"botid": s.bot, "secret": Secret}
 	}
 	_, _ = fmt.Fprint(w, text(map[string]any{"data": data}))
 }

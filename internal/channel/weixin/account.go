@@ -57,7 +57,8 @@ type ticket struct {
 type budget struct {
 	Sent int   `json:"sent"`
 	Told bool  `json:"told,omitempty"` // that the rest waits
-	At   int64 `json:"at"`             // when the token came
+	At   int64 `json:"at"`             // when the message was written that brought the token, in ms
+	kept int   // what the disk says of Sent
 }
 
 // readRecord reads account.json as far as it can be read: Python nanobot does
@@ -168,6 +169,11 @@ func (l *ledger) load(path string) (bool, error) {
 	if r.Spent == nil {
 		r.Spent = map[string]*budget{}
 	}
+	for _, b := range r.Spent {
+		if b != nil {
+			b.kept = b.Sent
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.path, l.record, l.dead, l.strangers = path, r, false, recent.New[string, *stranger](strangersMost)
@@ -204,6 +210,11 @@ func (l *ledger) name() (shown, id string) {
 func (l *ledger) save() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.write()
+}
+
+// write is save. The caller holds the lock.
+func (l *ledger) write() error {
 	if l.record.Token == "" {
 		return nil
 	}
@@ -211,7 +222,15 @@ func (l *ledger) save() error {
 	if err == nil && disk.Token != "" && disk.Token != l.record.Token && effective(disk, l.o).Token != l.record.Token {
 		return errReplaced
 	}
-	return writeRecord(l.path, &l.record)
+	if err := writeRecord(l.path, &l.record); err != nil {
+		return err
+	}
+	for _, b := range l.record.Spent {
+		if b != nil {
+			b.kept = b.Sent
+		}
+	}
+	return nil
 }
 
 // touch lets keep write what changed. The caller holds the lock.
@@ -258,29 +277,46 @@ func (l *ledger) advance(to string) {
 	}
 }
 
-// met notes the context token of a person who was not admitted (yet).
-func (l *ledger) met(user, token string) {
+// met notes the context token of a person who was not admitted (yet). It came
+// with a message of this time.
+func (l *ledger) met(user, token string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if token != "" && l.record.Contexts[user] != token {
+	if token != "" && l.record.Contexts[user] != token && !l.outdated(user, at) {
 		l.strangers.Put(user, &stranger{token: token})
 	}
 }
 
+// outdated reports whether a message that was written then is older than the one
+// whose token we have: it came again. The caller holds the lock.
+func (l *ledger) outdated(user string, at time.Time) bool {
+	b := l.record.Spent[user]
+	return b != nil && !at.IsZero() && at.UnixMilli() < b.At
+}
+
 // admit notes the context token of a person who was admitted: it is what answers
-// need, and a new one allows as many as the first.
-func (l *ledger) admit(user, token string) {
+// need, and a new one allows as many as the first. It came with a message of
+// this time.
+func (l *ledger) admit(user, token string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	spent := budget{}
+	if s, ok := l.strangers.Get(user); ok && s.token == token {
+		spent = s.spent
+	}
 	l.strangers.Delete(user)
-	if token == "" || l.record.Contexts[user] == token {
+	if token == "" || l.record.Contexts[user] == token || l.outdated(user, at) {
 		return
 	}
+	if at.IsZero() {
+		at = l.now()
+	}
+	spent.At = at.UnixMilli()
 	if len(l.record.Contexts) >= peopleMost && l.record.Contexts[user] == "" {
 		l.forgetOldest()
 	}
 	l.record.Contexts[user] = token
-	l.record.Spent[user] = &budget{At: l.now().Unix()}
+	l.record.Spent[user] = &spent
 	l.touch()
 }
 
@@ -335,6 +371,11 @@ func (l *ledger) take(user string, keep int) (token string, ok, ask bool) {
 	if token == "" || b.Sent < most-keep {
 		b.Sent++
 		l.touch()
+		// If this process dies, the next one sends as many more as the disk says,
+		// and a word that more follows.
+		if b.Sent-b.kept > max(platformMax-most-1, 0) {
+			_ = l.write() // keep logs the error
+		}
 		return token, true, false
 	}
 	ask = keep == 0 && !b.Told && most < platformMax && b.Sent == most

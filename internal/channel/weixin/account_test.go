@@ -8,9 +8,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
 )
 
@@ -120,7 +122,7 @@ func TestManyPeople(t *testing.T) {
 	}
 	for i := range peopleMost + 5 {
 		user := fmt.Sprintf("u%04d", i)
-		r.account.admit(user, "c")
+		r.account.admit(user, "c", time.Time{})
 		r.account.record.Spent[user].At = int64(i)
 	}
 	if n := len(r.account.record.Contexts); n != peopleMost || r.account.context("u0004") != "" || r.account.context("u0005") == "" {
@@ -144,4 +146,82 @@ func TestStateDir(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
+}
+
+// What was sent with a context token counts: before its person was let in, after
+// an earlier message came again, and when the process dies.
+func TestBudgetIsKept(t *testing.T) {
+	t.Parallel()
+	most := defaults().ContextMessageBudget
+	first := time.Now()
+	later := first.Add(time.Second)
+	left := func(t *testing.T, r *rig) (n int) {
+		t.Helper()
+		for {
+			token, ok, _ := r.account.take(ann, 0)
+			if !ok {
+				return n
+			}
+			if n++; token != "second" {
+				t.Fatalf("a message with the token %q", token)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(r *rig)
+		want int
+	}{
+		"let in": {func(r *rig) {
+			r.account.met(ann, "second", later)
+			r.account.take(ann, 0)
+			r.account.admit(ann, "second", later)
+		}, most - 1},
+		"an earlier message again": {func(r *rig) {
+			r.account.admit(ann, "first", first)
+			r.account.admit(ann, "second", later)
+			r.account.take(ann, 0)
+			r.account.met(ann, "first", first)
+			r.account.take(ann, 0)
+			r.account.admit(ann, "first", first)
+		}, most - 2},
+		"a later message": {func(r *rig) {
+			r.account.admit(ann, "first", first)
+			r.account.take(ann, 0)
+			r.account.admit(ann, "second", later)
+		}, most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			if _, err := r.account.load(r.path); err != nil {
+				t.Fatal(err)
+			}
+			c.do(r)
+			if n := left(t, r); n != c.want {
+				t.Errorf("%d messages are left, want %d", n, c.want)
+			}
+		})
+	}
+
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, nil)
+		defer r.begin()()
+		r.fake.Say(ann, "hi")
+		in := r.receive(1)[0]
+		for sent := 1; sent <= most; sent++ {
+			if _, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: in.Route, Text: "x", Key: fmt.Sprint(sent)}); err != nil {
+				t.Fatal(err)
+			}
+			if sent == 1 {
+				continue // it need not be known
+			}
+			spent, _ := r.kept()["context_spent"].(map[string]any)
+			known, _ := spent[ann].(map[string]any)
+			n, _ := known["sent"].(float64)
+			if total := sent + most - int(n) + 1; total > platformMax { // with those of the next process, and a word that more follows
+				t.Errorf("after %d messages account.json says %v: WeChat would get %d", sent, n, total)
+			}
+		}
+	})
 }

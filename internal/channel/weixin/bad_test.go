@@ -30,7 +30,11 @@ func TestStrangeMessages(t *testing.T) {
 	}
 	r.fake.Raw([]byte(`{"ret":0,"msgs":[` + good(200, strings.Repeat("x", 1<<20)) + `]}`))
 	r.fake.Raw([]byte(`{"ret":0,"msgs":[{"from_user_id":"` + ann + `","create_time_ms":17,"item_list":[{"type":1,"text_item":null},{"type":2},{"type":3,"voice_item":{}},{"type":1,"text_item":{"text":"holes"},"ref_msg":{}}]}]}`))
-	got := r.receive(5)
+	r.fake.Raw([]byte(`{"ret":0,"msgs":[{"message_id":300,"from_user_id":"` + ann + `","item_list":[{"type":42,"new_item":{}}]}]}`))
+	got := r.receive(6)
+	if q := got[5].Quoted; len(q) != 1 || q[0].Text != "[item of type 42: cannot be shown]" {
+		t.Errorf("an unknown item: %+v", got[5])
+	}
 	if got[3].Text[0] != 'x' || len(got[3].Text) != 1<<20 || got[4].Text != "[image]\n[voice]\nholes" || got[4].ID != "weixin:"+ann+"_17" {
 		t.Errorf("%q", got[4].Text)
 	}
@@ -176,4 +180,20 @@ func FuzzMessage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Our clock may be wrong: messages are not late because of it.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		r := newRig(t, nil)
+		r.Ahead = ahead
+		raw := section(t, r.fake, object{"catchUp": false})
+		r.deps.Gate = r.Gate("weixin", raw, nil)
+		r.remake(raw)
+		end := r.begin()
+		r.fake.Say(ann, "hi")
+		r.receive(1)
+		end()
+	}
 }

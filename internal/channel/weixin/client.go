@@ -87,6 +87,8 @@ func classify(err error) error {
 type client struct {
 	http     *http.Client
 	routeTag string
+	now      func() time.Time
+	clock    channel.Clock
 }
 
 // session is an account that we are logged in to.
@@ -126,6 +128,7 @@ func (c *client) do(ctx context.Context, limit time.Duration, verb string, s ses
 		return fmt.Errorf("%s: %w", call, httpsafe.WithoutURL(err))
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
+	c.clock.Learn(res.Header, c.now())
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("%s: %w", call, err)

@@ -36,10 +36,10 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	ours := a.Account == account // else its context token is worth nothing
 	group := isGroupID(m.From) || m.GroupID != ""
 	if ours && !group {
-		b.account.met(m.From, m.Context)
+		b.account.met(m.From, m.Context, m.at())
 	}
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
-	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: m.at()}
+	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
 	if group {
 		v.Text = m.words()
 	}
@@ -48,7 +48,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		return nil
 	}
 	if ours {
-		b.account.admit(m.From, m.Context)
+		b.account.admit(m.From, m.Context, m.at())
 	}
 
 	in := pass.Inbound(m.id(), "")
@@ -101,6 +101,8 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 			fetched = true
 		} else if r.Kind != "" {
 			lines = append(lines, "["+string(r.Kind)+"]")
+		} else if it.Type > itemVideo {
+			in.Quoted = append(in.Quoted, bus.Quote{About: "sent along", Text: fmt.Sprintf("[item of type %d: cannot be shown]", it.Type)})
 		}
 		if it.Ref != nil {
 			if q := rc.quote(in.Route, it.Ref); q != "" {

@@ -78,7 +78,7 @@ func TestInbound(t *testing.T) {
 		{"piece of an unknown message", []any{text("why?", object{"svr_id": 7, "partial_text": object{"start": "b", "end": "d"}})}, "why?" + about + "b … d"},
 		{"unknown message", []any{text("and?", object{"svr_id": 7})}, "and?" + about + "(a message that is not remembered any more)"},
 		{"lost file", []any{with(5, "video_item", object{"media": lost})}, "\n> files: [attachment: video.mp4 - download failed]"},
-		{"unknown item", []any{weixintest.Text("x"), object{"type": 99, "future_item": 1}}, "x"},
+		{"unknown item", []any{weixintest.Text("x"), object{"type": 99, "future_item": 1}}, "x\n> sent along: [item of type 99: cannot be shown]"},
 	} {
 		n := len(r.Inbound())
 		r.fake.Post(from(ann, c.items...))

@@ -232,7 +232,11 @@ func (s *scan) confirm(ctx context.Context, st status) (*channel.Result, error) 
 	if err := writeRecord(s.path, &fresh); err != nil {
 		return nil, err
 	}
-	return &channel.Result{Identity: st.BotID, Owner: st.UserID}, nil
+	done := &channel.Result{Identity: st.BotID, Owner: st.UserID}
+	if !o.Enabled {
+		done.Patch = map[string]any{"enabled": true}
+	}
+	return done, nil
 }
 
 // approve asks before a person joins whom the channel does not know: whoever

@@ -116,7 +116,7 @@ func (b *bot) deliver(ctx context.Context, s session, user, token string, item o
 		fresh.Context = ""
 	}
 	if fresh.Context != "" {
-		b.account.admit(user, fresh.Context)
+		b.account.admit(user, fresh.Context, b.deps.Now())
 		b.account.take(user, 0)
 	}
 	again, retryErr := b.post(ctx, s, user, fresh.Context, item, out)

@@ -70,7 +70,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
-		deps: d, o: o, client: &client{h, o.RouteTag}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
+		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
 		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
 	}, nil
 }
@@ -190,9 +190,11 @@ func (b *bot) serve(ctx context.Context, in *channel.Intake[arrival], s session,
 	return b.poll(ctx, in, s, shown, up)
 }
 
-// poll receives messages. Up says that the manager knows of the connection.
+// poll receives messages. Up says that the manager knows of the connection. The
+// service says itself how long it lets a poll wait: one that takes longer has
+// lost its connection.
 func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, shown string, up bool) (stale bool) {
-	limit, failures := time.Duration(b.o.PollTimeout)*time.Second, 0
+	limit, failures, told := time.Duration(b.o.PollTimeout)*time.Second, 0, false
 	_, account := b.account.name()
 	for ctx.Err() == nil {
 		var got updates
@@ -202,6 +204,11 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 			return false
 		case refusedAs(err, codeStale):
 			return true
+		case errors.Is(err, errPollOver) && told:
+			up = false
+			b.deps.Ready("", err)
+			b.client.http.CloseIdleConnections() // none that is dead may be used again
+			continue
 		case errors.Is(err, errPollOver):
 			got = updates{}
 		case err != nil:
@@ -222,6 +229,7 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 			b.deps.Ready(shown, nil)
 		}
 		if ms := got.Timeout.number(); ms > 0 {
+			told = true
 			limit = min(max(time.Duration(ms)*time.Millisecond, leastPoll), b.longest)
 		}
 		if b.hold(ctx, in, account, got.Messages) {
@@ -232,7 +240,7 @@ func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, 
 }
 
 // errPollOver says that nothing came in the time of a poll.
-var errPollOver = errors.New("nothing came")
+var errPollOver = errors.New("WeChat does not answer")
 
 // ask waits for messages. It ends early when another request finds out that the
 // token is stale.

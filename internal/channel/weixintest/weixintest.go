@@ -54,6 +54,9 @@ type Message struct {
 	ID                                 string
 	Item                               map[string]any
 	File                               *File
+
+	Made time.Time
+	Lost bool // the bot was not told, on purpose
 }
 
 // File is one that was sent.
@@ -355,7 +358,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := s.handle(r, path, body)
 	ret, _ := answer["ret"].(int)
-	s.note(func() { s.calls = append(s.calls, Call{Path: path, Host: r.Host, Body: body, Ret: ret}) })
+	s.note(func() {
+		s.calls = append(s.calls, Call{Path: path, Host: r.Host, Body: body, Ret: ret})
+		for i := range s.messages {
+			if f != nil && path == "sendmessage" && answer["message_id"] == json.Number(s.messages[i].ID) {
+				s.messages[i].Lost = true
+			}
+		}
+	})
 	if f != nil {
 		s.fail(w, f)
 		return
@@ -540,7 +550,7 @@ func (s *Server) send(body map[string]any) map[string]any {
 	default:
 		a.left--
 	}
-	m.ID = s.nextID()
+	m.ID, m.Made = s.nextID(), time.Now()
 	s.messages = append(s.messages, m)
 	return map[string]any{"ret": 0, "message_id": json.Number(m.ID)}
 }

@@ -158,7 +158,7 @@ func (b *bot) open(ctx context.Context, c *socket.Conn, token httpsafe.Secret, t
 	if err := send(ctx, c, frame{Type: typeAuth, Token: token.Reveal(), Protocol: protocol}); err != nil {
 		return err
 	}
-	soon, cancel := context.WithTimeout(ctx, helloTime)
+	soon, cancel := context.WithTimeout(ctx, b.hello)
 	defer cancel()
 	raw, err := c.Next(soon)
 	if err != nil {

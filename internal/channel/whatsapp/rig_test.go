@@ -67,8 +67,22 @@ func newRig(t *testing.T, old bool, changes object) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hasten(b, old)
 	r.bot = b
 	return r
+}
+
+// hasten takes the pauses out of a channel. Only an old bridge does not answer
+// to auth: there is nothing to wait for.
+func hasten(ch channel.Channel, old bool) {
+	b, ok := ch.(*bot)
+	if !ok {
+		return
+	}
+	b.jitter = time.Millisecond
+	if old {
+		b.hello = 50 * time.Millisecond
+	}
 }
 
 // begin starts the channel; end stops it, which must not be an error.

@@ -44,7 +44,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		f.ReplyTo.ID, f.ReplyTo.Participant, _ = strings.Cut(quote, "/")
 		f.ReplyTo.Text, _ = b.words.Get(quote)
 	}
-	if err := wait.For(ctx, rand.N(jitter)); err != nil { //nolint:gosec // only spreads load
+	if err := wait.For(ctx, rand.N(b.jitter)); err != nil { //nolint:gosec // only spreads load
 		return "", err
 	}
 

@@ -40,6 +40,7 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 	t.Cleanup(fake.Close)
 	f := channeltest.Fixture{
 		Driver: Driver(),
+		Hasten: func(ch channel.Channel) { hasten(ch, old) },
 		Section: func(c channel.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {

@@ -34,6 +34,8 @@ type bot struct {
 	run    sync.Mutex // one Run at a time
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
+	hello   time.Duration // for the answer to auth
+	jitter  time.Duration // before a message, at most
 
 	mu     sync.Mutex
 	conn   *socket.Conn    // nil: not connected
@@ -64,7 +66,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		d.Gate.SetRules(o.rules())
 	}
 	return &bot{
-		deps: d, o: o, facts: &facts{state: d.State}, words: recent.New[string, string](2000), quoted: recent.New[string, bool](1000), warned: map[string]bool{},
+		deps: d, o: o, facts: &facts{state: d.State}, words: recent.New[string, string](2000), quoted: recent.New[string, bool](1000), warned: map[string]bool{}, hello: helloTime, jitter: jitter,
 	}, nil
 }
 

@@ -72,6 +72,15 @@ func (d *desk) start(owner, command string) string {
 	return d.sessionOf(d.call(owner, "exec", args{"command": command, "yield_time_ms": 0}))
 }
 
+// begin starts a session whose shell runs when it returns. The shell waits to be
+// asked: start may hand its first word over, and nobody would wait for it then.
+func (d *desk) begin(owner, command string) string {
+	d.t.Helper()
+	id := d.start(owner, "read x; echo begun; "+command)
+	d.expect(d.call(owner, "write_stdin", args{"session_id": id, "chars": "\n", "wait_for": "begun", "wait_timeout_ms": 60000}), "", "begun", "running")
+	return id
+}
+
 // sessionOf is the id of the session that a call left running.
 func (d *desk) sessionOf(r tool.Result) string {
 	d.t.Helper()
@@ -185,8 +194,7 @@ func TestSessionTerminate(t *testing.T) {
 	t.Parallel()
 	n := unusual(t, 200)
 	d := newDesk(t, shell.Options{})
-	id := d.start("a", "echo begun; setsid sleep "+n+" & sleep "+n)
-	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun", "wait_timeout_ms": 60000, "max_output_chars": 1000})
+	id := d.begin("a", "setsid sleep "+n+" & sleep "+n)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "terminate": true}), "", "terminated after")
 	noSleepers(t, n)
 }
@@ -276,8 +284,8 @@ func TestSessionWaitFor(t *testing.T) {
 func TestSessionOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
-	id := d.start("a", "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end; read x")
-	r := d.call("a", "write_stdin", args{"session_id": id, "wait_for": "end", "wait_timeout_ms": 60000, "max_output_chars": 2000})
+	id := d.start("a", "read x; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end; read x")
+	r := d.call("a", "write_stdin", args{"session_id": id, "chars": "\n", "wait_for": "end", "wait_timeout_ms": 60000, "max_output_chars": 2000})
 	if n := len(r.Content.Text); n < 1900 || n > 2200 || !strings.Contains(r.Content.Text, "characters cut") {
 		t.Errorf("result has %d bytes: %.80q", n, r.Content.Text)
 	}
@@ -312,8 +320,7 @@ func TestTypingIntoAShell(t *testing.T) {
 func TestStdinThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
-	id := d.start("a", "echo begun; sleep 300")
-	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun", "wait_timeout_ms": 60000})
+	id := d.begin("a", "sleep 300")
 	big := strings.Repeat("x", 64<<10)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": big, "yield_time_ms": 0}), "", "running") // the pipe takes it
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": big}), tool.Conflict, "does not read", "0 of 65536")

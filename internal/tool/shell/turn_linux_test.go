@@ -87,14 +87,14 @@ func TestTurnEndsWriters(t *testing.T) {
 	t.Parallel()
 	d, _ := turnDesk(t, nil)
 	d.turn = &tool.Turn{}
-	busy := d.start("a", "exec 3>open; echo opened; exec sleep 600")
-	d.expect(d.call("a", "write_stdin", args{"session_id": busy, "wait_for": "opened"}), "", "running")
-	other := d.start("a", "echo here; exec sleep 600")
+	busy := d.start("a", "exec 3>open; read x; echo opened; exec sleep 600")
+	d.expect(d.call("a", "write_stdin", args{"session_id": busy, "chars": "\n", "wait_for": "opened"}), "", "running")
+	other := d.start("a", "read x; echo here; exec sleep 600")
 	d.turn.End()
 	d.turn = &tool.Turn{}
 	d.expect(d.call("a", "write_stdin", args{"session_id": busy, "yield_time_ms": 0}), tool.DeniedPolicy,
 		"it still wrote to the workspace after its turn")
-	d.expect(d.call("a", "write_stdin", args{"session_id": other, "wait_for": "here"}), "", "running", readOnlyRemark)
+	d.expect(d.call("a", "write_stdin", args{"session_id": other, "chars": "\n", "wait_for": "here"}), "", "running", readOnlyRemark)
 }
 
 // TestTurnEndsBrief checks a sandbox that cannot freeze.
@@ -104,8 +104,7 @@ func TestTurnEndsBrief(t *testing.T) {
 	d.turn = &tool.Turn{}
 	r := d.call("a", "exec", args{"command": "echo here; exec sleep 600", "yield_time_ms": 0})
 	d.expect(r, "", "It will be ended when this turn ends")
-	id := d.start("a", "echo there; exec sleep 600")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "there"}), "", "running")
+	id := d.begin("a", "exec sleep 600")
 	d.turn.End()
 	if d.sh.Busy("a") {
 		t.Error("a command is still running")

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 
-root, client_id, secret = sys.argv[1], sys.argv[2], sys.argv[3]
+root, client_id, secret, template = sys.argv[1:5]
 os.environ["DINGTALK_OPENAPI_ENDPOINT"] = root
 
 import dingtalk_stream  # noqa: E402
@@ -38,6 +38,23 @@ class Bot(dingtalk_stream.ChatbotHandler):
         if words == "hello":
             out["text"] = self.reply_text("re: hello", m)["errcode"]
             out["markdown"] = self.reply_markdown("title", "**re**", m)["errcode"]
+            grown = dingtalk_stream.AIMarkdownCardInstance(self.dingtalk_client, m)
+            grown.ai_start()
+            grown.ai_streaming("It", append=True)
+            grown.ai_streaming(" is.", append=True)
+            grown.ai_finish()
+            plain = dingtalk_stream.AICardReplier(self.dingtalk_client, m)
+            card = plain.start(template, {})
+            plain.streaming(card, "content", "half", append=False, finished=False, failed=False)
+            plain.streaming(card, "content", "added", append=True, finished=False, failed=False)  # refused
+            plain.streaming(card, "content", "whole", append=False, finished=True, failed=False)
+            plain.streaming(card, "content", "late", append=False, finished=False, failed=False)  # refused
+            failed = plain.start(template, {})
+            plain.streaming(failed, "content", "oh", append=False, finished=False, failed=True)
+            out["cards"] = [grown.card_instance_id != "", card != "", plain.start("unknown", {}) == ""]
+        if m.conversation_type == "2":
+            replier = dingtalk_stream.CardReplier(self.dingtalk_client, m)
+            replier.create_and_deliver_card(template, {"content": "for you"}, at_sender=True)
         return dingtalk_stream.AckMessage.STATUS_OK, "OK"
 
 

@@ -5,6 +5,7 @@ package dingtalk
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,8 +22,11 @@ func TestLibraries(t *testing.T) {
 	heard := []any{
 		[]any{"hello", "ann", "User ann", "1", "direct-ann"}, []any{"in a group", "ann", "User ann", "2", "cid1"}, []any{"after the pause", "ann", "User ann", "1", "direct-ann"},
 	}
+	cards := map[string][]string{
+		"client.py": {"ann: It is. (3, 2 streamed) []", "ann: whole (3, 2 streamed) []", "ann: oh (5, 1 streamed) []", "group:cid1: for you (1, 0 streamed) [ann]"},
+	}
 	for script, want := range map[string]object{
-		"client.py":  {"heard": heard, "text": 0.0, "markdown": 0.0, "picture": "content", "upload": true, "secret": []any{nil, nil}},
+		"client.py":  {"heard": heard, "text": 0.0, "markdown": 0.0, "picture": "content", "upload": true, "secret": []any{nil, nil}, "cards": []any{true, true, true}},
 		"client.mjs": {"heard": heard, "text": 0.0, "markdown": 0.0, "picture": true},
 	} {
 		t.Run(script, func(t *testing.T) {
@@ -38,7 +42,7 @@ func TestLibraries(t *testing.T) {
 			defer func() { cancel(); <-done }()
 
 			var got object
-			if err := json.Unmarshal(certify.Script(t, ".", script, fake.URL(), dingtalktest.ClientID, dingtalktest.ClientSecret), &got); err != nil {
+			if err := json.Unmarshal(certify.Script(t, ".", script, fake.URL(), dingtalktest.ClientID, dingtalktest.ClientSecret, dingtalktest.Template), &got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -46,7 +50,16 @@ func TestLibraries(t *testing.T) {
 			}
 			var sent []string
 			for _, m := range fake.Messages() {
-				sent = append(sent, m.Chat+" "+m.Key+" "+m.Text())
+				if m.Way != "card" {
+					sent = append(sent, m.Chat+" "+m.Key+" "+m.Text())
+				}
+			}
+			var grown []string
+			for _, c := range fake.Cards() {
+				grown = append(grown, fmt.Sprintf("%s: %s (%s, %d streamed) %v", c.Chat, c.Text, c.Flow, c.Streams, c.At))
+			}
+			if diff := cmp.Diff(cards[script], grown); diff != "" {
+				t.Errorf("what people see in cards (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"ann text re: hello", "ann markdown **re**"}, sent); diff != "" {
 				t.Errorf("what people see (-want +got):\n%s", diff)

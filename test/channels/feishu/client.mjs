@@ -6,7 +6,7 @@ import * as lark from '@larksuiteoapi/node-sdk'
 const [domain, appId, appSecret, encryptKey, verificationToken] = process.argv.slice(2)
 const silent = { error () {}, warn () {}, info () {}, debug () {}, trace () {} }
 const client = new lark.Client({ appId, appSecret, domain, logger: silent })
-const out = { got: [] }
+const out = { got: [], pressed: [] }
 setTimeout(() => { console.error('no end after two minutes', JSON.stringify(out)); process.exit(1) }, 120000).unref()
 const code = (p) => p.then((r) => r?.code ?? 0, (e) => e.response?.data?.code ?? e.code)
 const text = (words) => JSON.stringify({ text: words })
@@ -14,21 +14,33 @@ const send = (content, type = 'text', more = {}) => client.im.v1.message.create(
   params: { receive_id_type: 'open_id' }, data: { receive_id: 'ou_ann', msg_type: type, content, ...more }
 })
 
+const v2 = (words, streaming) => JSON.stringify({
+  schema: '2.0', config: { update_multi: true, streaming_mode: streaming }, body: { elements: [{ tag: 'markdown', content: words, element_id: 'streaming_md' }] }
+})
+const button = (answer) => ({ tag: 'button', element_id: 'b_' + answer, text: { tag: 'plain_text', content: answer }, type: 'default', behaviors: [{ type: 'callback', value: { answer } }] })
+const asking = (...elements) => JSON.stringify({ schema: '2.0', config: { update_multi: true }, body: { elements: [{ tag: 'markdown', content: 'May I?' }, ...elements] } })
+
 let wake
-const received = (n) => new Promise((resolve) => {
-  wake = () => { if (out.got.length >= n) resolve() }
+const received = (n, presses = 0) => new Promise((resolve) => {
+  wake = () => { if (out.got.length >= n && out.pressed.length >= presses) resolve() }
   wake()
 })
 const dispatcher = (way, keys = {}) => new lark.EventDispatcher({ ...keys, logger: silent }).register({
   'im.message.receive_v1': async (data) => {
     out.got.push([way, data.event_id.slice(0, 2), data.sender.sender_id.open_id, data.message.chat_type, data.message.content, data.message.mentions?.[0]?.name ?? ''])
     wake?.()
+  },
+  'card.action.trigger': async (data) => {
+    out.pressed.push([way, data.operator.open_id, data.action.tag, data.action.value.answer, data.context.open_message_id.slice(0, 3), data.context.open_chat_id])
+    setTimeout(wake) // after the answer
+    return { toast: { type: 'success', content: 'done ' + way }, card: { type: 'raw', data: JSON.parse(v2('answered ' + way, false)) } }
   }
 })
 
 const ws = new lark.WSClient({ appId, appSecret, domain, logger: silent })
 await ws.start({ eventDispatcher: dispatcher('socket') })
 await received(2)
+await send(asking({ tag: 'column_set', flex_mode: 'flow', columns: [{ tag: 'column', elements: [button('yes')] }] }, button('no')), 'interactive')
 
 out.me = (await client.request({ method: 'GET', url: '/open-apis/bot/v3/info' })).bot.app_name
 const one = await send(text('hi'), 'text', { uuid: 'u1' })
@@ -39,9 +51,6 @@ const reply = await client.im.v1.message.reply({ path: { message_id: 'om_root' }
 out.thread = reply.data.thread_id
 out.read = (await client.im.v1.message.get({ path: { message_id: id } })).data.items[0].body.content
 out.put = await code(client.im.v1.message.update({ path: { message_id: id }, data: { msg_type: 'text', content: text('hello') } }))
-const v2 = (words, streaming) => JSON.stringify({
-  schema: '2.0', config: { update_multi: true, streaming_mode: streaming }, body: { elements: [{ tag: 'markdown', content: words, element_id: 'streaming_md' }] }
-})
 const plain = await send(v2('a card', false), 'interactive')
 out.patch = await code(client.im.v1.message.patch({ path: { message_id: plain.data.message_id }, data: { content: v2('another card', false) } }))
 const mark = await client.im.v1.messageReaction.create({ path: { message_id: id }, data: { reaction_type: { emoji_type: 'THUMBSUP' } } })
@@ -69,6 +78,10 @@ out.refused = {
   empty: await code(send(text(''))),
   long: await code(send(text('x'.repeat(160000)))),
   card: await code(send('{"elements":[]}', 'interactive')),
+  twice: await code(send(asking(button('yes'), button('yes')), 'interactive')),
+  action: await code(send(asking({ tag: 'action', actions: [] }), 'interactive')),
+  deaf: await code(send(asking({ ...button('yes'), behaviors: [] }), 'interactive')),
+  many: await code(send(asking(...[...Array(201).keys()].map((n) => ({ tag: 'markdown', content: 'x' }))), 'interactive')),
   uuid: await code(send(text('x'), 'text', { uuid: 'x'.repeat(51) })),
   outside: await code(client.im.v1.message.create({ params: { receive_id_type: 'chat_id' }, data: { receive_id: 'oc_other', msg_type: 'text', content: text('x') } })),
   type: await code(client.im.v1.message.create({ params: { receive_id_type: 'chat_id' }, data: { receive_id: 'ou_ann', msg_type: 'text', content: text('x') } })),
@@ -81,6 +94,7 @@ ws.close()
 
 const handler = lark.adaptDefault('/hook', dispatcher('hook', { encryptKey, verificationToken }), { autoChallenge: true })
 const server = http.createServer(handler).listen(0, '127.0.0.1', () => send(text('listening ' + server.address().port)))
-await received(3)
+await received(3, 2)
+await new Promise((resolve) => server.close(resolve))
 console.log(JSON.stringify(out))
 process.exit(0)

@@ -13,10 +13,12 @@ from lark_oapi.api.im.v1 import (
     CreateMessageRequest, CreateMessageRequestBody, GetMessageResourceRequest, P2ImMessageReceiveV1,
 )
 from lark_oapi.core.model import RawRequest
+from lark_oapi.event.callback.model.p2_card_action_trigger import P2CardActionTrigger, P2CardActionTriggerResponse
 
 domain, app_id, secret, key, token = sys.argv[1:]
 client = lark.Client.builder().app_id(app_id).app_secret(secret).domain(domain).log_level(lark.LogLevel.CRITICAL).build()
 got = []
+pressed = []
 news = threading.Condition()
 
 
@@ -29,10 +31,34 @@ def receive(way):
     return take
 
 
-def until(n):
+def press(way):
+    def take(data: P2CardActionTrigger) -> P2CardActionTriggerResponse:
+        e = data.event
+        with news:
+            pressed.append([way, e.operator.open_id, e.action.tag, e.action.value["answer"], e.context.open_chat_id])
+            news.notify_all()
+        return P2CardActionTriggerResponse({
+            "toast": {"type": "info", "content": f"done {way}"},
+            "card": {"type": "raw", "data": card({"tag": "markdown", "content": f"answered {way}"})},
+        })
+    return take
+
+
+def card(*elements):
+    return {"schema": "2.0", "config": {"update_multi": True}, "body": {"elements": list(elements)}}
+
+
+def button(answer):
+    return {
+        "tag": "button", "element_id": "b_" + answer, "text": {"tag": "plain_text", "content": answer},
+        "behaviors": [{"type": "callback", "value": {"answer": answer}}],
+    }
+
+
+def until(n, presses=0):
     with news:
-        if not news.wait_for(lambda: len(got) >= n, 120):
-            sys.exit(f"only {len(got)} events came")
+        if not news.wait_for(lambda: len(got) >= n and len(pressed) >= presses, 120):
+            sys.exit(f"only {len(got)} events and {len(pressed)} presses came")
 
 
 def send(kind, content):
@@ -43,14 +69,16 @@ def send(kind, content):
 
 
 def run():
-    handler = lark.EventDispatcherHandler.builder("", "").register_p2_im_message_receive_v1(receive("socket")).build()
+    handler = lark.EventDispatcherHandler.builder("", "").register_p2_im_message_receive_v1(receive("socket")).register_p2_card_action_trigger(press("socket")).build()
     lark.ws.Client(app_id, secret, event_handler=handler, domain=domain, log_level=lark.LogLevel.CRITICAL).start()
 
 
 threading.Thread(target=run, daemon=True).start()
 until(2)
+send("interactive", json.dumps(card(button("yes"), button("no"))))
+until(2, 1)
 
-hook = lark.EventDispatcherHandler.builder(key, token).register_p2_im_message_receive_v1(receive("hook")).build()
+hook = lark.EventDispatcherHandler.builder(key, token).register_p2_im_message_receive_v1(receive("hook")).register_p2_card_action_trigger(press("hook")).build()
 status = []
 
 
@@ -72,12 +100,14 @@ class Hook(http.server.BaseHTTPRequestHandler):
 server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 said = send("text", json.dumps({"text": f"listening {server.server_address[1]}"}))
-until(3)
+until(3, 2)
+server.shutdown()
 file_key = json.loads(got[1][4])["file_key"]
 file = client.im.v1.message_resource.get(
     GetMessageResourceRequest.builder().message_id("om_file").file_key(file_key).type("file").build())
 print(json.dumps({
     "got": got[:1] + [got[1][:4]] + got[2:],
+    "pressed": pressed,
     "said": said.code,
     "status": status,
     "file": [file.file_name, file.file.read().decode()],

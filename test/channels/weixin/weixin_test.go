@@ -1,21 +1,15 @@
 // Package weixin certifies our fake of iLink, the service behind Weixin, by
-// Tencent's own plug-in and by the channel of Python nanobot.
+// Tencent's own plug-in.
 package weixin
 
 import (
-	"context"
 	"encoding/hex"
 	"encoding/json"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 
@@ -85,85 +79,5 @@ func TestPlugin(t *testing.T) {
 	}
 	if n := len(fake.Calls("sendtyping")); n != 2 {
 		t.Errorf("%d signals of typing", n)
-	}
-}
-
-// phone is a person who scans whatever is shown.
-type phone struct{}
-
-func (phone) Tell(channel.Step)                                     {}
-func (phone) Ask(context.Context, channel.Question) (string, error) { return "yes", nil }
-
-// gateway is our channel on the fake, with its data in a folder.
-func gateway(t *testing.T, fake *weixintest.Server, dir string) *channel.Manager {
-	t.Helper()
-	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	section, err := json.Marshal(object{"enabled": true, "baseUrl": fake.URL(), "cdnBaseUrl": fake.CDN()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"weixin": weixin.Driver()},
-		Sections: map[string]json.RawMessage{"weixin": section},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// connected reports whether the login in a folder works with our channel.
-func connected(t *testing.T, m *channel.Manager) bool {
-	t.Helper()
-	r, err := m.Probe(t.Context(), "weixin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(r.Checks) == 1 && r.Checks[0].OK
-}
-
-func TestPythonChannel(t *testing.T) {
-	t.Setenv("PIP_NO_DEPS", "1") // of the agent only the channel is needed
-	fake := weixintest.New()
-	t.Cleanup(fake.Close)
-	dir := t.TempDir()
-	state := filepath.Join(dir, "weixin")
-	fake.Script(weixintest.State{Status: "wait"}, weixintest.State{Status: "expired"}, weixintest.State{Status: "confirmed"})
-	got := understood(t, certify.Script(t, ".", "channel.py", fake.URL(), state, "login"))
-	if d := cmp.Diff(object{"login": true}, got); d != "" || fake.Codes() != 2 {
-		t.Fatalf("login with %d codes: %s", fake.Codes(), d)
-	}
-	m := gateway(t, fake, dir)
-	if !connected(t, m) {
-		t.Error("the login of Python nanobot does not work with ours")
-	}
-
-	// Python nanobot goes on with our login.
-	fake.Script(weixintest.State{Status: "confirmed"})
-	if _, err := m.Login(t.Context(), "weixin", phone{}, true); err != nil {
-		t.Fatal(err)
-	}
-	fake.Tokens("bot-token-3@im.bot:secret")
-	talk(fake)
-	got = understood(t, certify.Script(t, ".", "channel.py", fake.URL(), state, "run"))
-	files := func(text, content string) object { return object{"from": ann, "text": text, "files": []any{content}} }
-	want := []any{
-		object{"from": ann, "text": "hi", "files": []any{}},
-		got["got"].([]any)[1], // its name has the time
-		files("[file: in.txt]\n[File: source: /in.txt]", "file"),
-		got["got"].([]any)[3],
-	}
-	if d := cmp.Diff(want, got["got"]); d != "" {
-		t.Errorf("Python nanobot understood (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff([]string{"file out.txt: a file", "hello"}, sent(fake)); d != "" {
-		t.Errorf("Python nanobot sent (-want +got):\n%s", d)
-	}
-	if !connected(t, m) {
-		t.Error("our login does not work any more after Python nanobot used it")
 	}
 }
