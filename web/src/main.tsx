@@ -1,0 +1,15 @@
+// The start of the page.
+import { render } from "preact";
+import { failureText } from "./i18n";
+import { App } from "./pages/app";
+import { takeCode } from "./pages/signin";
+import { startRoutes } from "./state/route";
+import { onFailure, start } from "./state/store";
+
+startRoutes();
+const code = takeCode();
+onFailure(failureText);
+const app = document.getElementById("app")!;
+app.replaceChildren();
+render(<App code={code} />, app);
+void start();
