@@ -22,12 +22,12 @@ var (
 
 // libraries maps the names of imports to files in web/vendor.
 var libraries = map[string]string{
-	"preact":                "preact/preact.mjs",
-	"preact/hooks":          "preact/hooks.mjs",
-	"preact/jsx-runtime":    "preact/jsx-runtime.mjs",
-	"@preact/signals":       "signals/signals.mjs",
-	"@preact/signals-core":  "signals-core/signals-core.mjs",
-	"marked":                "marked/marked.esm.js",
+	"preact":               "preact/preact.mjs",
+	"preact/hooks":         "preact/hooks.mjs",
+	"preact/jsx-runtime":   "preact/jsx-runtime.mjs",
+	"@preact/signals":      "signals/signals.mjs",
+	"@preact/signals-core": "signals-core/signals-core.mjs",
+	"marked":               "marked/marked.esm.js",
 }
 
 // options are those of pages and tests alike. Settings of the machine, such as

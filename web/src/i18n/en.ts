@@ -9,7 +9,6 @@ export const en = {
   "app.unreachable": "The gateway does not answer. Trying again. On the gateway's machine, run: nanobot web",
   "app.skip": "Skip to the conversation",
 
-  "link.connecting": "Connecting",
   "link.waiting": "Not connected. What you send waits here. Next attempt in {seconds} s.",
   "link.restarting": "The gateway is restarting. What you send waits here.",
   "link.retry": "Try now",

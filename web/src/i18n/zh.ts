@@ -11,7 +11,6 @@ export const zh: Record<Key, string> = {
   "app.unreachable": "网关没有响应，正在重试。请在网关所在的机器上运行：nanobot web",
   "app.skip": "跳到对话",
 
-  "link.connecting": "正在连接",
   "link.waiting": "未连接。您发送的内容会保留在这里，{seconds} 秒后重试。",
   "link.restarting": "网关正在重启。您发送的内容会保留在这里。",
   "link.retry": "立即重试",

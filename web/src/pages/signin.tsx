@@ -60,7 +60,7 @@ export function SignIn({ code }: { code: string }) {
         <form onSubmit={submit}>
           <label class="field">
             <span>{t("sign.code")}</span>
-            <input class="input code" name="code" autocomplete="one-time-code" autocapitalize="characters" spellcheck={false} maxLength={64} aria-describedby="code-hint" />
+            <input class="input code-input" name="code" autocomplete="one-time-code" autocapitalize="characters" spellcheck={false} maxLength={64} aria-describedby="code-hint" />
             <span id="code-hint">{t("sign.code.hint")}</span>
           </label>
           <p class="wrong" role="alert">{wrong}</p>
