@@ -1,7 +1,7 @@
 // Where messages are written. Its text is not state: a key press renders nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { look, t } from "../i18n";
-import { drafts, send, stop } from "../state/store";
+import { drafts, gateway, send, stop } from "../state/store";
 import { Icon } from "../ui/icon";
 import { bytes, sends } from "./keys";
 
@@ -14,20 +14,28 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const [size, setSize] = useState(0); // only near the limit
 
-  const keep = () => {
+  const keep = (f: HTMLTextAreaElement) => {
     clearTimeout(timer.current);
     timer.current = undefined;
-    if (field.current) drafts.write(draftKey, field.current.value);
+    drafts.write(draftKey, f.value);
   };
+  // Drafts are known when the gateway has told its id; what was typed before stays.
+  const known = gateway.value?.gateway;
   useEffect(() => {
     const f = field.current!;
-    f.value = drafts.read(draftKey);
+    if (f.value === "") f.value = drafts.read(draftKey);
     grow(f);
+  }, [draftKey, known]);
+  useEffect(() => {
+    const f = field.current!;
     if (matchMedia("(pointer: fine)").matches) f.focus();
-    addEventListener("pagehide", keep);
+    const leave = () => {
+      if (timer.current) keep(f);
+    };
+    addEventListener("pagehide", leave);
     return () => {
-      if (timer.current) keep();
-      removeEventListener("pagehide", keep);
+      leave();
+      removeEventListener("pagehide", leave);
     };
   }, [draftKey]);
 
@@ -36,7 +44,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     grow(f);
     const used = bytes(f.value, warnAt);
     setSize(used > warnAt ? used : 0);
-    timer.current ??= setTimeout(keep, 500);
+    timer.current ??= setTimeout(() => keep(f), 500);
   };
   const submit = () => {
     const f = field.current!;
@@ -44,7 +52,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     if (text === "" || bytes(text, warnAt) > most) return;
     f.value = "";
     changed();
-    keep();
+    keep(f);
     send(chat, text);
     f.focus();
   };

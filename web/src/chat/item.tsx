@@ -14,13 +14,26 @@ interface Props {
   chat: string;
 }
 
-/** ItemView renders again only when its item is another one. */
-export class ItemView extends Component<Props> {
-  override shouldComponentUpdate(next: Props) {
-    return next.item !== this.props.item;
+interface State {
+  broken: boolean;
+}
+
+/** ItemView renders again only when its item is another one. What cannot be
+ *  rendered is shown as plain text and leaves the others alone. */
+export class ItemView extends Component<Props, State> {
+  override state: State = { broken: false };
+
+  override shouldComponentUpdate(next: Props, state: State) {
+    return next.item !== this.props.item || state.broken !== this.state.broken;
   }
 
-  override render({ item, chat }: Props) {
+  override componentDidCatch(e: unknown) {
+    console.warn("a part of the conversation cannot be shown", e);
+    this.setState({ broken: true });
+  }
+
+  override render({ item, chat }: Props, { broken }: State) {
+    if (broken) return <p class="notice">{"text" in item ? String(item.text) : ""}</p>;
     switch (item.kind) {
       case "user":
         return <User item={item} chat={chat} />;

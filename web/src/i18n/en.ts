@@ -70,6 +70,8 @@ export const en = {
   "chat.copied": "Copied",
   "chat.nocopy": "The browser does not allow copying here: select the text instead.",
   "chat.code": "code",
+  "chat.task.done": "Done",
+  "chat.task.open": "Open",
 
   "compose.label": "Message",
   "compose.placeholder": "Write a message",

@@ -72,6 +72,8 @@ export const zh: Record<Key, string> = {
   "chat.copied": "已复制",
   "chat.nocopy": "浏览器不允许在此复制：请选择文本。",
   "chat.code": "代码",
+  "chat.task.done": "已完成",
+  "chat.task.open": "未完成",
 
   "compose.label": "消息",
   "compose.placeholder": "写一条消息",

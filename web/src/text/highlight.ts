@@ -14,7 +14,8 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** highlight returns undefined if the code stays as it is. */
 export function highlight(lang: string, text: string): Promise<Piece[] | undefined> {
-  const known = languages[lang.toLowerCase()];
+  const name = lang.toLowerCase();
+  const known = Object.hasOwn(languages, name) ? languages[name] : undefined;
   if (known === undefined || text.length > longest) return Promise.resolve(undefined);
   return new Promise((done) => {
     waiting.push({ id: ++last, lang: known, text, done });

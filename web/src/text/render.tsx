@@ -1,6 +1,7 @@
 // Tokens become elements. No HTML is made: what a message contains is text.
 import type { Token, Tokens } from "marked";
 import type { ComponentChild } from "preact";
+import { t as say } from "../i18n";
 import type { Block } from "./blocks";
 import { Code } from "./code";
 import { decode, mediaSrc, ownHref, safeHref } from "./links";
@@ -51,7 +52,7 @@ function blockToken(token: Token, key: number): ComponentChild {
 function list(t: Tokens.List, key: number): ComponentChild {
   const items = t.items.map((item, n) => (
     <li key={n} class={item.task ? "task" : undefined}>
-      {item.task && <input type="checkbox" checked={item.checked} disabled />}
+      {item.task && <input type="checkbox" checked={item.checked} disabled aria-label={item.checked ? say("chat.task.done") : say("chat.task.open")} />}
       {item.tokens.filter((c) => c.type !== "checkbox").map(blockToken)}
     </li>
   ));

@@ -37,6 +37,16 @@ interface Waiting {
   failed(f: Failure): void;
 }
 
+const texts = ["chat_id", "text", "id", "turn_id", "stream_id", "kind", "call_id", "name", "arguments", "question_id", "request_id", "status"] as const;
+
+/** sound reports whether something is an event whose members can be used. */
+function sound(e: unknown): e is Event {
+  if (typeof e !== "object" || e === null) return false;
+  const o = e as Event;
+  if (typeof o.event !== "string" || (o.seq !== undefined && !Number.isSafeInteger(o.seq))) return false;
+  return texts.every((k) => o[k] === undefined || typeof o[k] === "string");
+}
+
 const slowest = 30_000;
 const silence = 60_000; // without a reply to a request
 
@@ -131,7 +141,7 @@ export class Socket {
     } catch {
       return; // no event
     }
-    if (typeof e !== "object" || e === null || typeof e.event !== "string") return;
+    if (!sound(e)) return;
     switch (e.event) {
       case "ready":
         this.ready = true;

@@ -42,6 +42,7 @@ export class Stub {
 
   drop(code) {
     for (const s of this.sockets) s.end(code);
+    this.sockets.clear();
   }
 
   async http(q, r) {
