@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -34,7 +35,10 @@ type webClients struct {
 	state    *state
 	settings func() settings.Options
 	log      *slog.Logger
-	scoping  sync.Mutex // held by setScope
+	api      lateAPI
+	pages    *webPages
+	hidden   func() bool // only pages use the socket
+	scoping  sync.Mutex  // held by setScope
 }
 
 // drivers are the chat platforms of this program and of the one around it.
@@ -42,11 +46,21 @@ func (w *webClients) drivers() map[string]channel.Driver {
 	out := Channels()
 	out["websocket"] = websocket.Driver(websocket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, API: lateAPI(sync.OnceValue(w.api)),
+		ChatState: w.chatState, Scope: w.setScope, API: w.api, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
 	})
 	maps.Copy(out, w.app.Channels)
 	return out
+}
+
+// platforms is the status of what the file enables; the socket of the pages is not
+// a platform.
+func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+	list := all.Status()
+	if w.hidden() {
+		list = slices.DeleteFunc(list, func(c channel.Status) bool { return c.Name == socketName })
+	}
+	return list
 }
 
 // lateAPI is made when the first client asks: a start does without it.
@@ -106,8 +120,8 @@ func (w *webClients) tellModel(all *channel.Manager, was string) {
 	}
 }
 
-// api answers web clients about this gateway.
-func (w *webClients) api() *webui.API {
+// newAPI answers web clients about this gateway.
+func (w *webClients) newAPI() *webui.API {
 	reads, actions := settings.New(w.settings())
 	o := webui.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,

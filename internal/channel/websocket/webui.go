@@ -33,7 +33,7 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 		refuseRead(w, http.StatusServiceUnavailable, "not running")
 	case !c.originAllowed(r) || embedded(r):
 		refuseRead(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
-	case !c.proxied(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
+	case !c.Vouched(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
 		refuseRead(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
 		c.o.API.ServeHTTP(w, r)
