@@ -186,7 +186,7 @@ function status(t: Thread, e: Event): Thread {
 }
 
 function turnEnd(t: Thread, e: Event): Thread {
-  const id = `end:${e.id ?? e.turn_id ?? t.seq ?? t.items.length}`;
+  const id = `end:${e.turn_id ?? e.id ?? t.seq ?? t.items.length}`;
   if (findLast(t, "end", (i) => i.id === id) >= 0) return t;
   const end: EndItem = { kind: "end", id, turn: e.turn_id, ms: e.latency_ms, usage: e.usage, model: e.model, stop: e.stop_reason, error: textOf(e.error) || undefined };
   let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing"));

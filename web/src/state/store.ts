@@ -1,5 +1,5 @@
 // The state of the page, and what changes it.
-import { batch, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import type { Signal } from "@preact/signals";
 import * as api from "../wire/api";
 import { Outbox } from "../wire/outbox";
@@ -233,6 +233,7 @@ function readNewest(key: string): Promise<void> {
       for (;;) {
         const n = ends.get(key);
         const page = await api.readThread(key);
+        await caughtUp(t, page.seq);
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
         t.value = withPage(t.peek(), page);
         break;
@@ -246,6 +247,24 @@ function readNewest(key: string): Promise<void> {
   })();
   reading.set(key, p);
   return p;
+}
+
+/** caughtUp waits until the events that a page contains have come, so that they
+ *  are not shown twice; not for long, because the connection may be gone. */
+function caughtUp(t: Signal<Thread>, seq: number | undefined): Promise<void> {
+  return new Promise((done) => {
+    let stop: (() => void) | undefined;
+    const timer = setTimeout(() => finish(), 1000);
+    const finish = () => {
+      clearTimeout(timer);
+      done();
+      queueMicrotask(() => stop?.());
+    };
+    stop = effect(() => {
+      const now = t.value.seq;
+      if (seq === undefined || now === undefined || now >= seq) finish();
+    });
+  });
 }
 
 export async function readOlder(key: string) {

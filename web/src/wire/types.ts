@@ -75,7 +75,6 @@ export interface Call {
   is_error?: boolean;
   untrusted?: boolean;
   duration_ms?: number;
-  edits?: Edit[];
 }
 
 /** Said is a message of a stored conversation. */
@@ -84,24 +83,35 @@ export interface Said {
   role: "user" | "assistant";
   content: string;
   at?: string;
-  id?: string;
   turn_id?: string;
   reasoning?: string;
   tool_calls?: Call[];
-  media?: (string | { name: string; url?: string })[];
+  media?: string[];
+  attachments?: { name: string; url?: string }[];
   latency_ms?: number;
+  event?: string; // question and answer: an approval
   command?: boolean;
   interrupted?: boolean;
-  usage?: Usage;
+}
+
+/** Turned is what is known about a turn of a stored conversation. */
+export interface Turned {
+  turn_id: string;
+  duration_ms?: number;
   model?: string;
   stop_reason?: string;
   error?: string;
+  usage?: Usage;
+  edits?: Edit[];
+  notices?: { text: string }[];
 }
 
 export interface ThreadPage {
   messages: Said[];
+  turns?: Turned[];
   has_more: boolean;
   before: number | null;
+  /** seq is the number of the last event whose content is on the page. */
   seq?: number;
 }
 

@@ -44,7 +44,7 @@ pageTest("nothing in a message, title, tool, question or error runs or leaves th
     "websocket:p0",
     payloads.flatMap((p, i) => [
       { index: 3 * i, role: "user", content: p, turn_id: `t${i}`, media: [p] },
-      { index: 3 * i + 1, role: "assistant", content: p, reasoning: p, turn_id: `t${i}`, tool_calls: [{ call_id: `k${i}`, name: p, arguments: { command: p }, result: p, untrusted: true, edits: [{ call_id: `k${i}`, path: p, added: 1, deleted: 1, diff: "+" + p }] }], latency_ms: 5, model: p, error: p },
+      { index: 3 * i + 1, role: "assistant", content: p, reasoning: p, turn_id: `t${i}`, tool_calls: [{ call_id: `k${i}`, name: p, arguments: { command: p }, result: p, untrusted: true }], edits: [{ call_id: `k${i}`, path: p, added: 1, deleted: 1, diff: "+" + p }], latency_ms: 5, model: p, error: p },
     ]),
   );
   stub.script = (s, chat, m) => {

@@ -65,7 +65,7 @@ test("a turn live and stored shows the same", () => {
   const live = play(turn());
   assert.deepEqual(shown(live.items), whole);
   assert.equal(live.running, undefined);
-  assert.deepEqual(shown(itemsOf(stored)), whole);
+  assert.deepEqual(shown(itemsOf({ messages: stored })), whole);
   assert.ok(live.items.every((i) => !("open" in i) || !i.open));
 });
 
@@ -186,10 +186,20 @@ test("an older page comes before what is shown, once", () => {
   assert.deepEqual(shown(withOlder(older, { messages: stored.slice(0, 2), has_more: false, before: 0 }).items), whole);
 });
 
-test("events that a page contains already are skipped", () => {
-  const events = turn();
-  const t = withPage({ ...start, seq: 2 }, { messages: stored, has_more: false, before: 0, seq: 17 });
-  assert.deepEqual(shown(play(events, t).items), whole);
+test("what a page says about its turns is shown as events would", () => {
+  const items = itemsOf({
+    messages: [
+      ...stored.slice(0, 2),
+      { index: 2, role: "assistant", content: "Run it?", event: "question", turn_id: "t1" },
+      { index: 3, role: "user", content: "yes", event: "answer", turn_id: "t1" },
+      { ...stored[2]!, index: 4, attachments: [{ name: "a.png", url: "/api/media/x" }] },
+    ],
+    turns: [{ turn_id: "t1", duration_ms: 950, model: "m", usage: { prompt_tokens: 1 }, edits: [{ call_id: "k1", path: "a.md", added: 1 }], notices: [{ text: "Careful" }] }],
+  });
+  assert.deepEqual(shown(items), [...whole.slice(0, 4), "question answered Run it?", "text Done.", "notice Careful", "end 950"]);
+  const tool = items.find((i) => i.kind === "tool");
+  assert.equal(tool?.kind === "tool" && tool.edits?.[0]?.path, "a.md");
+  assert.equal(items.filter((i) => i.kind === "end").length, 1);
 });
 
 test("a file edit is shown with its call", () => {
