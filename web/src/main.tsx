@@ -4,7 +4,8 @@ import { failureText } from "./i18n";
 import { App } from "./pages/app";
 import { takeCode } from "./pages/signin";
 import { startRoutes } from "./state/route";
-import { onFailure, start } from "./state/store";
+import { start } from "./state/store";
+import { onFailure } from "./state/toast";
 
 startRoutes();
 const code = takeCode();

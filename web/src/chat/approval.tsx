@@ -4,7 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { QuestionItem } from "../state/items";
-import { answer, toast } from "../state/store";
+import { answer, serverNow } from "../state/store";
+import { toast } from "../state/toast";
 import { visible } from "../text/links";
 
 const calm = 500;
@@ -77,9 +78,9 @@ export function Approval({ item, chat }: { item: QuestionItem; chat: string }) {
 const lines = (s: string) => s.split("\n").map(visible).join("\n");
 
 function Left({ until }: { until: string }) {
-  const [now, setNow] = useState(Date.now());
+  const [now, setNow] = useState(serverNow());
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
+    const timer = setInterval(() => setNow(serverNow()), 1000);
     return () => clearInterval(timer);
   }, []);
   const s = Math.max(0, Math.round((Date.parse(until) - now) / 1000));

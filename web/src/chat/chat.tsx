@@ -2,22 +2,24 @@
 import { useEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import type { Thread } from "../state/items";
-import { chatOf, gateway, open, says, sessions, thread } from "../state/store";
-import { visible } from "../text/links";
+import { chatOf, fresh, gateway, open, says, sessions, thread } from "../state/store";
+import { label, visible } from "../text/links";
 import { Bar } from "../pages/bar";
 import { Composer } from "./composer";
 import { ThreadView } from "./thread";
 
 export function titleOf(key: string): string {
   const s = sessions.value?.find((x) => x.key === key);
-  return visible(s?.title || s?.preview || "") || t("chats.untitled");
+  return label(s?.title || s?.preview || "") || t("chats.untitled");
 }
 
 export function Chat({ id }: { id: string }) {
   const chat = chatOf(id);
   const state = thread(id).value;
   const signedIn = gateway.value?.signed_in;
-  useEffect(() => open(id), [id, signedIn]);
+  useEffect(() => {
+    if (signedIn) open(id);
+  }, [id, signedIn]);
   const title = titleOf(id);
   useEffect(() => {
     document.title = `${title} - ${t("app.name")}`;
@@ -30,7 +32,7 @@ export function Chat({ id }: { id: string }) {
       {chat === undefined ? (
         <p class="read-only">{t("chat.readonly", { channel: visible(id.split(":")[0]!) })}</p>
       ) : (
-        <Composer key={id} chat={chat} draftKey={id} running={state.running !== undefined} />
+        <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />
       )}
     </>
   );

@@ -72,7 +72,7 @@ function User({ item, chat }: { item: UserItem; chat: string }) {
 
 function Answer({ item }: { item: TextItem }) {
   return (
-    <article aria-label={t("chat.answer")} aria-busy={item.open} title={item.at && fullDate(item.at)} dir="auto">
+    <article aria-label={t("chat.answer")} aria-busy={item.open} dir="auto">
       <Text text={item.text} open={item.open} />
       <Files media={item.media} />
       {item.interrupted && <p class="notice">{t("chat.interrupted")}</p>}

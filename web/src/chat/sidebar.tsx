@@ -2,8 +2,9 @@
 import { useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { chatHref, route } from "../state/route";
-import { chatOf, drawer, fail, filter, newChat, refreshSessions, remove, rename, sessions } from "../state/store";
-import { visible } from "../text/links";
+import { chatOf, drawer, filter, newChat, refreshSessions, remove, rename, serverNow, sessions } from "../state/store";
+import { fail } from "../state/toast";
+import { label, visible } from "../text/links";
 import type { Session } from "../wire/types";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
@@ -60,7 +61,7 @@ export function Sidebar() {
       </div>
       <nav aria-label={t("chats.title")}>
         {all?.length === 0 && <p class="empty">{filter.value ? t("chats.notfound") : t("chats.none")}</p>}
-        {all && groups(all, new Date(), t).map((g) => (
+        {all && groups(all, new Date(serverNow()), t).map((g) => (
           <section key={g.title}>
             <h2>{g.title}</h2>
             {g.sessions.map((s) => <ChatRow key={s.key} session={s} />)}
@@ -81,7 +82,7 @@ function ChatRow({ session }: { session: Session }) {
   const [asked, setAsked] = useState<"rename" | "delete" | undefined>(undefined);
   const r = route.value;
   const current = r.page === "chat" && r.key === session.key;
-  const title = visible(session.title || session.preview) || t("chats.untitled");
+  const title = label(session.title || session.preview) || t("chats.untitled");
   return (
     <div class={current ? "chat-row current" : "chat-row"}>
       {session.running && <span class="dot" role="img" aria-label={t("chats.running")} />}

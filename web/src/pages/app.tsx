@@ -5,8 +5,8 @@ import { Chat } from "../chat/chat";
 import { Sidebar } from "../chat/sidebar";
 import { t } from "../i18n";
 import { route } from "../state/route";
-import { drawer, gateway, keyOf, link, newChat, newer, reachable, retryNow, says, toasts, unsaved } from "../state/store";
-import { uuid } from "../state/local";
+import { drawer, fresh, gateway, link, newChat, newer, reachable, retryNow, says, unsaved } from "../state/store";
+import { toasts } from "../state/toast";
 import { Icon } from "../ui/icon";
 import { useKeys } from "./keys";
 import { SignIn } from "./signin";
@@ -77,12 +77,10 @@ function Status() {
   return null;
 }
 
-const fresh = keyOf(uuid()); // the chat of a page without a route
-
 function Page() {
   const r = route.value;
   if (r.page === "preferences") return <Lazy load={() => import("./preferences")} />;
-  return <Chat id={r.page === "chat" && r.key ? r.key : fresh} />;
+  return <Chat id={r.page === "chat" && r.key ? r.key : fresh.value} />;
 }
 
 /** Lazy shows a page whose script is loaded when it is first opened. */

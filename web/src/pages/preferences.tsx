@@ -1,7 +1,8 @@
 // Preferences of this device.
 import { fullDate, look, setLook, t } from "../i18n";
 import type { Key } from "../i18n";
-import { fail, gateway, signOut } from "../state/store";
+import { gateway, signOut } from "../state/store";
+import { fail } from "../state/toast";
 import { visible } from "../text/links";
 import { Bar } from "./bar";
 

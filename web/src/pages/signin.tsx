@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { failureText, t } from "../i18n";
 import { go, route } from "../state/route";
-import { fail, start } from "../state/store";
+import { start } from "../state/store";
+import { fail } from "../state/toast";
 import * as api from "../wire/api";
 import type { LoginReply } from "../wire/types";
 

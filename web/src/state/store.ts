@@ -12,6 +12,7 @@ import { Drafts, nameOf, storage, uuid } from "./local";
 import { withOlder, withPage, withSent } from "./page";
 import { reduce } from "./reduce";
 import { chatHref, go, route } from "./route";
+import { connected, fail } from "./toast";
 
 export const gateway = signal<Gateway | undefined>(undefined);
 export const reachable = signal(true); // the first read of the state worked
@@ -19,7 +20,6 @@ export const link = signal<Link>({ state: "connecting" });
 export const sessions = signal<Session[] | undefined>(undefined);
 export const filter = signal("");
 export const drawer = signal(false);
-export const toasts = signal<{ id: number; text: string; bad: boolean }[]>([]);
 export const says = signal(""); // for screen readers
 export const unsaved = signal(false); // the browser keeps nothing
 export const newer = signal(false); // the gateway has another build of the page
@@ -28,6 +28,14 @@ const prefix = "websocket:";
 export const keyOf = (chat: string) => prefix + chat;
 /** chatOf is undefined for a conversation of another channel, which is read-only here. */
 export const chatOf = (key: string) => (key.startsWith(prefix) ? key.slice(prefix.length) : undefined);
+
+/** fresh is the conversation of a page without a route; it gets one with its
+ *  first message. */
+export const fresh = signal(keyOf(uuid()));
+
+let skew = 0; // of this device's clock
+/** serverNow is the time as the gateway has it. */
+export const serverNow = () => Date.now() + skew;
 
 const threads = new Map<string, Signal<Thread>>();
 const reading = new Map<string, Promise<void>>();
@@ -57,6 +65,7 @@ export async function start() {
     return;
   }
   const build = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1];
+  skew = (Date.parse(state.time) || Date.now()) - Date.now();
   batch(() => {
     gateway.value = state;
     newer.value = build !== undefined && state.build !== "" && build !== state.build;
@@ -70,6 +79,10 @@ export async function start() {
   socket.connect();
   void refreshSessions();
 }
+
+// A device that comes back does not wait for the next attempt.
+const wake = () => link.peek().state === "waiting" && retryNow();
+addEventListener("online", wake);
 
 function host(id: string) {
   const store = storage();
@@ -118,6 +131,7 @@ export const retryNow = () => socket?.connect();
 function linked(l: Link) {
   const before = link.peek();
   link.value = l;
+  connected.value = l.state === "open";
   if (l.state === "signed-out") void signedOut();
   // A gateway that was restarted may have another build, and may not know us.
   if (l.state === "open" && before.state === "connecting") void recheck();
@@ -147,7 +161,10 @@ function enqueue(e: Event) {
   else requestAnimationFrame(apply);
 }
 
-addEventListener("visibilitychange", () => document.hidden && planned && apply());
+addEventListener("visibilitychange", () => {
+  if (!document.hidden) wake();
+  else if (planned) apply();
+});
 
 function apply() {
   planned = false;
@@ -221,7 +238,8 @@ export function open(key: string) {
     socket?.attach(chat);
     for (const m of outbox.of(chat)) t.value = withSent(t.peek(), m);
   }
-  if (!t.peek().loaded || chat === undefined) void readNewest(key);
+  if (key === fresh.peek()) t.value = { ...t.peek(), loaded: true }; // nothing was said yet
+  else if (!t.peek().loaded || chat === undefined) void readNewest(key);
 }
 
 function readNewest(key: string): Promise<void> {
@@ -286,14 +304,18 @@ export async function readOlder(key: string) {
 
 export function newChat() {
   drawer.value = false;
-  go(chatHref(keyOf(uuid())));
+  go("#/");
 }
 
 // ---- what the person does
 
 export function send(chat: string, text: string) {
-  const m = { chat, turn: uuid(), text, at: new Date().toISOString() };
+  const m = { chat, turn: uuid(), text, at: new Date(serverNow()).toISOString() };
   outbox.add(m);
+  if (keyOf(chat) === fresh.peek()) {
+    go(chatHref(keyOf(chat)));
+    fresh.value = keyOf(uuid());
+  }
   const t = thread(keyOf(chat));
   t.value = withSent(t.peek(), m);
   socket?.attach(chat);
@@ -363,26 +385,4 @@ export async function remove(key: string, automations: boolean) {
 function request(action: string, payload: unknown): Promise<unknown> {
   if (!socket) return Promise.reject({ status: 0, code: "unreachable", message: "" } satisfies Failure);
   return socket.request(action, payload);
-}
-
-// ---- messages to the person
-
-let toastId = 0;
-let describe: (f: Failure) => string = (f) => f.message;
-/** onFailure says how an error is put into words. */
-export function onFailure(f: (f: Failure) => string) {
-  describe = f;
-}
-
-export function fail(e: unknown) {
-  const f = e instanceof api.Refused ? e.failure : (e as Failure);
-  if (f?.status === 401) return; // the sign-in page says it
-  if (f?.status === 0 && link.peek().state !== "open") return; // the status line says it
-  toast(describe(typeof f?.status === "number" ? f : { status: 0, message: String(e) }), true);
-}
-
-export function toast(text: string, bad = false) {
-  const t = { id: ++toastId, text, bad };
-  toasts.value = [...toasts.peek(), t];
-  setTimeout(() => (toasts.value = toasts.peek().filter((x) => x.id !== t.id)), 6000);
 }

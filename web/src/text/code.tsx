@@ -1,7 +1,7 @@
 // A block of code, coloured when it is complete.
 import { useEffect, useState } from "preact/hooks";
 import { t } from "../i18n";
-import { toast } from "../state/store";
+import { toast } from "../state/toast";
 import { highlight } from "./highlight";
 import type { Piece } from "./highlight";
 

@@ -39,6 +39,11 @@ export function decode(text: string): string {
   });
 }
 
+/** label is a name on one line, without what could reorder the text around it. */
+export function label(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/g, " ").trim();
+}
+
 /** visible shows characters that could hide or reorder text. */
 export function visible(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);

@@ -19,6 +19,22 @@ pageTest("an answer is streamed, and a reload shows the same", async ({ page, st
   assert.equal(await said(page), live);
 });
 
+pageTest("the first message gives a new conversation its address", async ({ page, stub }) => {
+  await page.goto(stub.url);
+  await send(page, "First words");
+  await page.getByText("Hello.").waitFor();
+  const address = page.url();
+  assert.match(address, /#\/c\/websocket%3A[0-9a-f-]{36}$/);
+  await page.locator(".chat-row.current", { hasText: "First words" }).waitFor();
+  await page.reload();
+  await page.getByText("Hello.").waitFor();
+  await page.locator(".side").getByRole("button", { name: "New chat" }).click();
+  await page.locator(".welcome").waitFor();
+  await page.goBack();
+  await page.getByText("Hello.").waitFor();
+  assert.equal(page.url(), address);
+});
+
 pageTest("messages typed while offline are sent once and in order", async ({ page, stub }) => {
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await until("the connection", () => stub.sockets.size > 0);

@@ -5,7 +5,7 @@ import { ansi } from "../../src/text/ansi";
 import { Markdown, cost } from "../../src/text/blocks";
 import type { Block } from "../../src/text/blocks";
 import { flatten } from "../../src/text/flatten";
-import { decode, ownHref, safeHref, visible } from "../../src/text/links";
+import { decode, label, ownHref, safeHref, visible } from "../../src/text/links";
 
 function parse(text: string): Block[] {
   const doc = new Markdown();
@@ -171,6 +171,10 @@ test("entities are decoded and nothing more", () => {
 test("characters that hide or reorder text are shown", () => {
   assert.equal(visible("a\u202eb\u200bc\u0007"), "a\\u{202e}b\\u{200b}c\\u{7}");
   assert.equal(visible("plain text, Ünïcode, 中文"), "plain text, Ünïcode, 中文");
+});
+
+test("names keep joined emoji and lose what reorders text", () => {
+  assert.equal(label("a\u202eb\nc 👩\u200d👧"), "a b c 👩\u200d👧");
 });
 
 test("colours of commands become classes, the rest is dropped", () => {
