@@ -1,10 +1,13 @@
 // Where messages are written. Its text is not state: a key press renders nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { look, t } from "../i18n";
-import { drafts, gateway, send, stop } from "../state/store";
+import { commands, drafts, gateway, send, stop } from "../state/store";
+import type { SlashCommand } from "../wire/types";
 import { Icon } from "../ui/icon";
 import { bytes, sends } from "./keys";
+import { Palette, completed, fitting } from "./palette";
 
+const none = { fit: [], chosen: 0 };
 const most = 64 << 10;
 const warnAt = 60 << 10;
 
@@ -13,6 +16,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
   const composed = useRef(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const [size, setSize] = useState(0); // only near the limit
+  const [palette, setPalette] = useState<{ fit: SlashCommand[]; chosen: number }>(none);
 
   const keep = (f: HTMLTextAreaElement) => {
     clearTimeout(timer.current);
@@ -39,9 +43,21 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     };
   }, [draftKey]);
 
+  const suggest = async (text: string) => {
+    const fit = text.startsWith("/") ? fitting(await commands(), text) : [];
+    if (field.current?.value === text) setPalette({ fit, chosen: 0 });
+  };
+  const choose = (c: SlashCommand) => {
+    const f = field.current!;
+    f.value = completed(c);
+    changed();
+    setPalette(none);
+    f.focus();
+  };
   const changed = () => {
     const f = field.current!;
     grow(f);
+    if (f.value.startsWith("/") || palette.fit.length > 0) void suggest(f.value);
     const used = bytes(f.value, warnAt);
     setSize(used > warnAt ? used : 0);
     timer.current ??= setTimeout(() => keep(f), 500);
@@ -56,13 +72,31 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     send(chat, text);
     f.focus();
   };
+  // pick reports whether a key was for the list of commands.
+  const pick = (e: KeyboardEvent): boolean => {
+    const { fit, chosen } = palette;
+    if (fit.length === 0 || e.isComposing || composed.current) return false;
+    const step = e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? fit.length - 1 : 0;
+    if (step) setPalette({ fit, chosen: (chosen + step) % fit.length });
+    else if (e.key === "Escape") setPalette(none);
+    else if (e.key === "Tab" && !e.shiftKey) choose(fit[chosen]!);
+    else if (e.key === "Enter" && field.current!.value !== completed(fit[chosen]!).trim()) choose(fit[chosen]!);
+    else return false;
+    return true;
+  };
   const key = (e: KeyboardEvent) => {
+    if (pick(e)) {
+      e.preventDefault();
+      e.stopPropagation();
+      return;
+    }
     if (!sends(e, look.peek().enter, composed.current)) return;
     e.preventDefault();
     submit();
   };
   return (
     <form class="composer" onSubmit={(e) => (e.preventDefault(), submit())}>
+      {palette.fit.length > 0 && <Palette commands={palette.fit} chosen={palette.chosen} onChoose={choose} />}
       <div class="frame">
         <textarea
           ref={field}
@@ -72,6 +106,10 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           autocomplete="off"
           enterkeyhint="send"
           aria-label={t("compose.label")}
+          aria-autocomplete="list"
+          aria-controls={palette.fit.length > 0 ? "palette" : undefined}
+          aria-activedescendant={palette.fit.length > 0 ? `command-${palette.chosen}` : undefined}
+          onBlur={() => setPalette(none)}
           placeholder={t("compose.placeholder")}
           onInput={changed}
           onKeyDown={key}

@@ -76,6 +76,7 @@ export const en = {
   "compose.label": "Message",
   "compose.placeholder": "Write a message",
   "compose.send": "Send",
+  "compose.commands": "Commands",
   "compose.stop": "Stop",
   "compose.count": "{used} of {most} KiB",
   "compose.toolong": "Too long: a message has at most {most} KiB.",

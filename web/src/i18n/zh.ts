@@ -78,6 +78,7 @@ export const zh: Record<Key, string> = {
   "compose.label": "消息",
   "compose.placeholder": "写一条消息",
   "compose.send": "发送",
+  "compose.commands": "命令",
   "compose.stop": "停止",
   "compose.count": "{used} / {most} KiB",
   "compose.toolong": "太长：一条消息最多 {most} KiB。",

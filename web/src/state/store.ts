@@ -5,7 +5,7 @@ import * as api from "../wire/api";
 import { Outbox } from "../wire/outbox";
 import { Socket } from "../wire/socket";
 import type { Link, Wire } from "../wire/socket";
-import type { Event, Failure, Gateway, Session } from "../wire/types";
+import type { Event, Failure, Gateway, Session, SlashCommand } from "../wire/types";
 import { emptyThread } from "./items";
 import type { Thread } from "./items";
 import { Drafts, nameOf, storage, uuid } from "./local";
@@ -305,6 +305,17 @@ export async function readOlder(key: string) {
 export function newChat() {
   drawer.value = false;
   go("#/");
+}
+
+let known: Promise<SlashCommand[]> | undefined;
+
+/** commands are the slash commands, read with the first slash. */
+export function commands(): Promise<SlashCommand[]> {
+  known ??= api.readCommands().then(
+    (r) => r.commands,
+    () => ((known = undefined), []),
+  );
+  return known;
 }
 
 // ---- what the person does

@@ -1,6 +1,6 @@
 // Requests over HTTP. All addresses are relative to the document, so the page
 // works below any path.
-import type { Failure, Gateway, LoginReply, SessionPage, ThreadPage } from "./types";
+import type { Failure, Gateway, LoginReply, SessionPage, SlashCommand, ThreadPage } from "./types";
 
 /** Refused is an error that the gateway answered, or status 0 if it did not. */
 export class Refused extends Error {
@@ -45,6 +45,8 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
 export const readState = () => call<Gateway>("webui/state");
 export const login = (body: { code: string } | { device: true } | { poll: string }) => call<LoginReply>("webui/login", body);
 export const logout = () => call<unknown>("webui/logout", {});
+
+export const readCommands = () => call<{ commands: SlashCommand[] }>("api/commands");
 
 export function readSessions(query = "", limit = 300): Promise<SessionPage> {
   return call(`api/sessions?limit=${limit}&query=${encodeURIComponent(query)}`);

@@ -49,6 +49,13 @@ export interface SessionPage {
   total: number;
 }
 
+/** SlashCommand is one of api/commands. */
+export interface SlashCommand {
+  name: string;
+  args?: string;
+  description: string;
+}
+
 export interface Usage {
   prompt_tokens?: number;
   completion_tokens?: number;

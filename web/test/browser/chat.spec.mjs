@@ -169,6 +169,29 @@ pageTest("scrolling up while an answer comes in holds its position", async ({ pa
   assert.ok(Math.abs((await thread.evaluate((e) => e.scrollTop)) - top) < 2);
 });
 
+pageTest("a slash lists commands, which keys choose", async ({ page, stub }) => {
+  await page.goto(stub.url + "#/c/websocket%3Aa");
+  const field = page.locator("#composer:not([disabled])");
+  await field.pressSequentially("/st");
+  await page.getByRole("option", { name: "/status" }).waitFor();
+  assert.equal(await page.getByRole("option").count(), 2);
+  await field.press("ArrowDown");
+  await page.locator("[role=option][aria-selected=true]", { hasText: "/status" }).waitFor();
+  await field.press("Enter");
+  assert.equal(await field.inputValue(), "/status");
+  assert.deepEqual(stub.accepted, []);
+  await field.press("Enter");
+  await until("the command", () => stub.accepted.length === 1);
+  await field.pressSequentially("/mod");
+  await page.getByRole("option", { name: "/model" }).click();
+  assert.equal(await field.inputValue(), "/model ");
+  await field.fill("/st");
+  await page.getByRole("option", { name: "/stop" }).waitFor();
+  await field.press("Escape");
+  await until("the end of the list", async () => (await page.getByRole("option").count()) === 0);
+  assert.equal(await field.inputValue(), "/st");
+});
+
 pageTest("Enter that ends a composition does not send", async ({ page, stub }) => {
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.fill("#composer", "ni hao");

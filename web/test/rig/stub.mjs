@@ -62,6 +62,7 @@ export class Stub {
     if (url.pathname === "/webui/login") return this.login(r, JSON.parse(body));
     if (url.pathname === "/webui/logout") return (this.signedIn = false), this.json(r, {});
     if (!this.signedIn) return this.refused(r, 401, "signed_out");
+    if (url.pathname === "/api/commands") return this.json(r, { commands: [{ name: "/stop", description: "Stop the turn" }, { name: "/status", description: "Show the status" }, { name: "/model", args: "[name]", description: "Show or change the model" }] });
     if (url.pathname === "/api/sessions") {
       const wanted = url.searchParams.get("query").toLowerCase();
       const found = this.sessions.filter((s) => (s.title + s.preview).toLowerCase().includes(wanted));
