@@ -78,8 +78,10 @@ type Command struct {
 
 // Error is a refusal in the terms of HTTP. Message is for the person.
 type Error struct {
-	Status  int
-	Message string
+	Status  int            `json:"status"`
+	Code    string         `json:"code"`             // see Codes
+	Params  map[string]any `json:"params,omitempty"` // the values in the message
+	Message string         `json:"message"`
 }
 
 // Error implements error.
@@ -88,9 +90,16 @@ func (e *Error) Error() string { return e.Message }
 // HTTPStatus is the code of the refusal.
 func (e *Error) HTTPStatus() int { return e.Status }
 
-// Refuse makes an Error.
-func Refuse(status int, format string, args ...any) error {
-	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+// Detail is the name of the refusal and its values, for clients that word it
+// themselves.
+func (e *Error) Detail() (code string, params map[string]any) { return e.Code, e.Params }
+
+// Refuse makes an Error. The format is in Codes.
+func Refuse(status int, format string, args ...any) error { return refused(status, format, args...) }
+
+func refused(status int, format string, args ...any) *Error {
+	code, params := named(format, args)
+	return &Error{Status: status, Code: code, Params: params, Message: fmt.Sprintf(format, args...)}
 }
 
 // API answers a web interface. It is safe for concurrent use.
@@ -150,7 +159,7 @@ func (d *API) answer(read Read) http.HandlerFunc {
 
 func refuse(w http.ResponseWriter, err error) {
 	e := refusal(err)
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{"status": e.Status, "message": e.Message}}) // plain values
+	body, _ := json.Marshal(map[string]*Error{"error": e}) // plain values
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -166,15 +175,15 @@ func refusal(err error) *Error {
 	}
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such conversation"}
+		return refused(http.StatusNotFound, textNoSession)
 	case errors.Is(err, schedule.ErrNotFound):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such job"}
+		return refused(http.StatusNotFound, textNoJob)
 	case errors.Is(err, schedule.ErrNoTrigger):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such trigger"}
+		return refused(http.StatusNotFound, textNoTrigger)
 	case errors.Is(err, schedule.ErrProtected):
-		return &Error{Status: http.StatusForbidden, Message: schedule.ErrProtected.Error()}
+		return refused(http.StatusForbidden, textProtected)
 	}
-	return &Error{Status: http.StatusInternalServerError, Message: "that did not work; the log says why"}
+	return refused(http.StatusInternalServerError, textInternal)
 }
 
 func (d *API) log(ctx context.Context, what string, err error) {
