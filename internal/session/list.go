@@ -306,7 +306,7 @@ func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
 			}
 		}
 	}
-	m.replay = nil
+	m.replay, m.ended = nil, nil
 	if _, err := w.Write(append(m.appendLine(nil), '\n')); err != nil {
 		return err
 	}
