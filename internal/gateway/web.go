@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -33,6 +35,7 @@ type webClients struct {
 	app      app.Options
 	state    *state
 	settings func() settings.Options
+	channels *channel.Manager
 	log      *slog.Logger
 	scoping  sync.Mutex // held by setScope
 }
@@ -131,7 +134,27 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
+		Seq:     w.seq, Attachment: w.attachment, Undo: a.Changes(), Undone: a.Agent.Undone,
 	}, nil
+}
+
+// seq is the number of the last event of a conversation on the socket.
+func (w *webClients) seq(key string) (int64, bool) {
+	chat, ok := strings.CutPrefix(key, "websocket:")
+	c, open := w.channels.Channel("websocket").(*websocket.Channel)
+	if !ok || !open {
+		return 0, false
+	}
+	return c.Seq(chat)
+}
+
+// attachment describes a file that came with a message.
+func (w *webClients) attachment(path string) webui.Attachment {
+	a := webui.Attachment{Name: filepath.Base(path)}
+	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
+		a.URL, a.Type, a.Size = c.File(path)
+	}
+	return a
 }
 
 // settings are what web clients need of the gateway to read and change settings.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
@@ -221,6 +222,9 @@ func (v *View) Forward(ctx context.Context, from int) iter.Seq2[Item, error] {
 // end of a turn.
 func itemIn(line diskio.Line) (e Item, ok bool) {
 	if !line.Whole {
+		return e, false
+	}
+	if bytes.HasPrefix(line.Bytes, []byte(metadataStart)) && !bytes.Contains(line.Bytes, []byte(`"`+keyTurn+`"`)) {
 		return e, false
 	}
 	if mayBeMetadata(line.Bytes) {

@@ -36,6 +36,7 @@ func Codes() []Code {
 		{Name: "session_has_automations", Params: []string{"names"}, Format: "this conversation gets the results of %s; delete them first, or send delete_automations"},
 		{Name: "context_unknown", Format: "this program cannot tell what its model is shown"},
 		{Name: "direction_invalid", Params: []string{"value"}, Format: "direction can only be latest, not %.40q"},
+		{Name: "page_ambiguous", Format: "only one of before, after and around can be given"},
 		{Name: "state_not_object", Format: "state must be an object"},
 		{Name: "state_too_large", Params: []string{"bytes"}, Format: "state is larger than %d bytes"},
 
@@ -59,6 +60,13 @@ func Codes() []Code {
 		{Name: "schedule_missing", Format: "schedule needs one of every_seconds, cron and at"},
 		{Name: "schedule_tz", Format: "tz goes with cron only; give at with an offset instead"},
 		{Name: "schedule_every", Params: []string{"max"}, Format: "every_seconds must be between 1 and %d"},
+
+		{Name: "undo_missing", Format: "changes to files are not kept here"},
+		{Name: "undo_id_missing", Format: "id is missing: say which turn"},
+		{Name: "undo_turn_missing", Format: "there is no such turn, or it is no longer kept"},
+		{Name: "undo_ambiguous", Format: "several turns begin like this; send the whole id"},
+		{Name: "undo_running", Format: "a command of this turn is still running; stop it first"},
+		{Name: "undo_done", Params: []string{"by"}, Format: "this turn was undone already by %s"},
 
 		{Name: "skill_no_catalogue", Format: "this program has no catalogue of skills; install one from a file that you got elsewhere"},
 		{Name: "skill_missing", Params: []string{"name"}, Format: "there is no skill %.100q"},

@@ -51,6 +51,16 @@ type Backend struct {
 	Delete func(ctx context.Context, key string) (bool, error)
 	// Context is what the model would be shown of a conversation. nil: nobody knows.
 	Context func(ctx context.Context, key string) (any, error)
+	// Seq is the number of the last event of a conversation on the socket, if it
+	// has one there. nil: none has.
+	Seq func(key string) (int64, bool)
+	// Attachment describes a file of a message. nil: only its name is known.
+	Attachment func(path string) Attachment
+	// Undo keeps what files held before turns changed them. nil: nothing does.
+	Undo Undo
+	// Undone tells the model of a conversation which files are as they were
+	// before. nil: it is not told.
+	Undone func(ctx context.Context, key string, paths []string) error
 	// Redact takes credentials out of what is shown. nil: there are none.
 	Redact func(string) string
 }
@@ -112,11 +122,11 @@ type API struct {
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
 	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), d.undoActions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
