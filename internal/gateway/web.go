@@ -128,14 +128,18 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	if err != nil {
 		return webui.Backend{}, err
 	}
-	return webui.Backend{
+	b := webui.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Undo: a.Changes(), Undone: a.Agent.Undone,
-	}, nil
+	}
+	if a.Index != nil {
+		b.Search = a.Index.Search
+	}
+	return b, nil
 }
 
 // seq is the number of the last event of a conversation on the socket.

@@ -136,6 +136,44 @@ func (v *View) place(ctx context.Context, index int) (anchor, error) {
 	return v.count(ctx, low, index)
 }
 
+// IndexAt is the index of the message that begins at an offset of the log; false
+// if none does.
+func (v *View) IndexAt(ctx context.Context, offset int64) (int, bool, error) {
+	if offset < 0 || offset >= v.size || !afterNewline(v.f, offset) {
+		return 0, false, nil
+	}
+	low, high := anchor{}, v.end
+	for min(high.offset, offset)-low.offset > anchorStep {
+		middle := low.offset + (min(high.offset, offset)-low.offset)/2
+		a, ok, err := v.anchorBetween(ctx, middle, offset)
+		if err != nil {
+			return 0, false, err
+		}
+		if ok && a.count >= low.count && a.count <= v.end.count {
+			low = a
+		} else {
+			high.offset = middle
+		}
+	}
+	index := low.count
+	for line, err := range store.Lines(v.f, low.offset, v.size) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil || line.Offset > offset {
+			return 0, false, err
+		}
+		it, ok := itemIn(line)
+		if line.Offset == offset {
+			return index, ok && it.Note == nil, nil
+		}
+		if ok && it.Note == nil {
+			index++
+		}
+	}
+	return 0, false, nil
+}
+
 // anchorBetween is the first place between two offsets that the log tells.
 func (v *View) anchorBetween(ctx context.Context, from, to int64) (anchor, bool, error) {
 	first := true

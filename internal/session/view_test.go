@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -148,5 +149,74 @@ func testTurnNote(t *testing.T, open storetest.Open) {
 	must(t, err)
 	if meta["_turn"] != nil || string(meta["title"]) != `"Later"` {
 		t.Errorf("metadata = %s", meta)
+	}
+}
+
+// The offset of a message leads to its index.
+func TestIndexAt(t *testing.T) { storetest.Each(t, testIndexAt) }
+
+func testIndexAt(t *testing.T, open storetest.Open) {
+	st := openStore(t, open, t.TempDir())
+	s := acquire(t, st, "cli:a")
+	pad := strings.Repeat("x", 3000)
+	for i := range 200 {
+		must(t, s.BeginTurn(fmt.Sprint("t", i), user(fmt.Sprint(i, pad))))
+		must(t, s.EndTurn(answer(fmt.Sprint(i, pad))))
+	}
+	offsets := append([]int64{}, s.j.offsets...)
+	must(t, s.Release())
+	v, err := st.View(t.Context(), "cli:a")
+	must(t, err)
+	defer v.Close() //nolint:errcheck // only read from
+	for i, at := range offsets {
+		if got, ok, err := v.IndexAt(t.Context(), at); err != nil || !ok || got != i {
+			t.Fatalf("the message at %d has index %d, %v, %v; want %d", at, got, ok, err, i)
+		}
+	}
+	for _, bad := range []int64{-1, 0, offsets[3] + 1, 1 << 40} { // 0 is a metadata line
+		if got, ok, err := v.IndexAt(t.Context(), bad); err != nil || ok {
+			t.Errorf("nothing begins at %d: %d, %v", bad, got, err)
+		}
+	}
+}
+
+// A deleted conversation can come back, as it was.
+func TestRestore(t *testing.T) { storetest.Each(t, testRestore) }
+
+func testRestore(t *testing.T, open storetest.Open) {
+	st := openStore(t, open, t.TempDir())
+	s := acquire(t, st, "cli:a")
+	must(t, s.BeginTurn("t", user("ask")))
+	must(t, s.EndTurn(answer("answer")))
+	must(t, s.Release())
+	must(t, st.Delete(t.Context(), "cli:a"))
+	all, err := st.Archived(t.Context())
+	must(t, err)
+	if len(all) != 1 || all[0].Key != "cli:a" || all[0].Messages != 2 || all[0].Preview != "ask" {
+		t.Fatalf("archive = %+v", all)
+	}
+	for _, id := range []string{"", "none", "../sessions", "../" + all[0].ID} {
+		if _, err := st.Restore(t.Context(), id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("restore %q: %v", id, err)
+		}
+	}
+	s = acquire(t, st, "cli:a")
+	must(t, s.Append(user("another")))
+	must(t, s.Release())
+	if _, err := st.Restore(t.Context(), all[0].ID); !errors.Is(err, ErrExists) {
+		t.Errorf("over another conversation: %v", err)
+	}
+	must(t, st.Delete(t.Context(), "cli:a"))
+	if key, err := st.Restore(t.Context(), all[0].ID); err != nil || key != "cli:a" {
+		t.Fatalf("restore = %q, %v", key, err)
+	}
+	s = acquire(t, st, "cli:a")
+	if got := gist(s.Messages()); len(got) != 2 || s.Len() != 2 {
+		t.Errorf("messages = %v", got)
+	}
+	must(t, s.Append(user("and on")))
+	must(t, s.Release())
+	if all, err := st.Archived(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("what came back is still in the archive: %+v, %v", all, err)
 	}
 }

@@ -30,6 +30,13 @@ func Codes() []Code {
 		{Name: "invalid", Params: []string{"reason"}, Format: "%s"},
 
 		{Name: "session_missing", Format: textNoSession},
+		{Name: "session_exists", Format: textSessionExists},
+		{Name: "archive_id_missing", Format: "id is missing: say which conversation of the archive"},
+		{Name: "export_format", Params: []string{"value"}, Format: "format can be md or jsonl, not %.40q"},
+		{Name: "cursor_invalid", Format: "the cursor is not one of ours"},
+		{Name: "search_missing", Format: "there is no search index; the built-in tools are switched off"},
+		{Name: "search_query", Params: []string{"max"}, Format: "q must have between 1 and %d bytes"},
+		{Name: "time_invalid", Params: []string{"field", "value"}, Format: "%s must be a day such as 2026-05-04 or a time such as 2026-05-04T12:00:00Z, not %.40q"},
 		{Name: "session_key_missing", Format: "key is missing: say which conversation"},
 		{Name: "session_busy", Format: "another program works on this conversation; try again when it is done"},
 		{Name: "session_running", Format: "something is still running in this conversation; stop it first"},
@@ -140,11 +147,12 @@ func Codes() []Code {
 
 // The sentences about what refusal finds by itself.
 const (
-	textInternal  = "that did not work; the log says why"
-	textNoSession = "there is no such conversation"
-	textNoJob     = "there is no such job"
-	textNoTrigger = "there is no such trigger"
-	textProtected = "this job belongs to the program and cannot be changed here; see gateway.heartbeat and agents.defaults.dream in the configuration"
+	textInternal      = "that did not work; the log says why"
+	textNoSession     = "there is no such conversation"
+	textSessionExists = "there is a conversation under this key; delete it first"
+	textNoJob         = "there is no such job"
+	textNoTrigger     = "there is no such trigger"
+	textProtected     = "this job belongs to the program and cannot be changed here; see gateway.heartbeat and agents.defaults.dream in the configuration"
 )
 
 // maxParam is how much of a value a refusal repeats, in bytes.

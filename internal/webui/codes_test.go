@@ -68,7 +68,7 @@ func refusals(t *testing.T, name string, used map[string]string) {
 	must(t, err)
 	consts := map[string]string{
 		"textInternal": "that did not work; the log says why", "textNoSession": "there is no such conversation",
-		"textNoJob": "there is no such job", "textNoTrigger": "there is no such trigger", "textProtected": schedule.ErrProtected.Error(),
+		"textSessionExists": "there is a conversation under this key; delete it first", "textNoJob": "there is no such job", "textNoTrigger": "there is no such trigger", "textProtected": schedule.ErrProtected.Error(),
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)

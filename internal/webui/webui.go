@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
@@ -56,6 +57,8 @@ type Backend struct {
 	Seq func(key string) (int64, bool)
 	// Attachment describes a file of a message. nil: only its name is known.
 	Attachment func(path string) Attachment
+	// Search finds words in conversations and memory. nil: there is no index.
+	Search func(ctx context.Context, q search.Query) (search.Result, error)
 	// Undo keeps what files held before turns changed them. nil: nothing does.
 	Undo Undo
 	// Undone tells the model of a conversation which files are as they were
@@ -126,7 +129,7 @@ func New(o Options) *API {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
@@ -151,6 +154,12 @@ func (d *API) answer(read Read) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r.Context(), r)
 		var body []byte
+		if file, ok := v.(download); ok && err == nil {
+			if err := file.serve(w); err != nil && r.Context().Err() == nil {
+				d.Log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
+			}
+			return
+		}
 		if err == nil {
 			body, err = json.Marshal(v)
 		}
@@ -186,6 +195,8 @@ func refusal(err error) *Error {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return refused(http.StatusNotFound, textNoSession)
+	case errors.Is(err, session.ErrExists):
+		return refused(http.StatusConflict, textSessionExists)
 	case errors.Is(err, schedule.ErrNotFound):
 		return refused(http.StatusNotFound, textNoJob)
 	case errors.Is(err, schedule.ErrNoTrigger):

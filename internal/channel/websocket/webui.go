@@ -226,7 +226,7 @@ func (c *Channel) tell(action string, payload, result json.RawMessage) {
 		if !validChatID(chat) {
 			chat = ""
 		}
-		if action == "session.delete" {
+		if action == "session.delete" || action == "session.archive" {
 			c.hub.forget(chat)
 		}
 		c.hub.broadcast(newFrame(evUpdated, chat, 64).text("scope", action), true)
