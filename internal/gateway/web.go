@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
@@ -22,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -136,6 +138,7 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Undo: a.Changes(), Undone: a.Agent.Undone,
 	}
+	b.Costs, b.Prompt = a.Ledger(), func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) }
 	if a.Index != nil {
 		b.Search = a.Index.Search
 	}
@@ -205,4 +208,32 @@ func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMess
 		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
+}
+
+// firstPrompt is about the size of the first prompt of a conversation, in tokens.
+const firstPrompt = 3000
+
+// nextPrompt is what the next message of a conversation is sent with. Which
+// provider answers, and how it is paid, is judged by the last call of the model.
+func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
+	c, err := a.Agent.Context(ctx, key)
+	if errors.Is(err, session.ErrNotFound) { // the message would begin it
+		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
+	}
+	if err != nil {
+		return webui.Prompt{}, err
+	}
+	out := webui.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
+	var billing ledger.Billing
+	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {
+		if err != nil {
+			return out, err
+		}
+		name, prov, billing = e.Model, e.Provider, e.Billing
+	}
+	if out.Price = a.Models().Price(prov, name); billing == ledger.Free || billing == ledger.Subscription {
+		out.Price = ledger.Price{Billing: billing}
+	}
+	return out, nil
 }

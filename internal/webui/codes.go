@@ -75,6 +75,11 @@ func Codes() []Code {
 		{Name: "undo_running", Format: "a command of this turn is still running; stop it first"},
 		{Name: "undo_done", Params: []string{"by"}, Format: "this turn was undone already by %s"},
 
+		{Name: "costs_missing", Format: "costs are not recorded here"},
+		{Name: "message_too_large", Params: []string{"max"}, Format: "a message cannot have more than %d bytes"},
+		{Name: "usage_group", Params: []string{"value"}, Format: "by can be model, provider, session, job, hour or source, not %.40q"},
+		{Name: "usage_days", Params: []string{"max"}, Format: "days must be between 1 and %d"},
+
 		{Name: "skill_no_catalogue", Format: "this program has no catalogue of skills; install one from a file that you got elsewhere"},
 		{Name: "skill_missing", Params: []string{"name"}, Format: "there is no skill %.100q"},
 		{Name: "skill_not_installed", Params: []string{"name"}, Format: "%s was not installed but comes with the program or was written in the workspace; send force to put another in its place"},

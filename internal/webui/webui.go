@@ -59,6 +59,11 @@ type Backend struct {
 	Attachment func(path string) Attachment
 	// Search finds words in conversations and memory. nil: there is no index.
 	Search func(ctx context.Context, q search.Query) (search.Result, error)
+	// Costs is the record of model calls. nil: there is none.
+	Costs Costs
+	// Prompt says what the next message of a conversation is sent with. It goes
+	// with Costs.
+	Prompt func(ctx context.Context, key string) (Prompt, error)
 	// Undo keeps what files held before turns changed them. nil: nothing does.
 	Undo Undo
 	// Undone tells the model of a conversation which files are as they were
@@ -129,7 +134,7 @@ func New(o Options) *API {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), d.costReads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
