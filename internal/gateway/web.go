@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -139,6 +140,12 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Seq:     w.seq, Attachment: w.attachment, Undo: a.Changes(), Undone: a.Agent.Undone,
 	}
 	b.Costs, b.Prompt = a.Ledger(), func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) }
+	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
+		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+	}
+	if a.Dream != nil {
+		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
+	}
 	if a.Index != nil {
 		b.Search = a.Index.Search
 	}

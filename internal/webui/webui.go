@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
@@ -64,6 +65,10 @@ type Backend struct {
 	// Prompt says what the next message of a conversation is sent with. It goes
 	// with Costs.
 	Prompt func(ctx context.Context, key string) (Prompt, error)
+	// Memory opens what is remembered; done gives it back. nil: there is none.
+	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
+	// Dream lets memory take in what was said. nil: nothing does.
+	Dream func(ctx context.Context) (memory.Report, error)
 	// Undo keeps what files held before turns changed them. nil: nothing does.
 	Undo Undo
 	// Undone tells the model of a conversation which files are as they were
@@ -130,11 +135,11 @@ type API struct {
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
 	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), d.undoActions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), d.undoActions(), d.memoryActions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), d.costReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), d.costReads(), d.memoryReads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
