@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -143,6 +144,7 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
 	}
+	b.TriggerSecret = func(id string) (string, error) { return schedule.TriggerSecret(a.Config.DataDir, id) }
 	if a.Dream != nil {
 		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
 	}

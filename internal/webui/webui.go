@@ -69,6 +69,9 @@ type Backend struct {
 	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
 	// Dream lets memory take in what was said. nil: nothing does.
 	Dream func(ctx context.Context) (memory.Report, error)
+	// TriggerSecret is the key with which programs elsewhere sign what they send
+	// to a trigger. nil: there is none.
+	TriggerSecret func(id string) (string, error)
 	// Undo keeps what files held before turns changed them. nil: nothing does.
 	Undo Undo
 	// Undone tells the model of a conversation which files are as they were
