@@ -394,7 +394,7 @@ func (t *turn) note(res runner.Result, budget int) (used int, err error) {
 
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
-	sum, said := t.outcome(res)
+	sum, said := outcome(t, res)
 	if err := t.sess.Note(t.shown.note(t.begun, *sum)); err != nil {
 		return err
 	}
@@ -439,7 +439,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 func failed(res runner.Result) bool { return res.Stop == runner.ModelError && res.Err != nil }
 
 // outcome is the summary of the turn, and what the person reads.
-func (t *turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
+func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
 	sum, said = t.summary(res), t.deps.secrets.Redact(res.Text)
 	if failed(res) {
 		say := explain.Kept

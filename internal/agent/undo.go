@@ -97,7 +97,7 @@ func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, erro
 
 // Undone lets the model of a conversation know that files are as they were
 // before, because somebody took its changes back outside of a turn.
-func (a *Agent) Undone(ctx context.Context, key string, paths []string) error {
+func Undone(ctx context.Context, a *Agent, key string, paths []string) error {
 	sess, err := a.deps.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err

@@ -138,9 +138,18 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-		Seq:     w.seq, Attachment: w.attachment, Undo: a.Changes(), Undone: a.Agent.Undone,
+		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
 	}
-	b.Costs, b.Prompt = a.Ledger(), func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) }
+	b.Undone = func(ctx context.Context, key string, paths []string) error {
+		return agent.Undone(ctx, a.Agent, key, paths)
+	}
+	b.Costs = &webui.Costs{
+		Runs: a.Ledger().Runs, Spent: a.Ledger().Spent,
+		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
+			return ledger.Standings(a.Ledger(), session)
+		},
+		Prompt: func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) },
+	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
 	}

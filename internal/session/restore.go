@@ -24,8 +24,8 @@ type Archived struct {
 	ID string
 }
 
-// Archived lists the archive, the last changed first.
-func (st *Store) Archived(ctx context.Context) ([]Archived, error) {
+// ListArchive lists the archive, the last changed first.
+func ListArchive(ctx context.Context, st *Store) ([]Archived, error) {
 	var out []Archived
 	var errs []error
 	for e, err := range st.state.Logs(ctx, dirArchive) {
@@ -53,8 +53,8 @@ func (st *Store) Archived(ctx context.Context) ([]Archived, error) {
 // Restore brings a conversation back from the archive and says which. The error is
 // ErrNotFound if there is nothing under the id, ErrExists if there is a
 // conversation under its key.
-func (st *Store) Restore(ctx context.Context, id string) (key string, err error) {
-	all, err := st.Archived(ctx)
+func Restore(ctx context.Context, st *Store, id string) (key string, err error) {
+	all, err := ListArchive(ctx, st)
 	if all == nil && err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (st *Store) Restore(ctx context.Context, id string) (key string, err error)
 		if s.j.size > 0 {
 			return ErrExists
 		}
-		lines, err := st.archivedLines(ctx, id)
+		lines, err := archivedLines(ctx, st, id)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (st *Store) Restore(ctx context.Context, id string) (key string, err error)
 }
 
 // archivedLines are those of a log in the archive.
-func (st *Store) archivedLines(ctx context.Context, id string) (lines []byte, err error) {
+func archivedLines(ctx context.Context, st *Store, id string) (lines []byte, err error) {
 	f, err := st.state.Log(ctx, dirArchive+"/"+id+suffixLog)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,9 @@ type Item struct {
 // anchorStep is how exactly a place is looked for before the lines are counted.
 const anchorStep = 64 << 10
 
-// View opens a conversation for reading. The error is ErrNotFound when nothing is
+// OpenView opens a conversation for reading. The error is ErrNotFound when nothing is
 // stored. The caller must Close it.
-func (st *Store) View(ctx context.Context, key string) (*View, error) {
+func OpenView(ctx context.Context, st *Store, key string) (*View, error) {
 	f, info, err := st.locate(ctx, key)
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func testView(t *testing.T, open storetest.Open) {
 		raw, err := st.text(t, name+suffixLog)
 		must(t, err)
 		other.plant(t, name+suffixLog, append([]byte(`{"role":"user","content":"first"}`+"\n"), raw...))
-		v, err := other.View(t.Context(), "cli:a")
+		v, err := OpenView(t.Context(), other, "cli:a")
 		must(t, err)
 		if v.Len() != n+1 {
 			t.Errorf("%d messages, want %d", v.Len(), n+1)
@@ -83,7 +83,7 @@ func testView(t *testing.T, open storetest.Open) {
 
 func checkView(t *testing.T, st *Store, key string, n int, want []string) {
 	t.Helper()
-	v, err := st.View(t.Context(), key)
+	v, err := OpenView(t.Context(), st, key)
 	must(t, err)
 	defer v.Close() //nolint:errcheck // only read from
 	if v.Len() != n {
@@ -127,7 +127,7 @@ func testTurnNote(t *testing.T, open storetest.Open) {
 	must(t, err)
 	must(t, s.Release())
 
-	v, err := st.View(t.Context(), "cli:a")
+	v, err := OpenView(t.Context(), st, "cli:a")
 	must(t, err)
 	defer v.Close() //nolint:errcheck // only read from
 	_, got := walk(t, v, 0)
@@ -165,7 +165,7 @@ func testIndexAt(t *testing.T, open storetest.Open) {
 	}
 	offsets := append([]int64{}, s.j.offsets...)
 	must(t, s.Release())
-	v, err := st.View(t.Context(), "cli:a")
+	v, err := OpenView(t.Context(), st, "cli:a")
 	must(t, err)
 	defer v.Close() //nolint:errcheck // only read from
 	for i, at := range offsets {
@@ -190,24 +190,24 @@ func testRestore(t *testing.T, open storetest.Open) {
 	must(t, s.EndTurn(answer("answer")))
 	must(t, s.Release())
 	must(t, st.Delete(t.Context(), "cli:a"))
-	all, err := st.Archived(t.Context())
+	all, err := ListArchive(t.Context(), st)
 	must(t, err)
 	if len(all) != 1 || all[0].Key != "cli:a" || all[0].Messages != 2 || all[0].Preview != "ask" {
 		t.Fatalf("archive = %+v", all)
 	}
 	for _, id := range []string{"", "none", "../sessions", "../" + all[0].ID} {
-		if _, err := st.Restore(t.Context(), id); !errors.Is(err, ErrNotFound) {
+		if _, err := Restore(t.Context(), st, id); !errors.Is(err, ErrNotFound) {
 			t.Errorf("restore %q: %v", id, err)
 		}
 	}
 	s = acquire(t, st, "cli:a")
 	must(t, s.Append(user("another")))
 	must(t, s.Release())
-	if _, err := st.Restore(t.Context(), all[0].ID); !errors.Is(err, ErrExists) {
+	if _, err := Restore(t.Context(), st, all[0].ID); !errors.Is(err, ErrExists) {
 		t.Errorf("over another conversation: %v", err)
 	}
 	must(t, st.Delete(t.Context(), "cli:a"))
-	if key, err := st.Restore(t.Context(), all[0].ID); err != nil || key != "cli:a" {
+	if key, err := Restore(t.Context(), st, all[0].ID); err != nil || key != "cli:a" {
 		t.Fatalf("restore = %q, %v", key, err)
 	}
 	s = acquire(t, st, "cli:a")
@@ -216,7 +216,7 @@ func testRestore(t *testing.T, open storetest.Open) {
 	}
 	must(t, s.Append(user("and on")))
 	must(t, s.Release())
-	if all, err := st.Archived(t.Context()); err != nil || len(all) != 1 {
+	if all, err := ListArchive(t.Context(), st); err != nil || len(all) != 1 {
 		t.Errorf("what came back is still in the archive: %+v, %v", all, err)
 	}
 }

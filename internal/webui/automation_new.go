@@ -31,13 +31,16 @@ type drafted struct {
 	TimeoutS float64 `json:"timeout_seconds"`
 }
 
-// createAutomation makes a job or a trigger.
-func (d *API) createAutomation(ctx context.Context, payload json.RawMessage) (any, error) {
+// planning is the reads and actions about jobs to be, and those that ran.
+type planning struct{ d *API }
+
+// create makes a job or a trigger.
+func (p planning) create(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
 	if err := decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	h, err := p.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +102,13 @@ func (h *Backend) createTrigger(ctx context.Context, in *drafted) (any, error) {
 	return out, nil
 }
 
-// previewAutomation says what a schedule means, and changes nothing.
-func (d *API) previewAutomation(ctx context.Context, payload json.RawMessage) (any, error) {
+// preview says what a schedule means, and changes nothing.
+func (p planning) preview(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
 	if err := decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	h, err := p.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +137,8 @@ func (h *Backend) foreseen(added *schedule.Added) map[string]any {
 
 // history is the runs of an automation, the newest first; the cursor is the time
 // of the last one.
-func (d *API) history(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (p planning) history(ctx context.Context, r *http.Request) (any, error) {
+	h, err := p.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}

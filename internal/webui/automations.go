@@ -9,7 +9,7 @@ import (
 )
 
 func (d *API) automationReads() map[string]Read {
-	return map[string]Read{"webui/automations": d.allAutomations, "webui/automations/{id}/history": d.history}
+	return map[string]Read{"webui/automations": d.allAutomations, "webui/automations/{id}/history": planning{d}.history}
 }
 
 func (d *API) automationActions() map[string]Action {
@@ -19,8 +19,8 @@ func (d *API) automationActions() map[string]Action {
 		"automation.run":     d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.runNow(ctx, kind, id) }),
 		"automation.delete":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.remove(ctx, kind, id) }),
 		"automation.update":  d.updateAutomation,
-		"automation.create":  d.createAutomation,
-		"automation.preview": d.previewAutomation,
+		"automation.create":  planning{d}.create,
+		"automation.preview": planning{d}.preview,
 	}
 }
 

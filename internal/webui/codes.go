@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Code is the stable name of a refusal, for clients that word it themselves: in
+// code is the stable name of a refusal, for clients that word it themselves: in
 // another language, or with a button beside it.
-type Code struct {
+type code struct {
 	Name   string   // such as "session_busy"
 	Params []string // names of the values in it, in order
 	// Format is the English sentence that Refuse is called with.
 	Format string
 }
 
-// Codes lists the refusals. Two sentences with one name have the same params.
-func Codes() []Code {
-	return []Code{
+// codes lists the refusals. Two sentences with one name have the same params.
+func codes() []code {
+	return []code{
 		{Name: "internal", Format: textInternal},
 		{Name: "not_allowed_by_http", Format: "nothing is changed by HTTP; send a webui_request over the socket"},
 		{Name: "nothing_here", Params: []string{"path"}, Format: "there is nothing at %s"},
@@ -182,8 +182,8 @@ const (
 const maxParam = 1000
 
 // named finds the code of a sentence, and its values by name.
-func named(format string, args []any) (code string, params map[string]any) {
-	for _, c := range Codes() {
+func named(format string, args []any) (name string, params map[string]any) {
+	for _, c := range codes() {
 		if c.Format != format {
 			continue
 		}

@@ -2,7 +2,6 @@ package webui
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"sort"
 	"time"
@@ -12,11 +11,12 @@ import (
 )
 
 // Costs is the record of model calls.
-type Costs interface {
-	Entries(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error]
-	Runs(ctx context.Context, q ledger.Query) ([]ledger.Run, error)
-	Spent() (today, month ledger.Spent)
-	Standings(session string) ([]ledger.Standing, ledger.OnExceed)
+type Costs struct {
+	Runs   func(ctx context.Context, q ledger.Query) ([]ledger.Run, error)
+	Spent  func() (today, month ledger.Spent)
+	Limits func(session string) ([]ledger.Standing, ledger.OnExceed)
+	// Prompt says what the next message of a conversation is sent with.
+	Prompt func(ctx context.Context, key string) (Prompt, error)
 }
 
 // Bounds of an estimate.
@@ -31,13 +31,16 @@ const (
 	bytesPerTokenL = 2 // of text in other scripts
 )
 
-func (d *API) costReads() map[string]Read {
-	return map[string]Read{"budget": d.budget, "sessions/{key}/estimate": d.estimate}
+// costing is the reads about costs.
+type costing struct{ d *API }
+
+func (c costing) reads() map[string]Read {
+	return map[string]Read{"budget": c.budget, "sessions/{key}/estimate": c.estimate}
 }
 
-// costing is the backend, if it counts.
-func (d *API) costing(ctx context.Context) (Backend, error) {
-	h, err := d.Backend(ctx)
+// backend is the one of the API, if it counts.
+func (c costing) backend(ctx context.Context) (Backend, error) {
+	h, err := c.d.Backend(ctx)
 	if err == nil && h.Costs == nil {
 		err = Refuse(http.StatusNotImplemented, "costs are not recorded here")
 	}
@@ -45,13 +48,13 @@ func (d *API) costing(ctx context.Context) (Backend, error) {
 }
 
 // budget tells the limits and how much of them is used.
-func (d *API) budget(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.costing(ctx)
+func (c costing) budget(ctx context.Context, r *http.Request) (any, error) {
+	h, err := c.backend(ctx)
 	if err != nil {
 		return nil, err
 	}
 	today, month := h.Costs.Spent()
-	limits, onExceed := h.Costs.Standings(r.URL.Query().Get("session"))
+	limits, onExceed := h.Costs.Limits(r.URL.Query().Get("session"))
 	return map[string]any{"today": today, "month": month, "limits": limits, "on_exceed": onExceed}, nil
 }
 
@@ -69,8 +72,8 @@ type estimated struct {
 }
 
 // estimate says what a message of so many bytes would cost in a conversation.
-func (d *API) estimate(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.costing(ctx)
+func (c costing) estimate(ctx context.Context, r *http.Request) (any, error) {
+	h, err := c.backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +86,8 @@ func (d *API) estimate(ctx context.Context, r *http.Request) (any, error) {
 	}
 	key := r.PathValue("key")
 	out := estimated{Basis: "price"}
-	out.Limits, _ = h.Costs.Standings(key)
-	used, err := h.Prompt(ctx, key)
+	out.Limits, _ = h.Costs.Limits(key)
+	used, err := h.Costs.Prompt(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +100,7 @@ func (d *API) estimate(ctx context.Context, r *http.Request) (any, error) {
 	if used.Price.Billing != ledger.Priced {
 		return out, nil
 	}
-	runs, err := h.Costs.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: d.now().Add(-estimateDays * 24 * time.Hour)})
+	runs, err := h.Costs.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.d.now().Add(-estimateDays * 24 * time.Hour)})
 	if err != nil {
 		return nil, err
 	}

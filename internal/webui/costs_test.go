@@ -29,10 +29,13 @@ func TestCosts(t *testing.T) {
 	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
 	t.Cleanup(func() { must(t, l.Close()) })
 	l.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})
-	h.Costs = l
 	price := ledger.Price{Billing: ledger.Priced, In: 3, Out: 15, CacheRead: 0.3, Currency: "USD", Rate: 1}
-	h.Prompt = func(_ context.Context, key string) (webui.Prompt, error) {
-		return webui.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
+	h.Costs = &webui.Costs{
+		Runs: l.Runs, Spent: l.Spent,
+		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) { return ledger.Standings(l, session) },
+		Prompt: func(context.Context, string) (webui.Prompt, error) {
+			return webui.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
+		},
 	}
 
 	type limit struct {

@@ -23,25 +23,28 @@ const (
 	forgetBytes    = 1000
 )
 
-func (d *API) memoryReads() map[string]Read {
+// memories is the reads and actions about what is remembered.
+type memories struct{ d *API }
+
+func (k memories) reads() map[string]Read {
 	return map[string]Read{
-		"memory":          d.readMemory(memoryShow),
-		"memory/why":      d.readMemory(memoryWhy),
-		"memory/log":      d.readMemory(memoryLog),
-		"memory/diff":     d.readMemory(memoryDiff),
-		"memory/findings": d.readMemory(memoryFindings),
+		"memory":          k.readMemory(memoryShow),
+		"memory/why":      k.readMemory(memoryWhy),
+		"memory/log":      k.readMemory(memoryLog),
+		"memory/diff":     k.readMemory(memoryDiff),
+		"memory/findings": k.readMemory(memoryFindings),
 	}
 }
 
-func (d *API) memoryActions() map[string]Action {
+func (k memories) actions() map[string]Action {
 	return map[string]Action{
-		"memory.write":          d.changeMemory(writeMemory),
-		"memory.restore":        d.changeMemory(restoreMemory),
-		"memory.confirm":        d.changeMemory(confirmFinding),
-		"memory.reject":         d.changeMemory(rejectFinding),
-		"memory.forget_preview": d.changeMemory(previewForget),
-		"memory.forget":         d.changeMemory(forget),
-		"memory.dream":          d.dream,
+		"memory.write":          k.changeMemory(writeMemory),
+		"memory.restore":        k.changeMemory(restoreMemory),
+		"memory.confirm":        k.changeMemory(confirmFinding),
+		"memory.reject":         k.changeMemory(rejectFinding),
+		"memory.forget_preview": k.changeMemory(previewForget),
+		"memory.forget":         k.changeMemory(forget),
+		"memory.dream":          k.dream,
 	}
 }
 
@@ -53,21 +56,21 @@ type remembered struct {
 }
 
 // readMemory opens the memory for a read.
-func (d *API) readMemory(fn func(context.Context, remembered, *http.Request) (any, error)) Read {
+func (k memories) readMemory(fn func(context.Context, remembered, *http.Request) (any, error)) Read {
 	return func(ctx context.Context, r *http.Request) (any, error) {
-		return d.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, r) })
+		return k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, r) })
 	}
 }
 
 // changeMemory opens the memory for an action.
-func (d *API) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) Action {
+func (k memories) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
-		return d.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
+		return k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
 	}
 }
 
-func (d *API) withMemory(ctx context.Context, fn func(remembered) (any, error)) (out any, err error) {
-	h, err := d.Backend(ctx)
+func (k memories) withMemory(ctx context.Context, fn func(remembered) (any, error)) (out any, err error) {
+	h, err := k.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -385,11 +388,11 @@ func forget(ctx context.Context, m remembered, payload json.RawMessage) (any, er
 }
 
 // dream lets memory take in what was said since the last time.
-func (d *API) dream(ctx context.Context, payload json.RawMessage) (any, error) {
+func (k memories) dream(ctx context.Context, payload json.RawMessage) (any, error) {
 	if err := decode(payload, &struct{}{}); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	h, err := k.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}

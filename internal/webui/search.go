@@ -19,7 +19,10 @@ const (
 	queryBytes  = 2000
 )
 
-func (d *API) searchReads() map[string]Read { return map[string]Read{"search": d.search} }
+// searching is the reads about words.
+type searching struct{ d *API }
+
+func (s searching) reads() map[string]Read { return map[string]Read{"search": s.search} }
 
 // hit is a place where words were found.
 type hit struct {
@@ -35,8 +38,8 @@ type hit struct {
 
 // search finds words in conversations and memory, with the index that the agent
 // and the command line use.
-func (d *API) search(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (s searching) search(ctx context.Context, r *http.Request) (any, error) {
+	h, err := s.d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func (v *views) index(f *search.Hit) *int {
 		if v.open == nil {
 			v.open = map[string]*session.View{}
 		}
-		view, _ = v.store.View(v.ctx, f.Session)
+		view, _ = session.OpenView(v.ctx, v.store, f.Session)
 		v.open[f.Session] = view
 	}
 	if view == nil {

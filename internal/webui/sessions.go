@@ -108,7 +108,7 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 // stored are the conversations, or those of the archive.
 func (h *Backend) stored(ctx context.Context, archived bool) (out []session.Archived, err error) {
 	if archived {
-		return h.Sessions.Archived(ctx)
+		return session.ListArchive(ctx, h.Sessions)
 	}
 	infos, err := h.Sessions.List(ctx)
 	for i := range infos {
@@ -165,7 +165,7 @@ func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any,
 	}
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
-	key, err := h.Sessions.Restore(wait, in.ID)
+	key, err := session.Restore(wait, h.Sessions, in.ID)
 	if err != nil {
 		return nil, elsewhere(ctx, err)
 	}

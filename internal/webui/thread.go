@@ -98,7 +98,7 @@ func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
 			out["seq"] = seq
 		}
 	}
-	v, err := h.Sessions.View(ctx, p.key)
+	v, err := session.OpenView(ctx, h.Sessions, p.key)
 	if err != nil {
 		return nil, err
 	}

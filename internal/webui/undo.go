@@ -24,24 +24,27 @@ const (
 	diffBytes = 1 << 20
 )
 
-func (d *API) undoReads() map[string]Read {
-	return map[string]Read{"undo": d.undoable, "undo/{id}": d.undoOne}
+// undoing is the reads and actions about file changes.
+type undoing struct{ d *API }
+
+func (u undoing) reads() map[string]Read {
+	return map[string]Read{"undo": u.list, "undo/{id}": u.one}
 }
 
-func (d *API) undoActions() map[string]Action { return map[string]Action{"undo.apply": d.applyUndo} }
+func (u undoing) actions() map[string]Action { return map[string]Action{"undo.apply": u.apply} }
 
-// undoing is the backend, if it keeps changes.
-func (d *API) undoing(ctx context.Context) (Backend, error) {
-	h, err := d.Backend(ctx)
+// backend is the one of the API, if it keeps changes.
+func (u undoing) backend(ctx context.Context) (Backend, error) {
+	h, err := u.d.Backend(ctx)
 	if err == nil && h.Undo == nil {
 		err = Refuse(http.StatusNotImplemented, "changes to files are not kept here")
 	}
 	return h, err
 }
 
-// undoable lists the turns that changed files, the newest first.
-func (d *API) undoable(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.undoing(ctx)
+// list lists the turns that changed files, the newest first.
+func (u undoing) list(ctx context.Context, r *http.Request) (any, error) {
+	h, err := u.backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +61,9 @@ func (d *API) undoable(ctx context.Context, r *http.Request) (any, error) {
 	return map[string]any{"turns": append([]undo.Turn{}, turns...), "total": total}, nil
 }
 
-// undoOne shows a turn: what it changed, and what undoing it would do now.
-func (d *API) undoOne(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.undoing(ctx)
+// one shows a turn: what it changed, and what undoing it would do now.
+func (u undoing) one(ctx context.Context, r *http.Request) (any, error) {
+	h, err := u.backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +84,9 @@ func (d *API) undoOne(ctx context.Context, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// applyUndo brings the files of a turn back. A second client that asks for the
+// apply brings the files of a turn back. A second client that asks for the
 // same learns that it is done.
-func (d *API) applyUndo(ctx context.Context, payload json.RawMessage) (any, error) {
+func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID    string `json:"id"`
 		Force bool   `json:"force"`
@@ -94,7 +97,7 @@ func (d *API) applyUndo(ctx context.Context, payload json.RawMessage) (any, erro
 	if in.ID == "" {
 		return nil, Refuse(http.StatusBadRequest, "id is missing: say which turn")
 	}
-	h, err := d.undoing(ctx)
+	h, err := u.backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,7 @@ func (d *API) applyUndo(ctx context.Context, payload json.RawMessage) (any, erro
 	paths := append(append([]string{}, report.Restored...), report.Deleted...)
 	if h.Undone != nil && len(paths) > 0 {
 		if err := h.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
-			d.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
+			u.d.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
 		}
 	}
 	return report, nil

@@ -61,10 +61,7 @@ type Backend struct {
 	// Search finds words in conversations and memory. nil: there is no index.
 	Search func(ctx context.Context, q search.Query) (search.Result, error)
 	// Costs is the record of model calls. nil: there is none.
-	Costs Costs
-	// Prompt says what the next message of a conversation is sent with. It goes
-	// with Costs.
-	Prompt func(ctx context.Context, key string) (Prompt, error)
+	Costs *Costs
 	// Memory opens what is remembered; done gives it back. nil: there is none.
 	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
 	// Dream lets memory take in what was said. nil: nothing does.
@@ -105,7 +102,7 @@ type Command struct {
 // Error is a refusal in the terms of HTTP. Message is for the person.
 type Error struct {
 	Status  int            `json:"status"`
-	Code    string         `json:"code"`             // see Codes
+	Code    string         `json:"code"`             // see codes.go
 	Params  map[string]any `json:"params,omitempty"` // the values in the message
 	Message string         `json:"message"`
 }
@@ -120,7 +117,7 @@ func (e *Error) HTTPStatus() int { return e.Status }
 // themselves.
 func (e *Error) Detail() (code string, params map[string]any) { return e.Code, e.Params }
 
-// Refuse makes an Error. The format is in Codes.
+// Refuse makes an Error. The format is in codes.
 func Refuse(status int, format string, args ...any) error { return refused(status, format, args...) }
 
 func refused(status int, format string, args ...any) *Error {
@@ -138,11 +135,11 @@ type API struct {
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
 	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), d.undoActions(), d.memoryActions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), memories{d}.actions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), d.undoReads(), d.searchReads(), d.costReads(), d.memoryReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {

@@ -20,7 +20,7 @@ type Standing struct {
 
 // Standings lists the limits that apply to what a user writes into a conversation,
 // "" for any.
-func (l *Ledger) Standings(session string) (all []Standing, onExceed OnExceed) {
+func Standings(l *Ledger, session string) (all []Standing, onExceed OnExceed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
