@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,15 +86,15 @@ func checkView(t *testing.T, st *Store, key string, n int, want []string) {
 	t.Helper()
 	v, err := OpenView(t.Context(), st, key)
 	must(t, err)
-	defer v.Close() //nolint:errcheck // only read from
+	defer v.Close()
 	if v.Len() != n {
 		t.Fatalf("%d messages, want %d", v.Len(), n)
 	}
 	for _, at := range []int{0, 1, 7, n / 2, n - 1, n, n + 5} {
 		before, after := walk(t, v, at)
 		got := make([]string, 0, len(want))
-		for i := len(before) - 1; i >= 0; i-- {
-			got = append(got, before[i])
+		for _, s := range slices.Backward(before) {
+			got = append(got, s)
 		}
 		got = append(got, after...)
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -129,7 +130,7 @@ func testTurnNote(t *testing.T, open storetest.Open) {
 
 	v, err := OpenView(t.Context(), st, "cli:a")
 	must(t, err)
-	defer v.Close() //nolint:errcheck // only read from
+	defer v.Close()
 	_, got := walk(t, v, 0)
 	want := []string{
 		"0 ask t3", "1 answer t3", "note t3 before 2", "2 ask t4", "3 answer t4", "note t4 before 4",
@@ -167,7 +168,7 @@ func testIndexAt(t *testing.T, open storetest.Open) {
 	must(t, s.Release())
 	v, err := OpenView(t.Context(), st, "cli:a")
 	must(t, err)
-	defer v.Close() //nolint:errcheck // only read from
+	defer v.Close()
 	for i, at := range offsets {
 		if got, ok, err := v.IndexAt(t.Context(), at); err != nil || !ok || got != i {
 			t.Fatalf("the message at %d has index %d, %v, %v; want %d", at, got, ok, err, i)

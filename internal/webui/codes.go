@@ -2,6 +2,7 @@ package webui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,7 +17,10 @@ type code struct {
 }
 
 // codes lists the refusals. Two sentences with one name have the same params.
-func codes() []code {
+func codes() []code { return slices.Concat(chatCodes(), workCodes(), settingsCodes()) }
+
+// chatCodes are about requests, conversations and files.
+func chatCodes() []code {
 	return []code{
 		{Name: "internal", Format: textInternal},
 		{Name: "not_allowed_by_http", Format: "nothing is changed by HTTP; send a webui_request over the socket"},
@@ -54,7 +58,12 @@ func codes() []code {
 		{Name: "file_outside", Params: []string{"path"}, Format: "%s lies outside of the workspace"},
 		{Name: "file_unreadable", Params: []string{"path"}, Format: "%s may not be read"},
 		{Name: "picture_too_large", Params: []string{"path", "kib", "max_kib"}, Format: "%s has %d KiB; pictures are shown up to %d KiB"},
+	}
+}
 
+// workCodes are about jobs, file changes, costs, memory and skills.
+func workCodes() []code {
+	return []code{
 		{Name: "job_missing", Format: textNoJob},
 		{Name: "trigger_missing", Format: textNoTrigger},
 		{Name: "job_protected", Format: textProtected},
@@ -112,7 +121,12 @@ func codes() []code {
 		{Name: "file_too_large", Params: []string{"path", "max_mib"}, Format: "%s has more than %d MiB"},
 		{Name: "folder_too_large", Params: []string{"max_files", "max_mib"}, Format: "the folder has more than %d files or %d MiB"},
 		{Name: "file_irregular", Params: []string{"path"}, Format: "%s is a link or no regular file"},
+	}
+}
 
+// settingsCodes are about settings.
+func settingsCodes() []code {
+	return []code{
 		{Name: "sign_in_needs_key", Params: []string{"provider"}, Format: "%s has keys instead of a sign-in; give one with settings.provider.update"},
 		{Name: "sign_in_missing", Params: []string{"provider", "known"}, Format: "there is no sign-in for %q; there is one for %s"},
 		{Name: "login_missing", Format: "no login is under way; start one"},

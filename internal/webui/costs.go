@@ -3,7 +3,7 @@ package webui
 import (
 	"context"
 	"net/http"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -111,7 +111,7 @@ func (c costing) estimate(ctx context.Context, r *http.Request) (any, error) {
 		}
 	}
 	if len(costs) >= estimateTurns {
-		sort.Float64s(costs)
+		slices.Sort(costs)
 		out.Basis = "turns"
 		out.HighUSD = max(out.LowUSD, costs[len(costs)*9/10])
 	}

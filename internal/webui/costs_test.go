@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,11 +22,11 @@ func TestCosts(t *testing.T) {
 	h.refused(t, "sessions/websocket:a/estimate?bytes=10", 501, "costs_missing")
 
 	dir := t.TempDir()
-	lines := ""
+	var lines strings.Builder
 	for i := range 6 {
-		lines += fmt.Sprintf(`{"time":"2026-05-04T0%d:00:00Z","turn":"t%d","session":"websocket:a","source":"user","provider":"p","model":"m","in":1000,"out":100,"billing":"priced","usd":0.%d,"ms":5,"outcome":"ok"}`+"\n", i, i, i+1)
+		fmt.Fprintf(&lines, `{"time":"2026-05-04T0%d:00:00Z","turn":"t%d","session":"websocket:a","source":"user","provider":"p","model":"m","in":1000,"out":100,"billing":"priced","usd":0.%d,"ms":5,"outcome":"ok"}`+"\n", i, i, i+1)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "2026-05.jsonl"), []byte(lines), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "2026-05.jsonl"), []byte(lines.String()), 0o600))
 	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
 	t.Cleanup(func() { must(t, l.Close()) })
 	l.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})

@@ -248,7 +248,7 @@ func TestExport(t *testing.T) {
 		"jsonl": {`{"_type":"metadata"`, `"role":"user","content":"my key is [redacted]"`, `"role":"tool"`},
 	} {
 		w := httptest.NewRecorder()
-		h.API.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/sessions/websocket:a/export?format="+format, http.NoBody))
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/sessions/websocket:a/export?format="+format, http.NoBody))
 		body := w.Body.String()
 		for _, s := range want {
 			if !strings.Contains(body, s) {

@@ -123,15 +123,16 @@ func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
 func pageOf(r *http.Request) (*page, error) {
 	p := &page{key: r.PathValue("key")}
 	var before, after, around int
-	err := error(nil)
 	for _, in := range []struct {
 		name string
 		to   *int
 		def  int
 	}{{"limit", &p.limit, pageDefault}, {"before", &before, -1}, {"after", &after, -1}, {"around", &around, -1}} {
-		if *in.to, err = number(r, in.name, in.def); err != nil {
+		n, err := number(r, in.name, in.def)
+		if err != nil {
 			return nil, err
 		}
+		*in.to = n
 	}
 	if way := r.URL.Query().Get("direction"); way != "" && way != "latest" {
 		return nil, Refuse(http.StatusBadRequest, "direction can only be latest, not %.40q", way)
