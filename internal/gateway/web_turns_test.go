@@ -97,10 +97,11 @@ func TestWebTurns(t *testing.T) {
 	if !strings.Contains(one.Diff, "+one") || strings.Contains(one.Diff, "sk-of") || len(one.Preview.Deleted) != 1 {
 		t.Errorf("undo = %+v", one)
 	}
-	undo := func(id string) (report struct {
+	type undone struct {
 		Undo              string
 		Deleted, Restored []string
-	}, err error) {
+	}
+	undo := func(id string) (report undone, err error) {
 		for {
 			out, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+id+`"}`))
 			if e, ok := errors.AsType[*webui.Error](err); ok && e.Code == "session_running" { // the answer may be out before its turn is over
