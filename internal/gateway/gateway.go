@@ -160,7 +160,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
-	g.messenger.channels = g.channels
+	g.messenger.channels, g.web.channels = g.channels, g.channels
 	g.web.pages = newPages(g)
 	g.accounts = &accounts{
 		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
