@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,9 +33,7 @@ func (b *browser) do(method, path, body string, header http.Header) (int, http.H
 	if b.cookie != "" {
 		req.Header.Set("Cookie", b.cookie)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		b.t.Fatal(err)
@@ -59,21 +58,24 @@ func (b *browser) signIn(link string) {
 }
 
 // dial opens the socket of the page, once the channel runs.
-func (b *browser) dial() (socket, *http.Response, error) {
+func (b *browser) dial() (s socket, status int, err error) {
 	header := http.Header{"Origin": {b.origin}}
 	if b.cookie != "" {
 		header.Set("Cookie", b.cookie)
 	}
 	for {
 		conn, resp, err := websocket.Dial(b.t.Context(), b.url+"webui/socket?client_id=page", &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // closed by Dial
-		if resp != nil && resp.StatusCode == http.StatusServiceUnavailable {
+		if resp != nil {
+			status = resp.StatusCode
+		}
+		if status == http.StatusServiceUnavailable {
 			continue
 		}
 		if err == nil {
 			b.t.Cleanup(func() { _ = conn.CloseNow() })
 			conn.SetReadLimit(-1)
 		}
-		return socket{b.t, conn}, resp, err
+		return socket{b.t, conn}, status, err
 	}
 }
 
@@ -100,7 +102,7 @@ func TestPages(t *testing.T) {
 	if code, _, body := b.do(http.MethodGet, "api/sessions", "", nil); code != http.StatusUnauthorized || !strings.Contains(body, "signed_out") {
 		t.Errorf("a read without a session = %d %s", code, body)
 	}
-	if _, resp, err := b.dial(); err == nil || resp.StatusCode != http.StatusUnauthorized {
+	if _, status, err := b.dial(); err == nil || status != http.StatusUnauthorized {
 		t.Errorf("a socket without a session: %v", err)
 	}
 
@@ -171,7 +173,7 @@ func TestPagesRefuse(t *testing.T) {
 		}
 	}
 	evil := &browser{t: t, url: server.URL + "/", origin: "http://evil.example", cookie: b.cookie}
-	if _, resp, err := evil.dial(); err == nil || resp.StatusCode != http.StatusForbidden {
+	if _, status, err := evil.dial(); err == nil || status != http.StatusForbidden {
 		t.Errorf("the socket of another page: %v", err)
 	}
 	for _, path := range []string{"/?client_id=x", "/"} { // the channel itself is not enabled

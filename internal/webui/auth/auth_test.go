@@ -31,6 +31,7 @@ type house struct {
 }
 
 func newHouse(t *testing.T) *house {
+	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), site: auth.Site{Session: 30 * 24 * time.Hour, Hosts: []string{"bot.example"}}}
 	h.open()
 	return h

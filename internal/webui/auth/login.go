@@ -156,7 +156,8 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 		}
 		return answer{}, "", &refusal{http.StatusUnauthorized, "wrong_code", "this code is wrong, or too many wrong ones were tried; get another with: nanobot web"}, nil
 	case c.device != "":
-		return s.reused(r, c)
+		out, no, err := s.reused(r, c)
+		return out, "", no, err
 	case now.After(c.ends):
 		return answer{}, "", &refusal{http.StatusUnauthorized, "code_expired", "this link or code has expired; get another with: nanobot web"}, nil
 	case link != nil && site.foreign(r):
@@ -173,14 +174,14 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 // reused answers the second use of a code. A browser that sends its own again, because
 // it did not see the answer, stays signed in; for any other, the code was in wrong
 // hands, and the device that it signed in may be, too.
-func (s *Server) reused(r *http.Request, c *code) (answer, string, *refusal, error) {
+func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 	d, err := s.load(r.Context())
 	if err != nil {
-		return answer{}, "", nil, err
+		return answer{}, nil, err
 	}
 	if k, err := r.Cookie(cookieName(d.Gateway)); err == nil {
 		if e := d.find(k.Value); e != nil && e.ID == c.device {
-			return answer{State: "in"}, "", nil, nil
+			return answer{State: "in"}, nil, nil
 		}
 	}
 	for _, e := range d.Devices {
@@ -188,12 +189,12 @@ func (s *Server) reused(r *http.Request, c *code) (answer, string, *refusal, err
 			continue
 		}
 		if err := s.revoke(r.Context(), e.ID); err != nil {
-			return answer{}, "", nil, err
+			return answer{}, nil, err
 		}
 		s.tell(r.Context(), phrase.Later("A sign-in link of the web page was used twice, the second time from %s. The device that it signed in (%s, %s) is signed out. If that was not you, another person or program has seen the link.",
 			s.o.Site().peer(r), e.Name, e.Address))
 	}
-	return answer{}, "", &refusal{http.StatusUnauthorized, "code_used", "this link or code was used before; get another with: nanobot web"}, nil
+	return answer{}, &refusal{http.StatusUnauthorized, "code_used", "this link or code was used before; get another with: nanobot web"}, nil
 }
 
 // admit signs the device of a request in and tells the owner. The caller holds mu.

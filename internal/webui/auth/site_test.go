@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -16,10 +17,7 @@ func TestSite(t *testing.T) {
 	type h map[string]string
 	page := h{"X-Nanobot-Page": "1", "Origin": "http://bot.example", "Sec-Fetch-Site": "same-origin"}
 	with := func(name, value string) h {
-		out := h{}
-		for k, v := range page {
-			out[k] = v
-		}
+		out := maps.Clone(page)
 		out[name] = value
 		return out
 	}
