@@ -7,10 +7,10 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
+.PHONY: web web-check web-test check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
-check: fmt-check lint deps-check tools-test tests ## the definition of done
+check: fmt-check lint deps-check web-check tools-test tests ## the definition of done
 
 check-deep: check ## check, and whether tests notice deliberate breakages of the core
 	cd tools && $(GO) run ./mutate -root .. internal/runner internal/agent internal/session internal/tool/approve internal/guard
@@ -114,5 +114,21 @@ hooks: ## check commit messages before git accepts them
 	if [ -e "$$at" ] && ! grep -q tools/commitmsg "$$at"; then echo "$$at is another hook: remove it first, or call tools/commit-msg from it"; exit 1; fi; \
 	mkdir -p "$$(dirname "$$at")" && cp tools/commit-msg "$$at" && chmod +x "$$at" && echo "installed $$at"
 
+# The pages are built by a module of its own, which needs neither Node nor what
+# web/package.json names.
+WEB = cd web/build && GOFLAGS= $(GO) run . -root ../..
+
+web: ## bundle web/src into internal/webui/pages/dist
+	$(WEB)
+
+web-check: ## are the committed pages what the sources give?
+	$(WEB) -check
+
+web-test: ## type check, unit tests and browser tests of the pages; needs Node 20, and Chromium for the last
+	@if ! command -v node >/dev/null; then echo "node is missing: the tests of the pages are left out"; exit 0; fi; \
+	if [ ! -d web/node_modules ]; then (cd web && npm ci --no-audit --no-fund --ignore-scripts) || exit 1; fi; \
+	(cd web && node node_modules/typescript/bin/tsc --noEmit) && rm -rf web/.unit && ($(WEB) -tests ../.unit) && \
+	node --test --test-reporter=dot web/.unit/*.test.mjs && node web/test/browser/run.mjs
+
 clean:
-	rm -rf nanobot nanobot-whatsapp dist bench-out
+	rm -rf nanobot nanobot-whatsapp dist bench-out web/.unit web/shots

@@ -57,7 +57,7 @@ func readBudget(t *testing.T) budget {
 // benchmarks and tools.
 func isProduct(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
-	return !strings.HasSuffix(pkg, "test") && !slices.Contains([]string{"bench", "tools", "test"}, first)
+	return !strings.HasSuffix(pkg, "test") && !slices.Contains([]string{"bench", "tools", "test", "web"}, first)
 }
 
 // codeLines counts the lines of product code per package.

@@ -202,7 +202,7 @@ func TestDocumentLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "internal"):
+		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || d.Name() == "node_modules" || file == "internal"):
 			return fs.SkipDir
 		case d.IsDir() || filepath.Ext(file) != ".md":
 			return nil

@@ -42,7 +42,7 @@ type turn struct {
 	asking  chan struct{} // capacity 1: held by the question being asked
 	slot    slot          // of the gate around model work
 	goal    pursuit       // of the goal, if there is one
-	segment int           // number of the visible message being streamed
+	shown   shown         // what people saw of it beside its messages
 	sent    bool          // the message tool answered this chat
 	foreign bool          // words of others came with the history
 	resumed bool          // takes up a turn that was interrupted
@@ -375,6 +375,9 @@ func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 func (t *turn) stored(m llm.Message) session.Record {
 	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
+	if m.Role == llm.ToolRole {
+		rec.LatencyMS = t.shown.of(m.ToolCallID)
+	}
 	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
 		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
 	}
@@ -391,6 +394,10 @@ func (t *turn) note(res runner.Result, budget int) (used int, err error) {
 
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
+	sum, said := outcome(t, res)
+	if err := t.sess.Note(t.shown.note(t.begun, *sum)); err != nil {
+		return err
+	}
 	if res.Stop == runner.Cancelled {
 		if res.Text != "" { // what there was of the answer, and that it is not all
 			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
@@ -414,22 +421,8 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
-		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: t.deps.secrets.Redact(res.Text),
-		Streamed: res.Streamed && t.env.in.WantsStream, Meta: t.env.in.Meta, Turn: t.summary(res),
-	}
-	if res.Stop == runner.ModelError && res.Err != nil {
-		say := explain.Kept
-		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
-			say = explain.In
-		}
-		out.Text, out.Streamed = t.deps.secrets.Redact(say(t.env.in.Language, res.Err, t.rt.Display)), false
-		out.Turn.Error = out.Text
-		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
-			out.Turn.ErrorKind = string(e.Kind)
-		}
-	}
-	if res.Stop == runner.ToolError && res.Err != nil {
-		out.Turn.Error, out.Turn.ErrorKind = out.Text, string(runner.ToolError)
+		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: said,
+		Streamed: res.Streamed && t.env.in.WantsStream && !failed(res), Meta: t.env.in.Meta, Turn: sum,
 	}
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
@@ -440,6 +433,29 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	t.env.emit(out)
 	tell(t, RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
 	return nil
+}
+
+// failed reports whether the model gave no answer.
+func failed(res runner.Result) bool { return res.Stop == runner.ModelError && res.Err != nil }
+
+// outcome is the summary of the turn, and what the person reads.
+func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
+	sum, said = t.summary(res), t.deps.secrets.Redact(res.Text)
+	if failed(res) {
+		say := explain.Kept
+		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
+			say = explain.In
+		}
+		said = t.deps.secrets.Redact(say(t.env.in.Language, res.Err, t.rt.Display))
+		sum.Error = said
+		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
+			sum.ErrorKind = string(e.Kind)
+		}
+	}
+	if res.Stop == runner.ToolError && res.Err != nil {
+		sum.Error, sum.ErrorKind = said, string(runner.ToolError)
+	}
+	return sum, said
 }
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
@@ -471,6 +487,7 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 		t.deps.mailboxes.mu.Unlock()
 	}
 	o.Text = t.deps.secrets.Redact(o.Text)
+	t.shown.edited(o.Edits)
 	t.env.emit(o)
 	return nil
 }
@@ -499,7 +516,11 @@ func (t *turn) hooks() runner.Hooks {
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
 		Notice: func(_ context.Context, s string, brief bool) {
-			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})
+			s = t.deps.secrets.Redact(s)
+			if !brief {
+				t.shown.noticed(t.deps.now(), s)
+			}
+			send(bus.Outbound{Kind: bus.Notice, Text: s, Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
@@ -512,6 +533,7 @@ func (t *turn) hooks() runner.Hooks {
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
+			t.shown.ended(c.ID, took)
 			said := t.deps.secrets.Redact(r.Content.String())
 			ev := &bus.Tool{
 				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
@@ -532,7 +554,7 @@ func (t *turn) hooks() runner.Hooks {
 		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {
-				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.segment)})
+				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.shown.segment)})
 			}
 		}
 		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Delta, said.Push(s)) }
@@ -540,9 +562,9 @@ func (t *turn) hooks() runner.Hooks {
 		end := func(o bus.Outbound) {
 			show(bus.Reasoning, thought.Flush())
 			show(bus.Delta, said.Flush())
-			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.segment)
+			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.shown.segment)
 			send(o)
-			t.segment++
+			t.shown.segment++
 		}
 		h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
 		h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -92,6 +93,20 @@ func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, erro
 		return Say(phrase.Of(ctx, "The record of changes cannot be used: %v", err)), nil
 	}
 	return Reply{Text: reply, Markdown: true}, nil
+}
+
+// Undone lets the model of a conversation know that files are as they were
+// before, because somebody took its changes back outside of a turn.
+func Undone(ctx context.Context, a *Agent, key string, paths []string) error {
+	sess, err := a.deps.opts.Sessions.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	if sess.Len() > 0 {
+		a.deps.conversations.of(key).state.Reset()
+		err = tellUndone(sess, paths)
+	}
+	return errors.Join(err, sess.Release())
 }
 
 // tellUndone lets the model know, in the conversation, that its changes are gone.

@@ -27,6 +27,9 @@ func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 // Jail opens files of the workspace.
 func (a *App) Jail() *diskio.Jail { return a.guard.Jail() }
 
+// Changes is what is kept of the files that the owner's turns changed.
+func Changes(a *App) *undo.Store { return a.guard.Changes() }
+
 // Models makes the models of the agent.
 func (a *App) Models() *provider.Models { return a.models }
 

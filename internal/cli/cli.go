@@ -124,6 +124,7 @@ func commands() []entry {
 	return []entry{
 		{"agent", agentCommand},
 		{"gateway", gatewayCommand},
+		{"web", webCommand},
 		{"onboard", onboardCommand},
 		{"status", statusCommand},
 		{"sessions", sessionsCommand},

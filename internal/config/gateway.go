@@ -27,6 +27,16 @@ type Gateway struct {
 	ShutdownTimeoutS int       `json:"shutdownTimeoutS" min:"1" doc:"Seconds to finish work during shutdown."`
 	API              bool      `json:"api" doc:"Serve the OpenAI-compatible API on the gateway's port as well."`
 	ControlSocket    bool      `json:"controlSocket" doc:"Open a local control socket."`
+	WebUI            WebUI     `json:"webui" doc:"The web interface, on the gateway's port."`
+}
+
+// WebUI configures the web interface. Enabled nil means on when the listener is
+// reachable from this machine only.
+type WebUI struct {
+	Enabled     *bool    `json:"enabled" doc:"Serve the web interface; unset means only on loopback."`
+	PublicURL   string   `json:"publicUrl" doc:"Address that browsers use, such as https://bot.example/agent/, if it is another than the gateway's own."`
+	Hosts       []string `json:"hosts" doc:"Further host names or addresses, with or without a port, that browsers may use."`
+	SessionDays int      `json:"sessionDays" min:"1" max:"400" doc:"Days that a device stays signed in without being used."`
 }
 
 // Heartbeat configures the regular look at HEARTBEAT.md.
@@ -97,6 +107,7 @@ func defaultGateway() Gateway {
 		Metrics:      Metrics{Path: "/metrics"},
 		Reload:       Reload{Enabled: true, DebounceMS: 300},
 		BootFallback: "none", ShutdownTimeoutS: 30, API: true, ControlSocket: true,
+		WebUI: WebUI{SessionDays: 30},
 		Cron: Cron{
 			CatchUp: "once", CatchUpWindowS: 21600, AtCatchUpWindowS: 86400, MaxConcurrent: 4,
 			JobTimeoutS: 900, MaxJobs: 100, MinIntervalS: 10, MaxConsecutiveErrors: 5,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,8 +79,23 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.o.NoChannels {
 		return nil
 	}
-	return sections(l)
+	return withPages(l, g.Addr())
 }
+
+// withPages adds the socket of the pages to the sections, if they are served at this
+// address and no section enables it anyway.
+func withPages(l *config.Loaded, at net.Addr) map[string]json.RawMessage {
+	all := sections(l)
+	if servesPages(l, at) && !enabledSocket(l) {
+		all[socketName] = json.RawMessage(`{"enabled":true}`)
+	}
+	return all
+}
+
+// enabledSocket reports whether programs may use the socket.
+func enabledSocket(l *config.Loaded) bool { return l.Config.Channels.Each[socketName].Enabled }
+
+const socketName = "websocket"
 
 // sections are the settings of every platform, for its own decoder.
 func sections(l *config.Loaded) map[string]json.RawMessage {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
@@ -45,3 +46,15 @@ func PretendFree(g *Gateway, bytes uint64) {
 
 // Alive reports whether a gateway with this status counts as alive.
 func Alive(s *Status) bool { return s.alive() }
+
+// PageLink is the secret of a link to the pages.
+func PageLink(g *Gateway) string { return g.web.pages.auth.Link() }
+
+// RevokePages signs all devices out.
+func RevokePages(ctx context.Context, g *Gateway) error {
+	list, err := g.web.pages.auth.Devices(ctx)
+	for _, d := range list {
+		err = errors.Join(err, g.web.pages.auth.Revoke(ctx, d.ID))
+	}
+	return err
+}

@@ -155,10 +155,13 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		return err
 	}
 	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log}
+	g.web.api = sync.OnceValue(g.web.newAPI)
+	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
-	g.messenger.channels = g.channels
+	g.messenger.channels, g.web.channels = g.channels, g.channels
+	g.web.pages = newPages(g)
 	g.accounts = &accounts{
 		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
 	}

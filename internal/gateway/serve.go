@@ -104,6 +104,10 @@ func (f *front) serves(cfg config.Config) bool {
 // HTTP. A host program may mount it.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h, ok := g.web.pages.match(r); ok {
+			h.ServeHTTP(w, r)
+			return
+		}
 		if h, ok := g.channels.Match(r); ok {
 			h.ServeHTTP(w, r)
 			return
@@ -216,7 +220,7 @@ func (g *Gateway) letChannelsIn(ctx context.Context) {
 		return
 	}
 	g.log.InfoContext(ctx, "the gateway has been stable for a while: chat platforms are enabled again")
-	for _, err := range g.channels.Apply(ctx, sections(g.state.config())) {
+	for _, err := range g.channels.Apply(ctx, withPages(g.state.config(), g.Addr())) {
 		g.log.WarnContext(ctx, "channel", "err", err)
 	}
 }

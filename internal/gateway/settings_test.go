@@ -393,7 +393,7 @@ func TestSettingsUsage(t *testing.T) {
 		o.must(errors.Join(err, f.Close()))
 	}
 	line(now.AddDate(0, 0, -500), "user", `"in":9000,"out":1,"billing":"free"`)
-	line(now.AddDate(0, 0, -30), "cron", `"in":100,"out":10,"cached":60,"billing":"priced","usd":0.5`)
+	line(now.AddDate(0, 0, -30), "cron", `"in":100,"out":10,"cached":60,"billing":"priced","usd":0.5,"model":"big","session":"cron:j1"`)
 	line(now.AddDate(0, 0, -30), "user", `"in":50,"out":5,"billing":"unknown"`)
 	line(now.AddDate(0, 0, -3), "user", `"in":1,"out":2,"billing":"free","estimated":true`)
 	_, m, body := o.get("settings/usage")
@@ -406,6 +406,24 @@ func TestSettingsUsage(t *testing.T) {
 	cron, _ := first["sources"].(map[string]any)["cron"].(map[string]any)
 	if first["prompt_tokens"] != 150.0 || first["cached_tokens"] != 60.0 || cron["completion_tokens"] != 10.0 || len(first["sources"].(map[string]any)) != 2 {
 		t.Errorf("the first day: %v", first)
+	}
+	for query, want := range map[string]string{
+		"by=model":         `[{"name":"big","prompt_tokens":100,`,
+		"by=job":           `[{"name":"j1","prompt_tokens":100,`,
+		"by=session":       `[{"name":"cron:j1",`,
+		"by=source":        `[{"name":"cron",`,
+		"by=provider":      `[{"name":"unknown",`,
+		"by=hour":          `[{"name":"` + now.AddDate(0, 0, -3).Format("2006-01-02T15:00") + `",`,
+		"by=model&days=10": `[{"name":"unknown","prompt_tokens":1,`,
+	} {
+		if _, _, body := o.get("settings/usage?" + query); !strings.Contains(body, `"groups":`+want) {
+			t.Errorf("%s: %s, want %s", query, body, want)
+		}
+	}
+	for _, query := range []string{"by=moon", "days=0", "days=401", "days=x"} {
+		if code, _, body := o.get("settings/usage?" + query); code != 400 {
+			t.Errorf("%s = %d %s", query, code, body)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (g *Gateway) Status() Status {
 	gen, loaded, bad := g.state.now()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
-		Queue: g.messenger.queue.Status(), Channels: g.channels.Status(),
+		Queue: g.messenger.queue.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
 		s.Address = a.String()

@@ -9,7 +9,11 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
@@ -20,6 +24,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -33,8 +40,12 @@ type webClients struct {
 	app      app.Options
 	state    *state
 	settings func() settings.Options
+	channels *channel.Manager
 	log      *slog.Logger
-	scoping  sync.Mutex // held by setScope
+	api      lateAPI
+	pages    *webPages
+	hidden   func() bool // only pages use the socket
+	scoping  sync.Mutex  // held by setScope
 }
 
 // drivers are the chat platforms of this program and of the one around it.
@@ -42,11 +53,21 @@ func (w *webClients) drivers() map[string]channel.Driver {
 	out := Channels()
 	out["websocket"] = websocket.Driver(websocket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, API: lateAPI(sync.OnceValue(w.api)),
+		ChatState: w.chatState, Scope: w.setScope, API: w.api, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
 	})
 	maps.Copy(out, w.app.Channels)
 	return out
+}
+
+// platforms is the status of what the file enables; the socket of the pages is not
+// a platform.
+func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+	list := all.Status()
+	if w.hidden() {
+		list = slices.DeleteFunc(list, func(c channel.Status) bool { return c.Name == socketName })
+	}
+	return list
 }
 
 // lateAPI is made when the first client asks: a start does without it.
@@ -106,8 +127,8 @@ func (w *webClients) tellModel(all *channel.Manager, was string) {
 	}
 }
 
-// api answers web clients about this gateway.
-func (w *webClients) api() *webui.API {
+// newAPI answers web clients about this gateway.
+func (w *webClients) newAPI() *webui.API {
 	reads, actions := settings.New(w.settings())
 	o := webui.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
@@ -125,13 +146,54 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	if err != nil {
 		return webui.Backend{}, err
 	}
-	return webui.Backend{
+	b := webui.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-	}, nil
+		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
+	}
+	b.Undone = func(ctx context.Context, key string, paths []string) error {
+		return agent.Undone(ctx, a.Agent, key, paths)
+	}
+	b.Costs = &webui.Costs{
+		Runs: a.Ledger().Runs, Spent: a.Ledger().Spent,
+		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
+			return ledger.Standings(a.Ledger(), session)
+		},
+		Prompt: func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) },
+	}
+	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
+		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+	}
+	b.TriggerSecret = func(id string) (string, error) { return schedule.TriggerSecret(a.Config.DataDir, id) }
+	if a.Dream != nil {
+		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
+	}
+	if a.Index != nil {
+		b.Search = a.Index.Search
+	}
+	return b, nil
+}
+
+// seq is the number of the last event of a conversation on the socket.
+func (w *webClients) seq(key string) (int64, bool) {
+	chat, ok := strings.CutPrefix(key, "websocket:")
+	c, open := w.channels.Channel("websocket").(*websocket.Channel)
+	if !ok || !open {
+		return 0, false
+	}
+	return c.Seq(chat)
+}
+
+// attachment describes a file that came with a message.
+func (w *webClients) attachment(path string) webui.Attachment {
+	a := webui.Attachment{Name: filepath.Base(path)}
+	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
+		a.URL, a.Type, a.Size = c.File(path)
+	}
+	return a
 }
 
 // settings are what web clients need of the gateway to read and change settings.
@@ -178,4 +240,32 @@ func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMess
 		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
+}
+
+// firstPrompt is about the size of the first prompt of a conversation, in tokens.
+const firstPrompt = 3000
+
+// nextPrompt is what the next message of a conversation is sent with. Which
+// provider answers, and how it is paid, is judged by the last call of the model.
+func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
+	c, err := a.Agent.Context(ctx, key)
+	if errors.Is(err, session.ErrNotFound) { // the message would begin it
+		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
+	}
+	if err != nil {
+		return webui.Prompt{}, err
+	}
+	out := webui.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
+	var billing ledger.Billing
+	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {
+		if err != nil {
+			return out, err
+		}
+		name, prov, billing = e.Model, e.Provider, e.Billing
+	}
+	if out.Price = a.Models().Price(prov, name); billing == ledger.Free || billing == ledger.Subscription {
+		out.Price = ledger.Price{Billing: billing}
+	}
+	return out, nil
 }

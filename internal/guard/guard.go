@@ -199,6 +199,9 @@ func (g *Guard) Posture() Posture { return g.posture }
 // Jail opens files of the workspace.
 func (g *Guard) Jail() *diskio.Jail { return g.jail }
 
+// Changes is what is kept of the files that the owner's turns changed.
+func (g *Guard) Changes() *undo.Store { return g.undo }
+
 // Reach decides which hosts commands may use, and counts what leaves.
 func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
 

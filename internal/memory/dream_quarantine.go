@@ -33,7 +33,7 @@ type Held struct {
 // Errors of Confirm and Reject.
 var (
 	ErrNoFinding = errors.New("there is no such finding")
-	errOrder     = errors.New("the finding reads like an instruction from outside; if you want that rule, write it into the file yourself")
+	ErrOrder     = errors.New("the finding reads like an instruction from outside; if you want that rule, write it into the file yourself")
 )
 
 const (
@@ -86,7 +86,7 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 		return "", err
 	}
 	if h.Order {
-		return "", errOrder
+		return "", ErrOrder
 	}
 	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {

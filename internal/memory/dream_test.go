@@ -304,7 +304,7 @@ func testPoisonedPage(t *testing.T, open storetest.Open) {
 	if held[2].Sources[0].Cursor != 2 || held[0].Sources[0].Cursor != 2 {
 		t.Errorf("sources: %+v; a clean entry must not be blamed", held)
 	}
-	if _, err := d.Confirm(t.Context(), held[0].ID); !errors.Is(err, errOrder) {
+	if _, err := d.Confirm(t.Context(), held[0].ID); !errors.Is(err, ErrOrder) {
 		t.Errorf("confirming an order: %v", err)
 	}
 	if s := d.chat.Log(t.Context(), ""); !strings.Contains(s, held[0].ID) || !strings.Contains(s, "Plans a trip") {

@@ -28,7 +28,10 @@ type Occurrences struct {
 }
 
 // Occurrence is a line that holds the text.
-type Occurrence struct{ File, Line string }
+type Occurrence struct {
+	File string `json:"file"`
+	Line string `json:"line"`
+}
 
 // fold is a text as it is compared: case and spacing do not matter.
 func fold(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }

@@ -254,6 +254,8 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"The built-in instructions are in %s now. Change them there; nanobot follows the file from now on.",
 			"内置的说明已写入 %s。请在其中修改，nanobot 今后将遵循该文件。",
 		},
+		{"A device has signed in to the web page: %s, %s. If that was not you: nanobot web revoke %s", "有设备登录了网页：%s，%s。如果不是你本人，请运行：nanobot web revoke %s"},
+		{"A sign-in link of the web page was used twice, the second time from %s. The device that it signed in (%s, %s) is signed out. If that was not you, another person or program has seen the link.", "网页的登录链接被使用了两次，第二次来自 %s。用它登录的设备（%s，%s）已退出登录。如果不是你本人所为，说明有其他人或程序看到了这个链接。"},
 		{"I only work in servers and in direct chats with me.", "我只在服务器和与我的私聊中工作。"},
 		{"You are not allowed to use this bot.", "你无权使用这个机器人。"},
 		{"I have too much to do right now. Please try again in a minute.", "我现在太忙了，请一分钟后再试。"},

@@ -107,6 +107,9 @@ func (m *Models) Info() Info { return m.info }
 // Ledger returns the record of model calls and their costs.
 func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
 
+// Price is what a model costs with a provider; its name is the one on the wire.
+func (m *Models) Price(provider, model string) ledger.Price { return m.prices.Lookup(provider, model) }
+
 // Wrap adds a decorator to every model that is created from now on.
 func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 

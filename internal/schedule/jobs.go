@@ -42,7 +42,7 @@ type Draft struct {
 // Added is a new job and what it will do.
 type Added struct {
 	Job  Job
-	Next []time.Time // at most three occurrences
+	Next []time.Time // the first occurrences
 	Cost string      // what it will cost a month; "" if that is not known
 	Same bool        // it was there already
 }
@@ -85,14 +85,32 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 		return Added{}, err
 	}
 	s.poke()
-	added.Next, _ = j.Schedule.Upcoming(3, now, j.CreatedAtMS.Time(), s.Limits.Host) // checked before
+	s.foresee(ctx, j, &added, 3)
+	return added, nil
+}
+
+// Foresee checks a draft and says what the job would do, with at most n
+// occurrences. Nothing is kept.
+func (s *Scheduler) Foresee(ctx context.Context, d Draft, n int) (Added, error) {
+	j, err := s.draft(d, s.Now())
+	if err != nil {
+		return Added{}, err
+	}
+	added := Added{Job: *j}
+	s.foresee(ctx, j, &added, n)
+	return added, nil
+}
+
+// foresee fills in when a job runs, and what that costs.
+func (s *Scheduler) foresee(ctx context.Context, j *Job, added *Added, n int) {
+	now := j.CreatedAtMS.Time()
+	added.Next, _ = j.Schedule.Upcoming(n, now, now, s.Limits.Host) // checked before
 	if j.Schedule.Kind == KindAt {
 		added.Next = []time.Time{j.Schedule.AtMS.Time()}
 	}
 	if s.Preview != nil && j.Schedule.Kind != KindAt {
 		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Limits.Host))
 	}
-	return added, nil
 }
 
 func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {

@@ -95,14 +95,21 @@ func (s *Session) rewrite() (*batch, error) {
 	b := &batch{j: fresh, now: s.store.opt.Now()}
 	b.metadata(m)
 	// The metadata lines inside the live part stay behind, because they describe
-	// the old file; the new one ends in one that describes it.
+	// the old file, except that what they note about turns is written again; the
+	// new one ends in one that describes it.
 	var offsets []int64
 	for line, err := range store.Lines(s.j.log, from, s.j.size) {
 		if err != nil {
 			return nil, err
 		}
 		if mayBeMetadata(line.Bytes) {
-			if _, kind := parseMetadata(line.Bytes); kind == "metadata" {
+			if old, kind := parseMetadata(line.Bytes); kind == "metadata" {
+				if old.ended != nil {
+					note := m
+					note.ended, note.open = old.ended, nil
+					b.recs, b.offsets = s.j.recs[:len(offsets)], offsets
+					b.metadata(note)
+				}
 				continue
 			}
 		}

@@ -68,6 +68,7 @@ func (b *batch) commit() {
 	j.offsets = append(j.offsets, b.offsets...)
 	if b.meta != nil {
 		j.meta, j.metaEnd, j.dirty = *b.meta, b.metaEnd, false
+		j.meta.ended = nil // only that line has it
 	}
 	j.seen.At, j.seen.Tail = j.size, slices.Clone(b.buf[max(0, len(b.buf)-tailKept):])
 }

@@ -227,6 +227,7 @@ func (j *journal) take(line diskio.Line) {
 		m, kind := parseMetadata(line.Bytes)
 		if kind == "metadata" {
 			j.place(m.replay, line.Offset)
+			m.ended = nil
 			j.meta, j.metaEnd = m, line.End()
 		}
 		if kind != "" {

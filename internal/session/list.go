@@ -35,31 +35,46 @@ const (
 	headBytes    = 32 << 10 // where the preview is looked for
 )
 
+// listed is what List found about a log, which holds until the log changes.
+type listed struct {
+	log  store.Info
+	info Info
+}
+
 // List describes all conversations, the last changed first. It reads the
-// beginning and the end of each log, not the messages between, and takes no
-// locks. Logs that cannot be read are left out and reported in the error,
+// beginning and the end of each log that changed since the last call, not the
+// messages between, and takes no locks. Logs that cannot be read are left out and reported in the error,
 // which comes with the others.
 func (st *Store) List(ctx context.Context) ([]Info, error) {
 	var infos []Info
 	var errs []error
 	known := map[string]bool{}
+	st.mu.Lock()
+	before := st.listed
+	st.mu.Unlock()
+	now := map[string]listed{}
 	for e, err := range st.state.Logs(ctx, "") {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
-		var info Info
-		if err == nil {
+		was, ok := before[e.Name]
+		info := was.info
+		if ok = ok && err == nil && was.log.ID == e.ID && was.log.Size == e.Size && was.log.Changed.Equal(e.Changed); !ok && err == nil {
 			info, err = st.describe(ctx, e.Name)
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		now[e.Name] = listed{e, info}
 		if info.Key != "" && !known[info.Key] {
 			known[info.Key] = true
 			infos = append(infos, info)
 		}
 	}
+	st.mu.Lock()
+	st.listed = now
+	st.mu.Unlock()
 	slices.SortFunc(infos, func(a, b Info) int {
 		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key))
 	})
@@ -306,7 +321,7 @@ func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
 			}
 		}
 	}
-	m.replay = nil
+	m.replay, m.ended = nil, nil
 	if _, err := w.Write(append(m.appendLine(nil), '\n')); err != nil {
 		return err
 	}

@@ -57,6 +57,7 @@ type metadata struct {
 	consolidated int
 	open         *OpenTurn
 	replay       *replay
+	ended        json.RawMessage // what was noted about the turn that the line ends
 }
 
 // mayBeMetadata tells cheaply whether a line may be something other than a message.
@@ -99,6 +100,10 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 			m.replay = &r
 		}
 		delete(m.values, keyReplay)
+	}
+	if v, ok := m.values[keyTurn]; ok {
+		m.ended = v
+		delete(m.values, keyTurn)
 	}
 	return m, kind
 }
@@ -146,6 +151,9 @@ func (m *metadata) appendLine(b []byte) []byte {
 		v = append(v, `","pid":`...)
 		v = strconv.AppendInt(v, int64(o.PID), 10)
 		b = appendPair(b, sep, keyOpenTurn, append(v, '}'))
+	}
+	if m.ended != nil {
+		b = appendPair(b, sep, keyTurn, m.ended)
 	}
 	b = append(b, `},"last_consolidated":`...)
 	b = strconv.AppendInt(b, int64(m.consolidated), 10)

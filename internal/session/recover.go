@@ -95,6 +95,7 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 		return Recovery{}, err
 	}
 	m.open = nil
+	m.ended, s.note = s.note, nil
 	m.values = maps.Clone(m.values)
 	delete(m.values, keyCheckpoint)
 	delete(m.values, keyPendingUser)

@@ -40,6 +40,7 @@ type Session struct {
 	synced  uint64   // of those known to be durable
 	broken  error    // a write or sync failed; nothing more is written
 	memory  bool     // there is no file: see Ephemeral
+	note    []byte   // of the open turn, see Note
 }
 
 // Key is the conversation's key.
@@ -114,7 +115,7 @@ func (s *Session) Meta(key string, v any) bool {
 // the next BeginTurn, Append, EndTurn, SaveMeta or Release.
 func (s *Session) SetMeta(key string, v any) error {
 	switch key {
-	case keyOpenTurn, keyReplay, keyInbound:
+	case keyOpenTurn, keyReplay, keyInbound, keyTurn:
 		return fmt.Errorf("the metadata key %q belongs to the log", key)
 	}
 	var raw bytes.Buffer
@@ -232,6 +233,7 @@ func (s *Session) beginTurn(id string, recs []Record) error {
 		return err
 	}
 	m := s.j.meta
+	s.note = nil
 	b := s.batch(id)
 	m.open = &OpenTurn{ID: id, Started: b.now, PID: os.Getpid()}
 	// The mark goes first: a torn write leaves a mark without a message,
@@ -253,6 +255,7 @@ func (s *Session) EndTurn(recs ...Record) error {
 		}
 		m := s.j.meta
 		m.open = nil
+		m.ended, s.note = s.note, nil
 		b.metadata(m)
 		if err := s.write(b); err != nil {
 			return err

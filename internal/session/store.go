@@ -78,6 +78,8 @@ type Store struct {
 	used map[string]*slot // in use, waited for, or cached
 	idle list.List        // of *slot, the longest unused last
 	size int64            // of the idle journals
+
+	listed map[string]listed // by the name of the log: what List found
 }
 
 // slot is the place of one key in the store. The fields up to elem belong to

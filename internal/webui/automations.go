@@ -9,7 +9,7 @@ import (
 )
 
 func (d *API) automationReads() map[string]Read {
-	return map[string]Read{"webui/automations": d.allAutomations}
+	return map[string]Read{"webui/automations": d.allAutomations, "webui/automations/{id}/history": planning{d}.history}
 }
 
 func (d *API) automationActions() map[string]Action {
@@ -19,6 +19,8 @@ func (d *API) automationActions() map[string]Action {
 		"automation.run":     d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.runNow(ctx, kind, id) }),
 		"automation.delete":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.remove(ctx, kind, id) }),
 		"automation.update":  d.updateAutomation,
+		"automation.create":  planning{d}.create,
+		"automation.preview": planning{d}.preview,
 	}
 }
 
@@ -152,7 +154,7 @@ func (h *Backend) job(j *schedule.Job) automation {
 		target: target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: j.Session(), Deliver: j.Payload.Deliver, bound: j.Payload.SessionKey},
 		outcome: outcome{
 			LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
-			LastError: h.redact(string(j.State.LastError)), History: h.runs(j.State.RunHistory),
+			LastError: h.redact(string(j.State.LastError)), History: h.runs(tail(j.State.RunHistory)),
 		},
 		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()),
 	}
@@ -174,15 +176,18 @@ func (h *Backend) trigger(t *schedule.Trigger) automation {
 		target: target{Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, bound: t.SessionKey},
 		outcome: outcome{
 			LastRun: stamp(t.LastRunAtMS.Time()), LastStatus: string(t.LastStatus),
-			LastError: h.redact(string(t.LastError)), History: h.runs(t.RunHistory),
+			LastError: h.redact(string(t.LastError)), History: h.runs(tail(t.RunHistory)),
 		},
 		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()), Command: "nanobot trigger " + t.ID + ` "what happened"`,
 	}
 }
 
+// tail are the last runs.
+func tail(all []schedule.Run) []schedule.Run { return all[max(0, len(all)-historyTail):] }
+
 func (h *Backend) runs(all []schedule.Run) []ran {
 	out := []ran{}
-	for _, r := range all[max(0, len(all)-historyTail):] {
+	for _, r := range all {
 		out = append(out, ran{
 			At: stamp(r.RunAtMS.Time()), Status: r.Status, DurationMS: int64(r.DurationMS), Error: h.redact(string(r.Error)),
 			Note: r.Note, Silent: r.Silent, Tokens: r.Tokens, CostUSD: r.CostUSD,

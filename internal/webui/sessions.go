@@ -1,7 +1,9 @@
 package webui
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,13 +29,16 @@ func (d *API) sessionReads() map[string]Read {
 		"sessions":                    d.sessions,
 		"sessions/{key}/webui-thread": d.thread,
 		"sessions/{key}/context":      d.context,
+		"sessions/{key}/export":       d.export,
 		"sessions/{key}/file-preview": d.preview,
 		"sessions/{key}/automations":  d.sessionAutomations,
 	}
 }
 
 func (d *API) sessionActions() map[string]Action {
-	return map[string]Action{"session.rename": d.renameSession, "session.delete": d.deleteSession}
+	return map[string]Action{
+		"session.rename": d.renameSession, "session.delete": d.deleteSession, "session.archive": d.deleteSession, "session.restore": d.restoreSession,
+	}
 }
 
 // conversation is one line of the list.
@@ -46,10 +51,11 @@ type conversation struct {
 	Messages  int    `json:"messages"`
 	Bytes     int64  `json:"bytes"`
 	Running   bool   `json:"running"`
+	ArchiveID string `json:"archive_id,omitempty"` // of one in the archive
 }
 
-// sessions lists conversations, the last changed first. What is looked for must
-// be in the title, the preview or the key.
+// sessions lists conversations, or the archive, the last changed first. What is
+// looked for must be in the title, the preview or the key.
 func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	h, err := d.Backend(ctx)
 	if err != nil {
@@ -59,30 +65,111 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	infos, err := h.Sessions.List(ctx)
+	form := r.URL.Query()
+	infos, err := h.stored(ctx, form.Get("archived") == "1")
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
 	if err != nil {
 		d.Log.WarnContext(ctx, "some conversations cannot be read", "err", err)
 	}
-	wanted := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("query")))
+	from, err := after(infos, form.Get("cursor"))
+	if err != nil {
+		return nil, err
+	}
+
+	wanted := strings.ToLower(strings.TrimSpace(form.Get("query")))
+	channel := form.Get("channel")
 	found := []conversation{}
-	total := 0
+	total, last := 0, -1
+	var cursor any
 	for i := range infos {
 		in := &infos[i]
-		if !strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {
+		if name, _, _ := strings.Cut(in.Key, ":"); channel != "" && name != channel ||
+			!strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {
 			continue
 		}
-		if total++; limit > 0 && len(found) >= limit {
+		if total++; i < from {
 			continue
 		}
+		if limit > 0 && len(found) >= limit {
+			cursor = cursorOf(&infos[last])
+			continue
+		}
+		last = i
 		found = append(found, conversation{
-			Key: in.Key, Title: h.redact(in.Title), Preview: h.redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
-			Messages: in.Messages, Bytes: in.Bytes, Running: h.running(in.Key),
+			Key: in.Key, Title: h.redact(cmp.Or(in.Title, firstWords(in.Preview))), Preview: h.redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
+			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && h.running(in.Key), ArchiveID: in.ID,
 		})
 	}
-	return map[string]any{"sessions": found, "total": total}, nil
+	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
+}
+
+// stored are the conversations, or those of the archive.
+func (h *Backend) stored(ctx context.Context, archived bool) (out []session.Archived, err error) {
+	if archived {
+		return session.ListArchive(ctx, h.Sessions)
+	}
+	infos, err := h.Sessions.List(ctx)
+	for i := range infos {
+		out = append(out, session.Archived{Info: infos[i]})
+	}
+	return out, err
+}
+
+// titleRunes is the length of a title that is made of the first words.
+const titleRunes = 60
+
+// firstWords is the title of a conversation that has none.
+func firstWords(preview string) string { return text.Label(preview, titleRunes) }
+
+// cursorOf names a place in the list that stays where it is when conversations
+// before it change.
+func cursorOf(in *session.Archived) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(in.Updated.UnixNano(), 10) + " " + in.ID + in.Key))
+}
+
+// after is the index behind a cursor.
+func after(infos []session.Archived, cursor string) (int, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	at, key, ok := strings.Cut(string(raw), " ")
+	ns, nerr := strconv.ParseInt(at, 10, 64)
+	if err != nil || nerr != nil || !ok {
+		return 0, Refuse(http.StatusBadRequest, "the cursor is not one of ours")
+	}
+	for i := range infos {
+		if u := infos[i].Updated.UnixNano(); u < ns || u == ns && infos[i].ID+infos[i].Key > key {
+			return i, nil
+		}
+	}
+	return len(infos), nil
+}
+
+// restoreSession brings a conversation back from the archive.
+func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		ID string `json:"id"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if in.ID == "" {
+		return nil, Refuse(http.StatusBadRequest, "id is missing: say which conversation of the archive")
+	}
+	h, err := d.Backend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, renameWait)
+	defer cancel()
+	key, err := session.Restore(wait, h.Sessions, in.ID)
+	if err != nil {
+		return nil, elsewhere(ctx, err)
+	}
+	return map[string]any{"key": key, "restored": true}, nil
 }
 
 // context is what the model would be shown of a conversation, and its size.

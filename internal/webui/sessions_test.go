@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -155,4 +158,114 @@ func TestContext(t *testing.T) {
 		t.Errorf("context = %v", got)
 	}
 	h.refused(t, "sessions/websocket:none/context", 404, "conversation")
+}
+
+// A long list comes in pages that neither skip nor repeat a conversation, and can
+// be narrowed to one platform.
+func TestSessionPages(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for i := range 25 {
+		h.say(t, fmt.Sprintf("websocket:c%02d", i), user(fmt.Sprint("the first words of number ", i, strings.Repeat(" and more", 20))))
+	}
+	h.say(t, "telegram:5", user("hi"))
+	type page struct {
+		listed
+		Cursor *string
+	}
+	seen := map[string]bool{}
+	query := "sessions?channel=websocket&limit=10"
+	pages := 0
+	for next := ""; pages < 5; pages++ {
+		p := read[page](t, h, query+next)
+		if p.Total != 25 {
+			t.Fatalf("total = %d", p.Total)
+		}
+		for _, s := range p.Sessions {
+			if seen[s.Key] || !strings.HasPrefix(s.Title, "the first words of number") || len(s.Title) > 70 {
+				t.Errorf("%q comes again, or has the title %q", s.Key, s.Title)
+			}
+			seen[s.Key] = true
+		}
+		if p.Cursor == nil {
+			break
+		}
+		if pages == 0 { // what changes between two pages is on no later one
+			h.say(t, "websocket:c30", user("new"))
+			must(t, h.Sessions.Delete(t.Context(), "websocket:c30"))
+		}
+		next = "&cursor=" + *p.Cursor
+	}
+	if len(seen) != 25 || pages != 2 {
+		t.Errorf("%d conversations on %d pages", len(seen), pages+1)
+	}
+	for _, bad := range []string{"x", "%20", "AAAA", "bm8ga2V5"} {
+		h.refused(t, "sessions?cursor="+bad, 400, "cursor_invalid")
+	}
+}
+
+// A conversation can be put away and brought back.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.say(t, "websocket:a", user("keep this"), answer("yes"))
+	acts[map[string]any](t, h, "session.archive", `{"key":"websocket:a"}`)
+	if got := read[listed](t, h, "sessions"); got.Total != 0 {
+		t.Fatalf("sessions = %+v", got)
+	}
+	type put struct {
+		Sessions []struct {
+			Key, Preview string
+			ArchiveID    string `json:"archive_id"`
+		}
+	}
+	away := read[put](t, h, "sessions?archived=1")
+	if len(away.Sessions) != 1 || away.Sessions[0].Key != "websocket:a" || away.Sessions[0].Preview != "keep this" {
+		t.Fatalf("archive = %+v", away)
+	}
+	id, _ := json.Marshal(away.Sessions[0].ArchiveID)
+	h.say(t, "websocket:a", user("in its place"))
+	h.refuses(t, "session.restore", `{"id":`+string(id)+`}`, 409, "under this key")
+	must(t, h.Sessions.Delete(t.Context(), "websocket:a"))
+	back := acts[struct{ Key string }](t, h, "session.restore", `{"id":`+string(id)+`}`)
+	if got := read[listed](t, h, "sessions"); back.Key != "websocket:a" || got.Total != 1 || got.Sessions[0].Messages != 2 {
+		t.Errorf("restored %q: %+v", back.Key, got)
+	}
+	h.refuses(t, "session.restore", `{"id":`+string(id)+`}`, 404, "conversation")
+	h.refuses(t, "session.restore", `{"id":"../../x"}`, 404, "conversation")
+	h.refuses(t, "session.restore", `{}`, 400, "id")
+}
+
+// A conversation is a file that people, or another nanobot, can read.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	work := calls("c1")
+	work.ToolCalls[0].Arguments = "{\"command\":\"echo `sk-hush`\\n\"}"
+	h.say(t, "websocket:a", user("my key is sk-hush"), work, result("c1", "sk-hush"), answer("Done."))
+	for format, want := range map[string][]string{
+		"md":    {"# websocket:a\n", "## You, ", "my key is [redacted]\n", "- exec `", "## nanobot, ", "Done."},
+		"jsonl": {`{"_type":"metadata"`, `"role":"user","content":"my key is [redacted]"`, `"role":"tool"`},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/sessions/websocket:a/export?format="+format, http.NoBody))
+		body := w.Body.String()
+		for _, s := range want {
+			if !strings.Contains(body, s) {
+				t.Errorf("%s lacks %q:\n%s", format, s, body)
+			}
+		}
+		if w.Code != 200 || strings.Contains(body, "sk-hush") || !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment; filename=") {
+			t.Errorf("%s = %d %v\n%s", format, w.Code, w.Header(), body)
+		}
+		if format == "jsonl" {
+			for line := range strings.Lines(body) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("not JSON: %s", line)
+				}
+			}
+		}
+	}
+	h.refused(t, "sessions/websocket:a/export?format=exe", 400, "export_format")
+	h.refused(t, "sessions/websocket:b/export", 404, "session_missing")
 }

@@ -56,9 +56,3 @@ func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, e
 	}
 	return in.State, nil
 }
-
-// object reports whether data is a JSON object.
-func object(data []byte) bool {
-	var o map[string]json.RawMessage
-	return json.Unmarshal(data, &o) == nil && o != nil
-}

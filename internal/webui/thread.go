@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -24,133 +27,333 @@ const (
 	// secretBytes is kept behind a cut until credentials are taken out, because
 	// one may lie across it.
 	secretBytes = 4 << 10
+
+	rawBytes = 16 << 20 // of records that are read for a page
+	tailMost = 1000     // records behind a page that are looked at for results
+	leadMost = 1000     // records before it, for the name of its first turn
 )
+
+// stampMilli is a moment to the millisecond.
+const stampMilli = "2006-01-02T15:04:05.000Z07:00"
 
 // said is a message as people see it.
 type said struct {
-	Index       int       `json:"index"` // in the whole conversation, invisible records included
-	Role        llm.Role  `json:"role"`
-	Content     string    `json:"content"`
-	At          string    `json:"at,omitempty"`
-	TurnID      string    `json:"turn_id,omitempty"`
-	SenderID    string    `json:"sender_id,omitempty"`
-	Reasoning   string    `json:"reasoning,omitempty"`
-	ToolCalls   []*called `json:"tool_calls,omitempty"`
-	Media       []string  `json:"media,omitempty"` // names of files
-	LatencyMS   int64     `json:"latency_ms,omitempty"`
-	Command     bool      `json:"command,omitempty"`     // a slash command or its reply
-	Delivery    bool      `json:"delivery,omitempty"`    // sent outside of a turn
-	Interrupted bool      `json:"interrupted,omitempty"` // stands for what never came
+	Index       int          `json:"index"` // in the whole conversation, invisible records included
+	Role        llm.Role     `json:"role"`
+	Content     string       `json:"content"`
+	At          string       `json:"at,omitempty"`
+	TurnID      string       `json:"turn_id,omitempty"`
+	SenderID    string       `json:"sender_id,omitempty"`
+	Reasoning   string       `json:"reasoning,omitempty"`
+	ToolCalls   []*called    `json:"tool_calls,omitempty"`
+	Media       []string     `json:"media,omitempty"`       // names of files
+	Attachments []Attachment `json:"attachments,omitempty"` // the same
+	LatencyMS   int64        `json:"latency_ms,omitempty"`
+	Event       string       `json:"event,omitempty"`       // question, answer, subagent_result and others
+	Command     bool         `json:"command,omitempty"`     // a slash command or its reply
+	Delivery    bool         `json:"delivery,omitempty"`    // sent outside of a turn
+	Interrupted bool         `json:"interrupted,omitempty"` // stands for what never came
 
-	size int
-	kept bool // on the page
+	turn  string // as the log names it
+	files []string
 }
 
 // called is a call of a tool and what came of it. Without a result it is still
 // running, or was left behind.
 type called struct {
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // an object, or a text when it is cut or none
-	Result    *string         `json:"result,omitempty"`
-	IsError   bool            `json:"is_error,omitempty"`
-	Untrusted bool            `json:"untrusted,omitempty"` // the result is somebody else's words
+	CallID     string          `json:"call_id"`
+	Name       string          `json:"name"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"` // an object, or a text when it is cut or none
+	Result     *string         `json:"result,omitempty"`
+	IsError    bool            `json:"is_error,omitempty"`
+	Untrusted  bool            `json:"untrusted,omitempty"` // the result is somebody else's words
+	StartedAt  string          `json:"started_at,omitempty"`
+	DurationMS int64           `json:"duration_ms,omitempty"`
 
 	args string
 }
 
-// thread is one page of a conversation, the newest by default, or the one that
-// ends before an index.
+// Attachment is a file of a message.
+type Attachment struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"` // MIME
+	Size int64  `json:"size,omitempty"`
+	URL  string `json:"url,omitempty"` // "" if it cannot be had
+}
+
+// thread is one page of a conversation: the newest by default, the one that ends
+// before an index, the one behind an index, or the one around it.
 func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
-	limit, err := number(r, "limit", pageDefault)
+	p, err := pageOf(r)
 	if err != nil {
 		return nil, err
-	}
-	before, err := number(r, "before", -1)
-	if err != nil {
-		return nil, err
-	}
-	if way := r.URL.Query().Get("direction"); way != "" && way != "latest" {
-		return nil, Refuse(http.StatusBadRequest, "direction can only be latest, not %.40q", way)
 	}
 	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := page{limit: min(max(limit, 1), pageMax), before: before, key: r.PathValue("key")}
-	if err := p.read(ctx, h.Sessions); err != nil {
+	out := map[string]any{}
+	if h.Seq != nil { // what comes after it is in later events, if not in the log already
+		if seq, ok := h.Seq(p.key); ok {
+			out["seq"] = seq
+		}
+	}
+	v, err := session.OpenView(ctx, h.Sessions, p.key)
+	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"messages": p.finish(&h), "has_more": p.more, "before": nil}
-	if len(p.messages) > 0 {
-		out["before"] = p.messages[0].Index
+	defer v.Close() //nolint:errcheck // only read from
+	if err := p.read(ctx, v); err != nil {
+		return nil, err
+	}
+
+	turns, err := p.turns(ctx, &h)
+	if err != nil && ctx.Err() == nil {
+		d.Log.WarnContext(ctx, "the record of file changes cannot be read", "session", p.key, "err", err)
+	}
+	out["messages"], out["turns"], out["total"] = p.finish(&h), turns, v.Len()
+	out["has_more"], out["before"], out["has_newer"], out["after"] = p.more, nil, p.newer, nil
+	if n := len(p.messages); n > 0 {
+		out["before"], out["after"] = p.messages[0].Index, p.messages[n-1].Index
 	}
 	return out, nil
 }
 
-// page goes through a conversation and keeps the last messages it was shown,
-// however long the conversation is.
-type page struct {
-	limit, before int // before is -1: up to the end
-	messages      []*said
-	bytes         int
-	more          bool               // something came before messages
-	pending       map[string]*called // calls of the last message that made some
-	owner         *said              // which that is
-	key           string
-	turn, client  string // the last turn, and what its client calls it
+// pageOf reads which page is wanted.
+func pageOf(r *http.Request) (*page, error) {
+	p := &page{key: r.PathValue("key")}
+	var before, after, around int
+	for _, in := range []struct {
+		name string
+		to   *int
+		def  int
+	}{{"limit", &p.limit, pageDefault}, {"before", &before, -1}, {"after", &after, -1}, {"around", &around, -1}} {
+		n, err := number(r, in.name, in.def)
+		if err != nil {
+			return nil, err
+		}
+		*in.to = n
+	}
+	if way := r.URL.Query().Get("direction"); way != "" && way != "latest" {
+		return nil, Refuse(http.StatusBadRequest, "direction can only be latest, not %.40q", way)
+	}
+	if min(before, after) >= 0 || min(before, around) >= 0 || min(after, around) >= 0 {
+		return nil, Refuse(http.StatusBadRequest, "only one of before, after and around can be given")
+	}
+	p.limit = min(max(p.limit, 1), pageMax)
+	p.at, p.back = math.MaxInt, p.limit
+	switch {
+	case before >= 0:
+		p.at = before
+	case after >= 0:
+		p.at, p.back, p.ahead = min(after, math.MaxInt-1)+1, 0, true
+	case around >= 0:
+		p.at, p.back, p.ahead = around, p.limit/2, true
+	}
+	return p, nil
 }
 
-func (p *page) read(ctx context.Context, st *session.Store) error {
-	index := -1
-	for rec, err := range st.Records(ctx, p.key) {
+// page is what is shown of a conversation: so many messages back from a place,
+// and then on from it until there are enough.
+type page struct {
+	key             string
+	limit, at, back int
+	ahead           bool // the page goes on behind the place
+	from            int  // index of the first record
+
+	records     []session.Item
+	bytes       int
+	count       int
+	more, newer bool // messages are before, or behind
+
+	messages     []*said
+	notes        map[string]*session.TurnNote
+	pending      map[string]*called // calls of the last message that made some
+	turn, client string             // the last turn, and what its client calls it
+}
+
+func (p *page) read(ctx context.Context, v *session.View) error {
+	p.at = min(p.at, v.Len())
+	p.from = p.at
+	if err := p.backward(ctx, v); err != nil {
+		return err
+	}
+	slices.Reverse(p.records)
+	lead, err := p.lead(ctx, v)
+	if err != nil {
+		return err
+	}
+	if err := p.forward(ctx, v); err != nil {
+		return err
+	}
+
+	p.notes = map[string]*session.TurnNote{}
+	for i := range lead {
+		p.turnOf(&lead[i].Record)
+	}
+	for i := range p.records {
+		p.take(&p.records[i])
+	}
+	p.records = nil
+	return nil
+}
+
+// backward collects what is before the place.
+func (p *page) backward(ctx context.Context, v *session.View) error {
+	for it, err := range v.Backward(ctx, p.at) {
 		if err != nil {
 			return err
 		}
-		index++
-		if rec.Role == llm.ToolRole {
-			p.result(&rec)
-			continue
+		seen := visible(&it)
+		if seen && p.full(&it, p.back) {
+			p.more = true
+			return nil
 		}
-		if p.before >= 0 && index >= p.before && (len(p.pending) == 0 || rec.Role == llm.Assistant) {
-			return nil // the results of the last calls may come behind the end of the page
+		if p.back == 0 {
+			continue // only whether there is something
 		}
-		if p.before < 0 || index < p.before {
-			p.take(index, &rec)
+		p.add(it, seen)
+		p.from = it.Index
+		if p.bytes > rawBytes {
+			p.more = it.Index > 0
+			return nil
 		}
 	}
 	return nil
 }
 
-func (p *page) take(index int, r *session.Record) {
-	if r.Role != llm.User && r.Role != llm.Assistant {
+// forward collects what is behind the place, and the results of the last calls,
+// which may be behind the page.
+func (p *page) forward(ctx context.Context, v *session.View) error {
+	full := !p.ahead || p.count >= p.limit
+	behind := 0
+	for it, err := range v.Forward(ctx, p.at) {
+		if err != nil {
+			return err
+		}
+		seen := visible(&it)
+		if !full && seen && p.full(&it, p.limit) {
+			full = true
+		}
+		if !full {
+			p.add(it, seen)
+			continue
+		}
+		p.newer = p.newer || seen
+		if behind++; it.Record.Role == llm.Assistant && p.newer || behind > tailMost {
+			return nil
+		}
+		if it.Note != nil || it.Record.Role == llm.ToolRole {
+			p.add(it, false)
+		}
+	}
+	return nil
+}
+
+// full reports whether a message does not fit on the page any more.
+func (p *page) full(it *session.Item, most int) bool {
+	return p.count >= most || p.count > 0 && p.bytes+size(it) > pageBytes
+}
+
+func (p *page) add(it session.Item, seen bool) {
+	p.records = append(p.records, it)
+	p.bytes += size(&it)
+	if seen {
+		p.count++
+	}
+}
+
+// size is about what a record takes on a page.
+func size(it *session.Item) int {
+	n := len(it.Note)
+	if it.Record.Role == llm.ToolRole {
+		return n + min(len(it.Record.Content.String()), callBytes)
+	}
+	n += min(len(it.Record.Content.String()), saidBytes) + min(len(it.Record.Reasoning), saidBytes)
+	for _, c := range it.Record.ToolCalls {
+		n += min(len(c.Arguments), callBytes)
+	}
+	return n
+}
+
+// visible reports whether people see a record as a message.
+func visible(it *session.Item) bool {
+	r := &it.Record
+	if it.Note != nil || r.Role != llm.User && r.Role != llm.Assistant || r.Internal || r.Hidden {
+		return false
+	}
+	return strings.TrimSpace(r.Display()) != "" || r.Reasoning != "" || len(r.ToolCalls) > 0 || len(r.Media) > 0
+}
+
+// lead are the records before the page that belong to its first turn, back to the
+// message that began it, which names it.
+func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, err error) {
+	first := ""
+	for i := range p.records {
+		if first = p.records[i].Record.TurnID; first != "" {
+			break
+		}
+	}
+	if len(p.records) > 0 && first == "" || p.from == 0 {
+		return nil, nil
+	}
+	for it, err := range v.Backward(ctx, p.from) {
+		if err != nil {
+			return nil, err
+		}
+		if it.Note != nil {
+			continue
+		}
+		if first == "" {
+			first = it.Record.TurnID
+		}
+		if it.Record.TurnID != first || len(lead) == leadMost {
+			break
+		}
+		if it.Record.InboundID == "" {
+			continue
+		}
+		lead = append(lead, it)
+		if it.Record.Role == llm.User {
+			break
+		}
+	}
+	return lead, nil
+}
+
+func (p *page) take(it *session.Item) {
+	r := &it.Record
+	switch {
+	case it.Note != nil:
+		var n session.TurnNote
+		if json.Unmarshal(it.Note, &n) == nil && n.ID != "" {
+			p.notes[n.ID] = &n
+		}
+		return
+	case r.Role == llm.ToolRole:
+		p.result(r)
+		return
+	case r.Role != llm.User && r.Role != llm.Assistant:
 		return
 	}
 	m := &said{
-		Index: index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
-		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
+		Index: it.Index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
+		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Event: r.Event, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
+		turn: r.TurnID, files: r.Media,
 	}
 	if r.Mark() { // in the place of an answer
 		m.Role, m.Interrupted = llm.Assistant, true
 	}
-	for _, file := range r.Media {
-		m.Media = append(m.Media, filepath.Base(file))
-	}
 	if len(r.ToolCalls) > 0 {
-		p.pending, p.owner = map[string]*called{}, m
+		p.pending = map[string]*called{}
 	}
 	for _, c := range r.ToolCalls {
 		call := &called{CallID: c.ID, Name: c.Name, args: head(c.Arguments, callBytes)}
 		m.ToolCalls, p.pending[c.ID] = append(m.ToolCalls, call), call
-		m.size += len(call.args)
 	}
-	if r.Internal || r.Hidden || strings.TrimSpace(m.Content) == "" && m.Reasoning == "" && len(m.ToolCalls) == 0 && len(m.Media) == 0 {
-		return
+	if visible(it) {
+		p.messages = append(p.messages, m)
 	}
-	m.size += len(m.Content) + len(m.Reasoning)
-	m.kept, p.messages = true, append(p.messages, m)
-	p.bytes += m.size
-	p.shrink()
 }
 
 // turnOf names the turn of a record as the events of the socket do: by what its
@@ -175,19 +378,8 @@ func (p *page) result(r *session.Record) {
 	said, fenced := runner.Unfence(r.Content)
 	said = head(said, callBytes)
 	call.Result, call.IsError, call.Untrusted = &said, r.IsError, fenced
-	p.owner.size += len(said)
-	if p.owner.kept {
-		p.bytes += len(said)
-		p.shrink()
-	}
-}
-
-// shrink lets go of the oldest messages that are too many.
-func (p *page) shrink() {
-	for len(p.messages) > p.limit || p.bytes > pageBytes && len(p.messages) > 1 {
-		p.bytes -= p.messages[0].size
-		p.messages[0].kept, p.messages[0] = false, nil
-		p.messages, p.more = p.messages[1:], true
+	if call.DurationMS = r.LatencyMS; call.DurationMS > 0 {
+		call.StartedAt = r.Time.Add(-time.Duration(call.DurationMS) * time.Millisecond).UTC().Format(stampMilli)
 	}
 }
 
@@ -200,6 +392,13 @@ func (p *page) finish(h *Backend) []*said {
 			if c.Result != nil {
 				*c.Result = clip(h.redact(*c.Result), callBytes)
 			}
+		}
+		for _, file := range m.files {
+			a := Attachment{Name: filepath.Base(file)}
+			if h.Attachment != nil {
+				a = h.Attachment(file)
+			}
+			m.Media, m.Attachments = append(m.Media, a.Name), append(m.Attachments, a)
 		}
 	}
 	if p.messages == nil {

@@ -212,3 +212,68 @@ func TestThreadTurns(t *testing.T) {
 		t.Errorf("turns (-want +got):\n%s", diff)
 	}
 }
+
+// Pages go in both directions from any message, and say what is beyond them.
+func TestThreadDirections(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	var all []session.Record
+	for i := range 50 { // 3 messages of 4 records each
+		id := fmt.Sprintf("c%d", i)
+		all = append(all, user(fmt.Sprint(i)), calls(id), result(id, "ok"), answer("ok"))
+	}
+	h.say(t, "websocket:a", all...)
+	type page struct {
+		Messages []message
+		HasMore  bool `json:"has_more"`
+		HasNewer bool `json:"has_newer"`
+		Before   *int
+		After    *int
+		Total    int
+		Seq      *int64
+	}
+	for _, c := range []struct {
+		query       string
+		first, last int // indexes
+		n           int
+		more, newer bool
+	}{
+		{"limit=6", 192, 199, 6, true, false},
+		{"limit=6&before=192", 184, 191, 6, true, true},
+		{"limit=6&before=8", 0, 7, 6, false, true},
+		{"limit=6&after=7", 8, 15, 6, true, true},
+		{"limit=6&after=191", 192, 199, 6, true, false},
+		{"limit=6&after=195", 196, 199, 3, true, false},
+		{"limit=6&around=100", 96, 103, 6, true, true},
+		{"limit=6&around=0", 0, 7, 6, false, true},
+		{"limit=6&around=199", 196, 199, 4, true, false},
+		{"limit=500&around=100", 0, 199, 150, false, false},
+	} {
+		p := read[page](t, h, "sessions/websocket:a/webui-thread?"+c.query)
+		n := len(p.Messages)
+		if n != c.n || p.HasMore != c.more || p.HasNewer != c.newer || p.Total != 200 || p.Seq != nil {
+			t.Errorf("%s: %d messages, more %v, newer %v, total %d", c.query, n, p.HasMore, p.HasNewer, p.Total)
+			continue
+		}
+		if c.query != "limit=6&around=199" && (p.Messages[0].Index != c.first || p.Messages[n-1].Index != c.last || *p.Before != c.first || *p.After != c.last) {
+			t.Errorf("%s: from %d to %d", c.query, p.Messages[0].Index, p.Messages[n-1].Index)
+		}
+		for _, m := range p.Messages {
+			if len(m.ToolCalls) > 0 && m.ToolCalls[0].Result == nil {
+				t.Errorf("%s: a call at %d without its result", c.query, m.Index)
+			}
+		}
+	}
+	for _, query := range []string{"after=1&before=9", "after=1&around=2", "around=1&before=9"} {
+		h.refused(t, "sessions/websocket:a/webui-thread?"+query, 400, "page_ambiguous")
+	}
+	for _, query := range []string{"after=199", "after=9223372036854775807", "around=9223372036854775807&limit=1"} {
+		if p := read[page](t, h, "sessions/websocket:a/webui-thread?"+query); len(p.Messages) != 0 || p.HasNewer || !p.HasMore {
+			t.Errorf("%s: %d messages, more %v, newer %v", query, len(p.Messages), p.HasMore, p.HasNewer)
+		}
+	}
+	h.Seq = func(key string) (int64, bool) { return 41, key == "websocket:a" }
+	if p := read[page](t, h, "sessions/websocket:a/webui-thread?limit=1"); p.Seq == nil || *p.Seq != 41 {
+		t.Errorf("seq = %v", p.Seq)
+	}
+}

@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
@@ -51,6 +53,27 @@ type Backend struct {
 	Delete func(ctx context.Context, key string) (bool, error)
 	// Context is what the model would be shown of a conversation. nil: nobody knows.
 	Context func(ctx context.Context, key string) (any, error)
+	// Seq is the number of the last event of a conversation on the socket, if it
+	// has one there. nil: none has.
+	Seq func(key string) (int64, bool)
+	// Attachment describes a file of a message. nil: only its name is known.
+	Attachment func(path string) Attachment
+	// Search finds words in conversations and memory. nil: there is no index.
+	Search func(ctx context.Context, q search.Query) (search.Result, error)
+	// Costs is the record of model calls. nil: there is none.
+	Costs *Costs
+	// Memory opens what is remembered; done gives it back. nil: there is none.
+	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
+	// Dream lets memory take in what was said. nil: nothing does.
+	Dream func(ctx context.Context) (memory.Report, error)
+	// TriggerSecret is the key with which programs elsewhere sign what they send
+	// to a trigger. nil: there is none.
+	TriggerSecret func(id string) (string, error)
+	// Undo keeps what files held before turns changed them. nil: nothing does.
+	Undo Undo
+	// Undone tells the model of a conversation which files are as they were
+	// before. nil: it is not told.
+	Undone func(ctx context.Context, key string, paths []string) error
 	// Redact takes credentials out of what is shown. nil: there are none.
 	Redact func(string) string
 }
@@ -78,8 +101,10 @@ type Command struct {
 
 // Error is a refusal in the terms of HTTP. Message is for the person.
 type Error struct {
-	Status  int
-	Message string
+	Status  int            `json:"status"`
+	Code    string         `json:"code"`             // see codes.go
+	Params  map[string]any `json:"params,omitempty"` // the values in the message
+	Message string         `json:"message"`
 }
 
 // Error implements error.
@@ -88,9 +113,16 @@ func (e *Error) Error() string { return e.Message }
 // HTTPStatus is the code of the refusal.
 func (e *Error) HTTPStatus() int { return e.Status }
 
-// Refuse makes an Error.
-func Refuse(status int, format string, args ...any) error {
-	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+// Detail is the name of the refusal and its values, for clients that word it
+// themselves.
+func (e *Error) Detail() (code string, params map[string]any) { return e.Code, e.Params }
+
+// Refuse makes an Error. The format is in codes.
+func Refuse(status int, format string, args ...any) error { return refused(status, format, args...) }
+
+func refused(status int, format string, args ...any) *Error {
+	code, params := named(format, args)
+	return &Error{Status: status, Code: code, Params: params, Message: fmt.Sprintf(format, args...)}
 }
 
 // API answers a web interface. It is safe for concurrent use.
@@ -103,11 +135,11 @@ type API struct {
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
 	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), memories{d}.actions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
@@ -132,6 +164,12 @@ func (d *API) answer(read Read) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r.Context(), r)
 		var body []byte
+		if file, ok := v.(download); ok && err == nil {
+			if err := file.serve(w); err != nil && r.Context().Err() == nil {
+				d.Log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
+			}
+			return
+		}
 		if err == nil {
 			body, err = json.Marshal(v)
 		}
@@ -150,7 +188,7 @@ func (d *API) answer(read Read) http.HandlerFunc {
 
 func refuse(w http.ResponseWriter, err error) {
 	e := refusal(err)
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{"status": e.Status, "message": e.Message}}) // plain values
+	body, _ := json.Marshal(map[string]*Error{"error": e}) // plain values
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -166,15 +204,17 @@ func refusal(err error) *Error {
 	}
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such conversation"}
+		return refused(http.StatusNotFound, textNoSession)
+	case errors.Is(err, session.ErrExists):
+		return refused(http.StatusConflict, textSessionExists)
 	case errors.Is(err, schedule.ErrNotFound):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such job"}
+		return refused(http.StatusNotFound, textNoJob)
 	case errors.Is(err, schedule.ErrNoTrigger):
-		return &Error{Status: http.StatusNotFound, Message: "there is no such trigger"}
+		return refused(http.StatusNotFound, textNoTrigger)
 	case errors.Is(err, schedule.ErrProtected):
-		return &Error{Status: http.StatusForbidden, Message: schedule.ErrProtected.Error()}
+		return refused(http.StatusForbidden, textProtected)
 	}
-	return &Error{Status: http.StatusInternalServerError, Message: "that did not work; the log says why"}
+	return refused(http.StatusInternalServerError, textInternal)
 }
 
 func (d *API) log(ctx context.Context, what string, err error) {

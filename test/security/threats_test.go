@@ -114,6 +114,10 @@ func threats() []threat {
 			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
+		{"T21", "the web page", []string{
+			"internal/gateway TestPages", "internal/gateway TestPagesRefuse", "internal/webui/auth TestSite", "internal/webui/auth TestLinkIsLimited",
+			"internal/webui/auth TestGuessing", "internal/webui/auth TestConsent", "internal/webui/auth TestDamagedDevices",
+		}, "without a sandbox a command can sign a browser in, as it has your rights"},
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	protocolName  = "nanobot"
 	protocolToken = "nanobot.token." // a subprotocol that carries a token, for browsers
 	maxClientID   = 128              // bytes
+	owner         = "owner"          // identity of who has a token, or a page that is signed in
 )
 
 // tokens are the ones we issued of one kind.
@@ -144,36 +145,42 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": why})
 }
 
-// admit checks a handshake and returns the client's id and whether it proved
-// that it is the owner's, or answers why not. A single-use token is looked at
-// last, so that nothing else can waste it.
-func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (clientID string, proven, ok bool) {
-	clientID = r.URL.Query().Get("client_id")
-	if len(clientID) > maxClientID {
-		clientID = strings.ToValidUTF8(clientID[:maxClientID], "")
-	}
-	if clientID == "" {
-		clientID = "anon-" + strings.ToLower(rand.Text()[:12])
-	}
+// admit checks a handshake and says who it is, or answers why not. A single-use
+// token is looked at last, so that nothing else can waste it.
+func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (who person, ok bool) {
+	who.client = clientID(r)
 	switch {
-	case !slices.Contains(c.set.AllowFrom, "*") && !slices.Contains(c.set.AllowFrom, clientID):
+	case !slices.Contains(c.set.AllowFrom, "*") && !slices.Contains(c.set.AllowFrom, who.client):
 		refuse(w, http.StatusForbidden, "this client_id is not in allowFrom")
 	case !c.originAllowed(r):
 		refuse(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
 	default:
-		if proven, ok = c.authentic(r); ok {
-			return clientID, proven, true
+		if who.proven, ok = c.authentic(r); ok {
+			who.identity = c.identity(r, who.client, who.proven)
+			return who, true
 		}
 		refuse(w, http.StatusUnauthorized, "wrong or missing token")
 	}
-	return "", false, false
+	return person{}, false
+}
+
+// clientID is what a client calls itself.
+func clientID(r *http.Request) string {
+	id := r.URL.Query().Get("client_id")
+	if len(id) > maxClientID {
+		id = strings.ToValidUTF8(id[:maxClientID], "")
+	}
+	if id == "" {
+		id = "anon-" + strings.ToLower(rand.Text()[:12])
+	}
+	return id
 }
 
 // authentic decides about the token. Without one only programs of this machine
 // get in, and only where the owner said so; they have proved nothing, because
 // a command that the agent runs is such a program as well.
 func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
-	if c.proxied(r) {
+	if c.Vouched(r) {
 		return true, true
 	}
 	for _, given := range presented(r) {
@@ -231,8 +238,16 @@ func same(want httpsafe.Secret, got string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// proxied reports whether a trusted proxy vouches for the request.
-func (c *Channel) proxied(r *http.Request) bool {
+// Proxies are the addresses of a proxy that says who is signed in.
+func (c *Channel) Proxies() []netip.Prefix {
+	if c.set.TrustedProxy == nil {
+		return nil
+	}
+	return c.set.TrustedProxy.peers
+}
+
+// Vouched reports whether a trusted proxy says who is signed in.
+func (c *Channel) Vouched(r *http.Request) bool {
 	p := c.set.TrustedProxy
 	if p == nil || strings.TrimSpace(r.Header.Get(p.AssertionHeader)) == "" {
 		return false
@@ -252,18 +267,18 @@ func (c *Channel) identity(r *http.Request, client string, proven bool) string {
 	switch {
 	case !proven:
 		return "unproven:" + client
-	case c.proxied(r):
+	case c.Vouched(r):
 		sum := sha256.Sum256([]byte(strings.TrimSpace(r.Header.Get(c.set.TrustedProxy.AssertionHeader))))
 		return "proxy:" + base64.RawURLEncoding.EncodeToString(sum[:12])
 	}
-	return "owner"
+	return owner
 }
 
 // isLocal reports whether the request comes from a program of our user on this
 // machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
-	if !httpsafe.Direct(r) || c.proxied(r) {
+	if !httpsafe.Direct(r) || c.Vouched(r) {
 		return false
 	}
 	if c.set.UnixSocketPath != "" {

@@ -48,7 +48,7 @@ func (q request) status(t *testing.T, c *Channel) int {
 		r.Header.Set(k, v)
 	}
 	w := httptest.NewRecorder()
-	if _, _, ok := c.admit(w, r); ok {
+	if _, ok := c.admit(w, r); ok {
 		return 0
 	}
 	var body struct{ Error string }

@@ -95,6 +95,16 @@ func (h *hub) chat(id string) *chat {
 	return c
 }
 
+// Seq is the number of the last event of a chat, if it has any.
+func (c *Channel) Seq(id string) (int64, bool) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if at := c.hub.chats[id]; at != nil {
+		return at.ring.last, true
+	}
+	return 0, false
+}
+
 // rest puts a chat nobody listens to where it will be forgotten one day.
 func (h *hub) rest(c *chat) {
 	if c.idle != nil {

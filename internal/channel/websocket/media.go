@@ -120,6 +120,27 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*media, error) {
 	return m, nil
 }
 
+// File is the address of a file in the media store, what it is and how long.
+// The address is "" for other files, and for one that is gone.
+func (c *Channel) File(path string) (url, mime string, size int64) {
+	if c.d.Media == nil {
+		return "", "", 0
+	}
+	rel, err := filepath.Rel(c.d.Media.Dir, path)
+	if err != nil || !filepath.IsLocal(rel) || filepath.Dir(rel) != "." {
+		return "", "", 0
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", "", 0
+	}
+	payload := base64.RawURLEncoding.EncodeToString([]byte(rel))
+	if sig := c.links.sign(payload); sig != "" {
+		url = mediaPath + sig + "/" + payload
+	}
+	return url, contentType(rel), info.Size()
+}
+
 func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	if info, err := os.Stat(f.Path); err != nil || !info.Mode().IsRegular() {
 		return bus.Media{}, channel.Permanent(fmt.Errorf("%s is not a file that can be sent", f.Path))

@@ -374,13 +374,13 @@ func TestSoftErrors(t *testing.T) {
 		c.say(tt.frame)
 		m := c.next()
 		reason, _ := m["reason"].(string)
-		if m["event"] != "error" || m["detail"] != tt.detail || reason != tt.reason {
+		if m["event"] != "error" || m["detail"] != tt.detail || reason != tt.reason || m["code"] != strings.ReplaceAll(tt.detail, " ", "_") {
 			t.Errorf("%s: got %v, want %s %s", tt.name, m, tt.detail, tt.reason)
 		}
 	}
 	c.say(`{"type":"webui_request","request_id":"r1","action":"session.delete"}`)
 	if diff := cmp.Diff(map[string]any{
-		"event": "webui_response", "request_id": "r1", "ok": false, "error": map[string]any{"status": 404.0, "message": "unknown action"},
+		"event": "webui_response", "request_id": "r1", "ok": false, "error": map[string]any{"status": 404.0, "code": "unknown_action", "message": "unknown action"},
 	}, c.next()); diff != "" {
 		t.Error(diff)
 	}

@@ -75,7 +75,7 @@ func (r *receiver) problem(detail, reason string, e *envelope) {
 	if e != nil && validChatID(e.ChatID) {
 		f = f.text("chat_id", e.ChatID)
 	}
-	f = f.text("detail", detail).text("reason", reason)
+	f = f.text("code", strings.ReplaceAll(strings.ReplaceAll(detail, " ", "_"), "-", "_")).text("detail", detail).text("reason", reason)
 	if e != nil && len(e.TurnID) <= maxTurnID {
 		f = f.text("turn_id", e.TurnID)
 	}

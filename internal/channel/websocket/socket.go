@@ -17,6 +17,9 @@ const (
 	bufferBytes  = 64 << 10 // of a read buffer that is kept
 )
 
+// statusSignedOut closes the connection of a page whose device was signed out.
+const statusSignedOut ws.StatusCode = 4401
+
 // errBehind closes a connection that does not keep up.
 var errBehind = errors.New("the peer reads too slowly")
 
@@ -26,14 +29,15 @@ type socket struct {
 	c        *Channel
 	life     *life
 	conn     *ws.Conn
-	cork     *cork         // below conn
-	client   string        // id it gave
-	home     string        // chat of messages that name none
-	proven   bool          // came with something that only the owner knows
-	identity string        // who it proved to be; of others the name they chose, marked as such
-	local    bool          // from a program of our user on this machine
-	wake     chan struct{} // capacity 1: something is there to write
-	eased    chan struct{} // capacity 1: answers were taken to be written
+	cork     *cork           // below conn
+	client   string          // id it gave
+	home     string          // chat of messages that name none
+	proven   bool            // came with something that only the owner knows
+	identity string          // who it proved to be; of others the name they chose, marked as such
+	local    bool            // from a program of our user on this machine
+	wake     chan struct{}   // capacity 1: something is there to write
+	eased    chan struct{}   // capacity 1: answers were taken to be written
+	gone     <-chan struct{} // closed when the person is signed out; nil: never
 
 	// Guarded by hub.mu.
 	modern  bool   // has spoken the newer protocol
@@ -116,6 +120,16 @@ func (s *socket) run(ctx context.Context) {
 		defer cancel()
 		s.ping(ctx)
 	})
+	if s.gone != nil {
+		wg.Go(func() {
+			select {
+			case <-s.gone:
+				_ = s.conn.Close(statusSignedOut, "signed out")
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+	}
 	defer wg.Wait()
 	defer h.leave(s) // before the wait: senders wait for this
 	defer cancel()

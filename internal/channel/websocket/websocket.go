@@ -59,6 +59,9 @@ type Options struct {
 	Exposed func() bool
 	// API is what a web interface looks at and changes. Nil: there is none.
 	API API
+	// Hidden reports whether only the gateway's own pages use the channel, because
+	// no section enables it: programs find nothing then. Nil: they do.
+	Hidden func() bool
 }
 
 // ChatState is what is kept about a chat.
@@ -168,23 +171,34 @@ func (c *Channel) Routes() map[string]http.Handler {
 
 func (c *Channel) routes() map[string]http.Handler {
 	r := map[string]http.Handler{
-		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.serveMedia),
-		"GET " + bootstrapPath:                 http.HandlerFunc(c.serveBootstrap),
+		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.serveMedia), // the address is the permission
+		"GET " + bootstrapPath:                 c.open(c.serveBootstrap),
 	}
 	add := func(path string, h http.HandlerFunc) {
 		if path != "/" {
-			r["GET "+path] = h
+			r["GET "+path] = c.open(h)
 		}
-		r["GET "+strings.TrimRight(path, "/")+"/{$}"] = h
+		r["GET "+strings.TrimRight(path, "/")+"/{$}"] = c.open(h)
 	}
 	if c.o.API != nil {
-		r[apiPath] = http.HandlerFunc(c.serveAPI)
+		r[apiPath] = c.open(c.serveAPI)
 	}
 	add(c.set.Path, c.serveSocket)
 	if c.set.TokenIssuePath != "" {
 		add(c.set.TokenIssuePath, c.serveToken)
 	}
 	return r
+}
+
+// open answers programs, unless the channel is there for the pages only.
+func (c *Channel) open(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.o.Hidden != nil && c.o.Hidden() {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	})
 }
 
 // Run implements channel.Channel.
@@ -322,6 +336,24 @@ func (c *Channel) enter() (l *life, leave func(), ok bool) {
 
 // serveSocket is the handshake and then the connection.
 func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
+	c.connect(w, r, nil, func() (person, bool) { return c.admit(w, r) })
+}
+
+// ServePage is serveSocket for a page of ours whose person is signed in, until gone
+// is closed.
+func (c *Channel) ServePage(w http.ResponseWriter, r *http.Request, gone <-chan struct{}) {
+	c.connect(w, r, gone, func() (person, bool) { return person{client: clientID(r), identity: owner, proven: true}, true })
+}
+
+// person is who is behind a connection.
+type person struct {
+	client   string // id it gave
+	identity string // who it proved to be; of others the name they chose, marked as such
+	proven   bool   // came with something that only the owner knows
+}
+
+// connect serves a connection of who is admitted.
+func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan struct{}, admit func() (person, bool)) {
 	l, leave, ok := c.enter()
 	if !ok {
 		w.Header().Set("Retry-After", "5")
@@ -334,7 +366,7 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUpgradeRequired, "this is a WebSocket address")
 		return
 	}
-	client, proven, ok := c.admit(w, r)
+	who, ok := admit()
 	if !ok {
 		return
 	}
@@ -351,15 +383,15 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	corked := &corkable{ResponseWriter: w}
-	conn, err := ws.Accept(corked, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // admit looked at the origin
+	conn, err := ws.Accept(corked, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // the origin was looked at
 	if err != nil {
 		c.d.Log.DebugContext(r.Context(), "handshake", "err", err)
 		return
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
-		c: c, life: l, conn: conn, cork: corked.conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
-		proven: proven, identity: c.identity(r, client, proven), local: c.isLocal(r),
+		c: c, life: l, conn: conn, cork: corked.conn, client: who.client, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
+		proven: who.proven, identity: who.identity, local: c.isLocal(r), gone: gone,
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()

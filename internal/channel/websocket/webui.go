@@ -30,23 +30,23 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !c.running():
 		w.Header().Set("Retry-After", "5")
-		refuseRead(w, http.StatusServiceUnavailable, "not running")
+		refuseRead(w, http.StatusServiceUnavailable, "gateway_starting", "not running")
 	case !c.originAllowed(r) || embedded(r):
-		refuseRead(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
-	case !c.proxied(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
-		refuseRead(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
+		refuseRead(w, http.StatusForbidden, "origin_not_allowed", "this origin is not allowed; see allowedOrigins")
+	case !c.Vouched(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
+		refuseRead(w, http.StatusUnauthorized, "unauthorized", "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
 		c.o.API.ServeHTTP(w, r)
 	}
 }
 
 // refuseRead answers as the API refuses.
-func refuseRead(w http.ResponseWriter, status int, why string) {
+func refuseRead(w http.ResponseWriter, status int, code, why string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"status": status, "message": why}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"status": status, "code": code, "message": why}})
 }
 
 // requests remembers what was answered, so that a client that lost its
@@ -137,22 +137,22 @@ func (q *requests) end(id string, a *answer, f []byte) {
 // webui carries out a request of the web interface, beside the other frames.
 func (r *receiver) webui(ctx context.Context, e *envelope) {
 	id := e.RequestID
-	refuse := func(status int, message string) { r.reply(failed(id, status, message)) }
+	refuse := func(status int, code, message string) { r.reply(failed(id, status, code, message, nil)) }
 	switch {
 	case !validWord(id, 128, "._:-"):
 		r.problem("invalid request_id", "", e)
 		return
 	case !validAction(e.Action):
-		refuse(http.StatusBadRequest, "invalid action")
+		refuse(http.StatusBadRequest, "action_invalid", "invalid action")
 		return
 	case r.c.o.API == nil:
-		refuse(http.StatusNotFound, "unknown action")
+		refuse(http.StatusNotFound, "unknown_action", "unknown action")
 		return
 	case !r.proven:
-		refuse(http.StatusForbidden, "this connection came without a token; set one and connect with it")
+		refuse(http.StatusForbidden, "token_missing", "this connection came without a token; set one and connect with it")
 		return
 	case !r.take():
-		refuse(http.StatusTooManyRequests, "too many requests at once")
+		refuse(http.StatusTooManyRequests, "too_many_requests", "too many requests at once")
 		return
 	}
 	payload := append(json.RawMessage(nil), e.Payload...) // the frame is not ours for long
@@ -170,7 +170,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 		a, mine, fits := q.begin(r.client+"\x00"+id, sum, r.c.d.Now())
 		switch {
 		case !fits:
-			return failed(id, http.StatusConflict, "this request_id was used for something else")
+			return failed(id, http.StatusConflict, "request_id_reused", "this request_id was used for something else", nil)
 		case mine:
 			f, carried := r.c.act(ctx, id, action, payload)
 			kept := []byte(f)
@@ -186,7 +186,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 				return append(frame(nil), a.frame...)
 			}
 		case <-ctx.Done():
-			return failed(id, http.StatusServiceUnavailable, "interrupted, ask again")
+			return failed(id, http.StatusServiceUnavailable, "interrupted", "interrupted, ask again", nil)
 		}
 	}
 }
@@ -197,15 +197,16 @@ func (c *Channel) act(ctx context.Context, id, action string, payload json.RawMe
 	defer func() {
 		if p := recover(); p != nil {
 			c.d.Log.ErrorContext(ctx, "an action was given up, please report this", "action", action, "panic", p, "stack", string(debug.Stack()))
-			f, carried = failed(id, http.StatusInternalServerError, "internal error"), true
+			f, carried = failed(id, http.StatusInternalServerError, "internal", "internal error", nil), true
 		}
 	}()
 	result, err := c.o.API.Do(ctx, action, payload)
 	if err != nil {
 		if ctx.Err() != nil {
-			return failed(id, http.StatusServiceUnavailable, "interrupted, ask again"), false
+			return failed(id, http.StatusServiceUnavailable, "interrupted", "interrupted, ask again", nil), false
 		}
-		return failed(id, statusOf(err), err.Error()), true
+		status, code, params := detailOf(err)
+		return failed(id, status, code, err.Error(), params), true
 	}
 	c.tell(action, payload, result)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
@@ -225,7 +226,7 @@ func (c *Channel) tell(action string, payload, result json.RawMessage) {
 		if !validChatID(chat) {
 			chat = ""
 		}
-		if action == "session.delete" {
+		if action == "session.delete" || action == "session.archive" {
 			c.hub.forget(chat)
 		}
 		c.hub.broadcast(newFrame(evUpdated, chat, 64).text("scope", action), true)
@@ -260,10 +261,13 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 	r.c.tell("sidebar.update", payload, result)
 }
 
-func failed(id string, status int, message string) frame {
-	e := frame(`{"status":`)
-	e = append(append(e, mustJSON(status)...), `,"message":`...)
-	e = append(append(e, mustJSON(message)...), '}')
+func failed(id string, status int, code, message string, params map[string]any) frame {
+	e := mustJSON(struct {
+		Status  int            `json:"status"`
+		Code    string         `json:"code"`
+		Params  map[string]any `json:"params,omitempty"`
+		Message string         `json:"message"`
+	}{status, code, params, message})
 	return newFrame(evWebuiResponse, "", len(message)+96).text("request_id", id).flag("ok", false).raw("error", e)
 }
 
@@ -273,12 +277,17 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-func statusOf(err error) int {
-	var e interface{ HTTPStatus() int }
-	if errors.As(err, &e) {
-		return e.HTTPStatus()
+// detailOf is what an error of the API says besides its words.
+func detailOf(err error) (status int, code string, params map[string]any) {
+	var e interface {
+		HTTPStatus() int
+		Detail() (code string, params map[string]any)
 	}
-	return http.StatusInternalServerError
+	if errors.As(err, &e) {
+		code, params = e.Detail()
+		return e.HTTPStatus(), code, params
+	}
+	return http.StatusInternalServerError, "internal", nil
 }
 
 // validAction reports whether a name is one an action could have.

@@ -31,6 +31,10 @@ type refusedError int
 func (e refusedError) Error() string   { return "refused" }
 func (e refusedError) HTTPStatus() int { return int(e) }
 
+func (e refusedError) Detail() (string, map[string]any) {
+	return "no_such_thing", map[string]any{"status": int(e)}
+}
+
 func (c *clerk) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
 	c.mu.Lock()
 	c.done = append(c.done, action+string(payload))
@@ -83,8 +87,12 @@ func TestRequests(t *testing.T) {
 	api := &clerk{}
 	r := start(t, "", withAPI(api))
 	c := r.login()
-	refusal := func(status float64, message string) map[string]any {
-		return map[string]any{"ok": false, "error": map[string]any{"status": status, "message": message}}
+	refusal := func(status float64, code, message string) map[string]any {
+		e := map[string]any{"status": status, "code": code, "message": message}
+		if code == "no_such_thing" {
+			e["params"] = map[string]any{"status": status}
+		}
+		return map[string]any{"ok": false, "error": e}
 	}
 	for _, tt := range []struct {
 		name, frame string
@@ -93,14 +101,14 @@ func TestRequests(t *testing.T) {
 	}{
 		{"one", ask("a", "x.y", `{"k":1}`), map[string]any{"ok": true, "result": map[string]any{"n": 1.0}}, 1},
 		{"again", ask("a", "x.y", `{"k":1}`), map[string]any{"ok": true, "result": map[string]any{"n": 1.0}}, 1},
-		{"other payload", ask("a", "x.y", `{"k":2}`), refusal(409, "this request_id was used for something else"), 1},
-		{"other action", ask("a", "x.z", `{"k":1}`), refusal(409, "this request_id was used for something else"), 1},
+		{"other payload", ask("a", "x.y", `{"k":2}`), refusal(409, "request_id_reused", "this request_id was used for something else"), 1},
+		{"other action", ask("a", "x.z", `{"k":1}`), refusal(409, "request_id_reused", "this request_id was used for something else"), 1},
 		{"another", ask("b", "x.y", `{"k":1}`), map[string]any{"ok": true, "result": map[string]any{"n": 2.0}}, 2},
-		{"refused", ask("c", "refuse", ""), refusal(422, "refused"), 3},
-		{"refused again", ask("c", "refuse", ""), refusal(422, "refused"), 3},
-		{"broken", ask("d", "panic", ""), refusal(500, "internal error"), 4},
-		{"no action", ask("e", "", ""), refusal(400, "invalid action"), 4},
-		{"bad action", ask("e", "Session.delete", ""), refusal(400, "invalid action"), 4},
+		{"refused", ask("c", "refuse", ""), refusal(422, "no_such_thing", "refused"), 3},
+		{"refused again", ask("c", "refuse", ""), refusal(422, "no_such_thing", "refused"), 3},
+		{"broken", ask("d", "panic", ""), refusal(500, "internal", "internal error"), 4},
+		{"no action", ask("e", "", ""), refusal(400, "action_invalid", "invalid action"), 4},
+		{"bad action", ask("e", "Session.delete", ""), refusal(400, "action_invalid", "invalid action"), 4},
 	} {
 		c.say(tt.frame)
 		got := strip(c.until("webui_response"), "event", "request_id")

@@ -25,6 +25,7 @@ type Hit struct {
 	Partial bool      // not all words occur
 	Score   float64   // BM25
 	Snippet string
+	Offset  int64 // of the text in its log or file, in bytes
 }
 
 // Result is the answer to a query.
@@ -477,7 +478,7 @@ func (s *search) show(best []scored) ([]Hit, error) {
 		out = append(out, Hit{
 			Session: session, Source: placeName(s.sources[h.source].label), Role: roles()[h.role], Time: time.UnixMilli(h.time),
 			Scope: strings.TrimPrefix(scope, dirScope), Tainted: h.tainted, Partial: h.partial, Score: h.score,
-			Snippet: snippet(h.text, h.spans, s.q.Open, s.q.Close),
+			Snippet: snippet(h.text, h.spans, s.q.Open, s.q.Close), Offset: h.pos,
 		})
 	}
 	return out, nil

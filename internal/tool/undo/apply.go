@@ -59,7 +59,7 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 		return Report{}, err
 	}
 	if s.log.model.isRunning(t) {
-		return Report{}, errRunning
+		return Report{}, ErrRunning
 	}
 	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
 	b := s.log.batch(ctx)
@@ -81,6 +81,32 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 		return r, err
 	}
 	return r, s.note(ctx, r.Undo, items)
+}
+
+// Preview says what Undo would do now, and changes nothing.
+func (s *Store) Preview(ctx context.Context, turn string, force bool) (Report, error) {
+	leave, err := s.enter(ctx, false)
+	if err != nil {
+		return Report{}, fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	t, err := s.log.model.find(turn)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
+	b := s.log.batch(ctx)
+	items, err := s.plan(t, force, b, &r)
+	for _, it := range items {
+		if it.want.Kind == kindGone {
+			r.Deleted = append(r.Deleted, shown(it.path))
+		} else {
+			r.Restored = append(r.Restored, shown(it.path))
+		}
+	}
+	slices.Sort(r.Restored)
+	slices.Sort(r.Deleted)
+	return r, b.abandon(err)
 }
 
 // plan decides what has to be done and keeps what is there now in b.

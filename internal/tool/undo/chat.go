@@ -30,7 +30,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 		return why, nil, err
 	}
 	r, err := c.Store.Undo(ctx, t.ID, force)
-	if errors.Is(err, errRunning) {
+	if errors.Is(err, ErrRunning) {
 		return phrase.Of(ctx, "A command of this turn is still running; stop it first."), nil, nil
 	}
 	if err != nil {

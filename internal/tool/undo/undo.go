@@ -68,8 +68,8 @@ var (
 	ErrNoTurn = errors.New("no such turn")
 	// ErrAmbiguous means that a shortened turn id fits several turns.
 	ErrAmbiguous = errors.New("several turns begin like this")
-	// errRunning means that a command of the turn has not ended yet.
-	errRunning = errors.New("a command of this turn is still running")
+	// ErrRunning means that a command of the turn has not ended yet.
+	ErrRunning = errors.New("a command of this turn is still running")
 	// errBusy means that another process held the store for too long.
 	errBusy = errors.New("the undo store is in use by another process")
 )

@@ -490,7 +490,7 @@ func TestUnknownTurns(t *testing.T) {
 	}
 	c := b.call("abc3", nil)
 	must(t, b.Before(t.Context(), execTool(), c))
-	if _, err := b.Undo(t.Context(), "abc3", false); !errors.Is(err, errRunning) {
+	if _, err := b.Undo(t.Context(), "abc3", false); !errors.Is(err, ErrRunning) {
 		t.Errorf("Undo of a running turn = %v", err)
 	}
 	b.after(c)

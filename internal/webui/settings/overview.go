@@ -7,6 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sort"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -120,14 +123,19 @@ type dayUsed struct {
 }
 
 // readUsage tells what models were used for, day by day.
-func (ed *editor) readUsage(ctx context.Context, _ *http.Request) (any, error) {
+func (ed *editor) readUsage(ctx context.Context, r *http.Request) (any, error) {
 	a, err := ed.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
 	loc := a.Config.Config.Agents.Defaults.Location()
+	by, span, err := usageQuery(r)
+	if err != nil {
+		return nil, err
+	}
 	y, m, d := ed.App.Now().In(loc).Date()
-	since := time.Date(y, m, d-usageDays+1, 0, 0, 0, 0, loc)
+	since := time.Date(y, m, d-span+1, 0, 0, 0, 0, loc)
+	groups := map[string]*tokensUsed{}
 	days, total, sources := map[string]*dayUsed{}, tokensUsed{}, map[string]*tokensUsed{}
 	count := func(in map[string]*tokensUsed, e *ledger.Entry) {
 		name := cmp.Or(e.Source, "unknown")
@@ -150,10 +158,94 @@ func (ed *editor) readUsage(ctx context.Context, _ *http.Request) (any, error) {
 		total.add(&e)
 		count(day.Sources, &e)
 		count(sources, &e)
+		if name := usageGroup(&e, by, loc); name != "" {
+			if groups[name] == nil {
+				groups[name] = &tokensUsed{}
+			}
+			groups[name].add(&e)
+		}
 	}
 	list := []*dayUsed{}
 	for _, date := range slices.Sorted(maps.Keys(days)) {
 		list = append(list, days[date])
 	}
-	return map[string]any{"days": list, "total": total, "sources": sources, "timezone": loc.String(), "since": since.Format(time.DateOnly)}, nil
+	out := map[string]any{"days": list, "total": total, "sources": sources, "timezone": loc.String(), "since": since.Format(time.DateOnly)}
+	if by != "" {
+		out["groups"] = groupList(groups, by == "hour")
+	}
+	return out, nil
+}
+
+// usageQuery reads by what calls are summed up, and for how many days.
+func usageQuery(r *http.Request) (by string, days int, err error) {
+	by, days = r.URL.Query().Get("by"), usageDays
+	switch by {
+	case "", "model", "provider", "session", "job", "source":
+	case "hour":
+		days = hourDays
+	default:
+		return by, days, webui.Refuse(http.StatusBadRequest, "by can be model, provider, session, job, hour or source, not %.40q", by)
+	}
+	if s := r.URL.Query().Get("days"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > usageDays {
+			return by, days, webui.Refuse(http.StatusBadRequest, "days must be between 1 and %d", usageDays)
+		}
+		days = n
+	}
+	return by, days, nil
+}
+
+const (
+	hourDays  = 7    // that are told by hour, unless more are wanted
+	maxGroups = 1000 // that are told, the newest or the greatest
+)
+
+// usageGroup is what a call belongs to; "" if it belongs to none.
+func usageGroup(e *ledger.Entry, by string, loc *time.Location) string {
+	switch by {
+	case "model":
+		return cmp.Or(e.Model, "unknown")
+	case "provider":
+		return cmp.Or(e.Provider, "unknown")
+	case "session":
+		return e.Session
+	case "source":
+		return cmp.Or(e.Source, "unknown")
+	case "job":
+		if id, ok := strings.CutPrefix(e.Session, "cron:"); ok {
+			return id
+		}
+	case "hour":
+		return e.Time.In(loc).Format("2006-01-02T15:00")
+	}
+	return ""
+}
+
+// groupUsed is the use of one group.
+type groupUsed struct {
+	Name string `json:"name"`
+	tokensUsed
+}
+
+// groupList sorts groups: by time, or by cost and size.
+func groupList(groups map[string]*tokensUsed, byTime bool) []groupUsed {
+	out := []groupUsed{}
+	for name, used := range groups {
+		out = append(out, groupUsed{name, *used})
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := &out[i], &out[j]
+		switch {
+		case byTime || a.USD == b.USD && a.Total == b.Total:
+			return a.Name < b.Name
+		case a.USD == b.USD:
+			return a.Total > b.Total
+		}
+		return a.USD > b.USD
+	})
+	if byTime {
+		return out[max(0, len(out)-maxGroups):]
+	}
+	return out[:min(len(out), maxGroups)]
 }

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/gateway"
+)
+
+// webFlags are how a person wants to get to the pages.
+type webFlags struct {
+	noOpen, qr, code bool
+	base             string
+}
+
+func webCommand(c *command) *cobra.Command {
+	var f webFlags
+	cmd := &cobra.Command{
+		Use: "web", Aliases: []string{"webui"}, Short: "Open the web interface",
+		Long: `web opens the web interface in your browser and signs it in. It uses the running
+gateway, or starts one in the background. The link signs in one browser, once,
+within five minutes.
+
+To sign in a phone or another computer, use --qr or --code, or open the address
+there and approve the digits it shows.`,
+		Example: `  nanobot web
+  nanobot web --code --url https://bot.example/   behind a proxy or in a container
+  nanobot web devices
+  nanobot web approve 481516`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return openWeb(c, cmd, f) },
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.noOpen, "no-open", false, "print the link and open no browser")
+	fl.BoolVar(&f.qr, "qr", false, "show the link as a QR code, for a phone")
+	fl.BoolVar(&f.code, "code", false, "show a code to type instead of a link")
+	fl.StringVar(&f.base, "url", "", "`address` of the pages as the browser reaches them")
+	cmd.AddCommand(webDevices(c), webDecide(c, "approve", "Let a device sign in", true), webDecide(c, "deny", "Refuse a device", false), webRevoke(c))
+	return cmd
+}
+
+// openWeb signs a browser in.
+func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
+	if f.base != "" {
+		if u, err := url.Parse(f.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return usageError{errors.New("--url must be an address such as https://bot.example/")}
+		}
+	}
+	opts := c.configOptions()
+	opts.Lenient = true
+	l, err := config.Load(opts)
+	if err != nil {
+		return err
+	}
+	var link gateway.WebLink
+	ask := func() error {
+		return gateway.Control(cmd.Context(), l, http.MethodPost, "/web/link", map[string]any{"code": f.code, "base": f.base}, &link)
+	}
+	if err = ask(); errors.Is(err, daemon.ErrNotRunning) {
+		if err := gatewayStart(c, cmd, gatewayFlags{port: -1}); err != nil {
+			return err
+		}
+		err = ask()
+	}
+	if err != nil {
+		return err
+	}
+	if f.code {
+		cmd.Printf("Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
+		return nil
+	}
+	if f.qr {
+		code, err := qrCode(link.Link)
+		if err != nil {
+			return err
+		}
+		cmd.Println(code)
+		warnLoopback(cmd, link.Base)
+	}
+	open := !f.noOpen && !f.qr && hasBrowser(c)
+	if open {
+		openBrowser(cmd.Context(), link.Link)
+		cmd.Printf("The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
+		return nil
+	}
+	cmd.Printf("Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
+	if u, err := url.Parse(link.Base); err == nil && loopbackName(u.Hostname()) && c.getenv("SSH_CONNECTION") != "" {
+		cmd.Printf("\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
+	}
+	return nil
+}
+
+// warnLoopback says why a phone cannot use a link.
+func warnLoopback(cmd *cobra.Command, base string) {
+	if u, err := url.Parse(base); err == nil && loopbackName(u.Hostname()) {
+		cmd.Println("Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.host.")
+	}
+}
+
+func loopbackName(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+func webDevices(c *command) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "devices", Short: "List devices that are signed in, and those that wait", Args: noArgs,
+		Example: "  nanobot web devices\n  nanobot web devices --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := c.load()
+			if err != nil {
+				return err
+			}
+			var list gateway.WebDevices
+			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/web/devices", nil, &list); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd, list)
+			}
+			return printDevices(cmd, list)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func printDevices(cmd *cobra.Command, list gateway.WebDevices) error {
+	if len(list.Devices)+len(list.Waiting) == 0 {
+		cmd.Println("No device is signed in. Open the web interface with: nanobot web")
+		return nil
+	}
+	if len(list.Waiting) > 0 {
+		t := newTable(cmd.OutOrStdout(), "WAITING", "DEVICE", "ADDRESS")
+		for _, p := range list.Waiting {
+			address := p.Address
+			if p.Local {
+				address += " (a program on this machine)"
+			}
+			t.row(p.Digits, p.Name, address)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		cmd.Println("\nIf a device shows these digits and is yours: nanobot web approve DIGITS")
+	}
+	if len(list.Devices) == 0 {
+		return nil
+	}
+	t := newTable(cmd.OutOrStdout(), "ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
+	for _, d := range list.Devices {
+		t.row(d.ID, d.Name, d.Address, d.Created.Local().Format(time.DateTime), d.Seen.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
+func webDecide(c *command, verb, short string, allow bool) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " DIGITS", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  nanobot web " + verb + " 481516",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeDevice(c, cmd, map[string]any{"digits": strings.ReplaceAll(args[0], " ", ""), "allow": allow},
+				map[bool]string{true: "The device signs in now.", false: "The device is refused."}[allow])
+		},
+	}
+}
+
+func webRevoke(c *command) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "Sign a device out", Args: cobra.ExactArgs(1),
+		Example: "  nanobot web devices\n  nanobot web revoke 1a2b3c4d",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeDevice(c, cmd, map[string]any{"revoke": args[0]}, "The device is signed out.")
+		},
+	}
+}
+
+func changeDevice(c *command, cmd *cobra.Command, change any, done string) error {
+	l, err := c.load()
+	if err != nil {
+		return err
+	}
+	if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/web/devices", change, nil); err != nil {
+		return err
+	}
+	cmd.Println(done)
+	return nil
+}

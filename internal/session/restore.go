@@ -1,0 +1,107 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+)
+
+// ErrExists says that a conversation cannot come back, because there is one
+// under its key.
+var ErrExists = errors.New("there is a session with this key")
+
+// maxRestore bounds a log that comes back from the archive.
+const maxRestore = 256 << 20
+
+// Archived is a log in the archive: a conversation that was deleted, or an
+// earlier part of one.
+type Archived struct {
+	Info
+
+	ID string
+}
+
+// ListArchive lists the archive, the last changed first.
+func ListArchive(ctx context.Context, st *Store) ([]Archived, error) {
+	var out []Archived
+	var errs []error
+	for e, err := range st.state.Logs(ctx, dirArchive) {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		var info Info
+		if err == nil {
+			info, err = st.describe(ctx, e.Name)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		id := strings.TrimSuffix(strings.TrimPrefix(e.Name, dirArchive+"/"), suffixLog)
+		out = append(out, Archived{info, id})
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := &out[i], &out[j]
+		return a.Updated.After(b.Updated) || a.Updated.Equal(b.Updated) && a.ID < b.ID
+	})
+	return out, errors.Join(errs...)
+}
+
+// Restore brings a conversation back from the archive and says which. The error is
+// ErrNotFound if there is nothing under the id, ErrExists if there is a
+// conversation under its key.
+func Restore(ctx context.Context, st *Store, id string) (key string, err error) {
+	all, err := ListArchive(ctx, st)
+	if all == nil && err != nil {
+		return "", err
+	}
+	for i := range all {
+		if all[i].ID == id {
+			key = all[i].Key
+		}
+	}
+	if key == "" {
+		return "", ErrNotFound
+	}
+	s, err := st.Acquire(ctx, key)
+	if err != nil {
+		return key, err
+	}
+	err = s.do(func() error {
+		if s.j.size > 0 {
+			return ErrExists
+		}
+		lines, err := archivedLines(ctx, st, id)
+		if err != nil {
+			return err
+		}
+		if err := s.j.log.Replace(ctx, -1, lines); err != nil {
+			return err
+		}
+		s.j.reset()
+		return st.state.Remove(ctx, dirArchive+"/"+id+suffixLog)
+	})
+	return key, errors.Join(err, s.Release())
+}
+
+// archivedLines are those of a log in the archive.
+func archivedLines(ctx context.Context, st *Store, id string) (lines []byte, err error) {
+	f, err := st.state.Log(ctx, dirArchive+"/"+id+suffixLog)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size > maxRestore {
+		return nil, fmt.Errorf("the log has %d MiB, which is too much to bring back", info.Size>>20)
+	}
+	lines = make([]byte, info.Size)
+	_, err = io.ReadFull(io.NewSectionReader(f, 0, info.Size), lines)
+	return lines, err
+}

@@ -1,0 +1,23 @@
+// Grammars; each comes after those it extends.
+import "../../vendor/prism/prism-markup.min.js";
+import "../../vendor/prism/prism-css.min.js";
+import "../../vendor/prism/prism-clike.min.js";
+import "../../vendor/prism/prism-javascript.min.js";
+import "../../vendor/prism/prism-typescript.min.js";
+import "../../vendor/prism/prism-jsx.min.js";
+import "../../vendor/prism/prism-c.min.js";
+import "../../vendor/prism/prism-cpp.min.js";
+import "../../vendor/prism/prism-csharp.min.js";
+import "../../vendor/prism/prism-go.min.js";
+import "../../vendor/prism/prism-java.min.js";
+import "../../vendor/prism/prism-rust.min.js";
+import "../../vendor/prism/prism-python.min.js";
+import "../../vendor/prism/prism-ruby.min.js";
+import "../../vendor/prism/prism-markup-templating.min.js";
+import "../../vendor/prism/prism-php.min.js";
+import "../../vendor/prism/prism-bash.min.js";
+import "../../vendor/prism/prism-sql.min.js";
+import "../../vendor/prism/prism-json.min.js";
+import "../../vendor/prism/prism-yaml.min.js";
+import "../../vendor/prism/prism-toml.min.js";
+import "../../vendor/prism/prism-diff.min.js";

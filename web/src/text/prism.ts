@@ -1,0 +1,3 @@
+// The core first: the grammars add themselves to it.
+import "./prism-setup";
+import "../../vendor/prism/prism-core.min.js";

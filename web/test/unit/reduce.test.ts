@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyThread } from "../../src/state/items";
+import type { Item, Thread } from "../../src/state/items";
+import { itemsOf, withOlder, withPage, withSent } from "../../src/state/page";
+import { reduce } from "../../src/state/reduce";
+import type { Event, Said } from "../../src/wire/types";
+
+const start: Thread = { ...emptyThread, seq: 0, loaded: true };
+let n = 0;
+const e = (event: string, more: Partial<Event> = {}): Event => ({ event, chat_id: "c", seq: ++n, ...more });
+const play = (events: Event[], from = start) => events.reduce(reduce, from);
+
+/** shown is what a person sees, without ids. */
+const shown = (items: readonly Item[]) =>
+  items.map((i) => {
+    switch (i.kind) {
+      case "tool":
+        return `${i.kind} ${i.phase} ${i.name} ${i.args} ${i.result ?? ""}`.trim();
+      case "end":
+        return `end ${i.ms}`;
+      case "question":
+        return `question ${i.state} ${i.text}`;
+      case "user":
+        return `user ${i.state} ${i.text}`;
+      default:
+        return `${i.kind} ${i.text}`;
+    }
+  });
+
+/** turn is a recorded turn: thinking, a tool, and an answer in pieces. */
+function turn(): Event[] {
+  n = 0;
+  return [
+    e("user_message", { text: "Tidy up", turn_id: "t1" }),
+    e("goal_status", { status: "running", turn_id: "t1", started_at: 1 }),
+    e("reasoning_delta", { text: "Let me ", stream_id: "s1" }),
+    e("reasoning_delta", { text: "look.", stream_id: "s1" }),
+    e("reasoning_end"),
+    e("delta", { text: "I look ", stream_id: "s1" }),
+    e("delta", { text: "first.", stream_id: "s1" }),
+    e("tool_delta", { call_id: "k1", name: "exec", arguments: '{"command"' }),
+    e("tool_delta", { call_id: "k1", name: "exec", arguments: ':"ls"}' }),
+    e("stream_end", { stream_id: "s1", resuming: true }),
+    e("message", { kind: "progress", text: "", tool_events: [{ phase: "start", call_id: "k1", name: "exec", arguments: { command: "ls" } }] }),
+    e("message", { kind: "tool_hint", text: "exec ls" }),
+    e("message", { kind: "progress", text: "", tool_events: [{ phase: "end", call_id: "k1", name: "exec", result: "a\nb", duration_ms: 12 }] }),
+    e("delta", { text: "Done", stream_id: "s2" }),
+    e("delta", { text: ".", stream_id: "s2" }),
+    e("stream_end", { stream_id: "s2" }),
+    e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 900, usage: { prompt_tokens: 10, completion_tokens: 2 } }),
+    e("goal_status", { status: "idle", turn_id: "t1" }),
+  ];
+}
+
+const stored: Said[] = [
+  { index: 0, role: "user", content: "Tidy up", turn_id: "t1" },
+  { index: 1, role: "assistant", content: "I look first.", reasoning: "Let me look.", turn_id: "t1", tool_calls: [{ call_id: "k1", name: "exec", arguments: { command: "ls" }, result: "a\nb" }] },
+  { index: 3, role: "assistant", content: "Done.", turn_id: "t1", latency_ms: 900 },
+];
+
+const whole = ["user sent Tidy up", "thought Let me look.", "text I look first.", 'tool done exec {"command":"ls"} a\nb', "text Done.", "end 900"];
+
+test("a turn live and stored shows the same", () => {
+  const live = play(turn());
+  assert.deepEqual(shown(live.items), whole);
+  assert.equal(live.running, undefined);
+  assert.deepEqual(shown(itemsOf({ messages: stored })), whole);
+  assert.ok(live.items.every((i) => !("open" in i) || !i.open));
+});
+
+test("ids are unique, so that no row takes the place of another", () => {
+  const twice = play([...turn(), ...turn().map((x) => ({ ...x, seq: x.seq! + 100, turn_id: x.turn_id && "t2", id: x.id && "o2", call_id: x.call_id && "k2", tool_events: x.tool_events?.map((t) => ({ ...t, call_id: "k2" })) }))]);
+  const ids = twice.items.map((i) => i.id);
+  assert.equal(new Set(ids).size, ids.length, ids.join(" "));
+});
+
+test("events that come twice or go back change nothing", () => {
+  const events = turn();
+  const doubled = events.flatMap((x) => [x, x]);
+  assert.deepEqual(shown(play(doubled).items), whole);
+  const back = play([...events, events[5]!, events[13]!]);
+  assert.deepEqual(shown(back.items), whole);
+});
+
+test("a cut after every event, and resume, shows the same", () => {
+  const events = turn();
+  for (let cut = 0; cut <= events.length; cut++) {
+    const before = play(events.slice(0, cut));
+    const resumed = reduce(before, { event: "attached", chat_id: "c", seq: before.seq, resumed: true, complete: true });
+    const running = cut > 1 && cut < events.length - 1 ? [{ event: "goal_status", chat_id: "c", status: "running", turn_id: "t1" }] : [];
+    const after = play([...running, ...events.slice(cut)], resumed);
+    assert.deepEqual(shown(after.items), whole, `cut after ${cut}`);
+    assert.equal(after.stale, false, `cut after ${cut}`);
+  }
+});
+
+test("missed events make the thread stale until a page is read", () => {
+  const t = reduce(play(turn().slice(0, 6)), { event: "attached", chat_id: "c", seq: 50, resumed: true, complete: false });
+  assert.equal(t.stale, true);
+  assert.equal(t.seq, 50);
+  const read = withPage(t, { messages: stored, has_more: false, before: 0 });
+  assert.equal(read.stale, false);
+  assert.deepEqual(shown(read.items), whole);
+});
+
+test("a void stream_end revokes its text", () => {
+  n = 0;
+  const t = play([
+    e("goal_status", { status: "running", turn_id: "t1" }),
+    e("delta", { text: "Half an ans", stream_id: "a" }),
+    e("tool_delta", { call_id: "k", name: "exec", arguments: "{" }),
+    e("stream_end", { stream_id: "a", void: true }),
+    e("delta", { text: "The whole answer", stream_id: "a" }),
+    e("stream_end", { stream_id: "a" }),
+  ]);
+  assert.deepEqual(shown(t.items), ["text The whole answer"]);
+});
+
+test("a whole answer replaces the end that was streamed of it", () => {
+  n = 0;
+  const t = play([
+    e("goal_status", { status: "running", turn_id: "t1" }),
+    e("delta", { text: "end of it.", stream_id: "a" }),
+    e("stream_end", { stream_id: "a" }),
+    e("message", { text: "Start and end of it.", id: "o1", turn_id: "t1" }),
+    e("message", { text: "Start and end of it.", id: "o1", turn_id: "t1" }),
+    e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 5 }),
+    e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 5 }),
+  ]);
+  assert.deepEqual(shown(t.items), ["text Start and end of it.", "end 5"]);
+});
+
+test("unknown events and unknown members are ignored", () => {
+  n = 0;
+  const t = play([e("future_event", { text: "x" }), e("message", { kind: "future_kind", text: "x" })]);
+  assert.deepEqual(t.items, []);
+  assert.equal(t.seq, 2);
+});
+
+test("a question is shown once, and closed by whoever answers", () => {
+  n = 0;
+  const q = { id: "q1", code: "k7f2", options: ["yes", "no"] };
+  const t = play([e("message", { text: "Run it?", question: q, turn_id: "t" }), e("message", { text: "Run it?", question: q, turn_id: "t" })]);
+  assert.deepEqual(shown(t.items), ["question open Run it?"]);
+  assert.deepEqual(shown(reduce(t, e("question_gone", { question_id: "q1" })).items), ["question gone Run it?"]);
+  assert.deepEqual(shown(reduce(t, e("question_answered", { question_id: "q1", option: "yes" })).items), ["question answered Run it?"]);
+  assert.equal(reduce(t, { event: "question_gone", chat_id: "c", question_id: "other" }), t);
+});
+
+test("a typed message is pending, then sent, then not shown twice", () => {
+  n = 0;
+  const m = { chat: "c", turn: "t9", text: "Hello", at: "2026-01-01T00:00:00Z" };
+  let t = withSent(start, m);
+  assert.deepEqual(shown(t.items), ["user pending Hello"]);
+  t = play([e("message_accepted", { turn_id: "t9", starts_turn: true }), e("user_message", { turn_id: "t9", text: "Hello" })], t);
+  assert.deepEqual(shown(t.items), ["user sent Hello"]);
+  assert.equal(withSent(t, m), t);
+});
+
+test("a refused message says why and keeps its text", () => {
+  const t = reduce(withSent(start, { chat: "c", turn: "t9", text: "Hello", at: "" }), { event: "error", chat_id: "c", turn_id: "t9", detail: "message_rejected", reason: "text_too_large" });
+  assert.deepEqual(shown(t.items), ["user failed Hello"]);
+  assert.equal((t.items[0] as { why?: string }).why, "message_rejected: text_too_large");
+});
+
+test("a page that is read during a turn keeps what the turn has shown", () => {
+  const live = play(turn().slice(0, 15)); // the last text is open
+  const page = { messages: stored.slice(0, 2), has_more: true, before: 0 };
+  const t = withPage(live, page);
+  assert.deepEqual(shown(t.items), whole.slice(0, 5));
+  assert.deepEqual(shown(play(turn().slice(15), t).items), whole);
+});
+
+test("a turn that was joined in its middle is read again at its end", () => {
+  const joined = reduce(start, { event: "goal_status", chat_id: "c", status: "running", turn_id: "t1" });
+  assert.equal(joined.partial, "t1");
+  const t = play(turn().slice(13), joined);
+  assert.equal(t.stale, true);
+});
+
+test("an older page comes before what is shown, once", () => {
+  const t = withPage(start, { messages: stored.slice(2), has_more: true, before: 3 });
+  const older = withOlder(t, { messages: stored.slice(0, 2), has_more: false, before: 0 });
+  assert.deepEqual(shown(older.items), whole);
+  assert.deepEqual(shown(withOlder(older, { messages: stored.slice(0, 2), has_more: false, before: 0 }).items), whole);
+});
+
+test("what a page says about its turns is shown as events would", () => {
+  const items = itemsOf({
+    messages: [
+      ...stored.slice(0, 2),
+      { index: 2, role: "assistant", content: "Run it?", event: "question", turn_id: "t1" },
+      { index: 3, role: "user", content: "yes", event: "answer", turn_id: "t1" },
+      { ...stored[2]!, index: 4, attachments: [{ name: "a.png", url: "/api/media/x" }] },
+    ],
+    turns: [{ turn_id: "t1", duration_ms: 950, model: "m", usage: { prompt_tokens: 1 }, edits: [{ call_id: "k1", path: "a.md", added: 1 }], notices: [{ text: "Careful" }] }],
+  });
+  assert.deepEqual(shown(items), [...whole.slice(0, 4), "question answered Run it?", "text Done.", "notice Careful", "end 950"]);
+  const tool = items.find((i) => i.kind === "tool");
+  assert.equal(tool?.kind === "tool" && tool.edits?.[0]?.path, "a.md");
+  assert.equal(items.filter((i) => i.kind === "end").length, 1);
+});
+
+test("a file edit is shown with its call", () => {
+  const t = play([...turn(), { event: "file_edit", chat_id: "c", seq: 90, edits: [{ call_id: "k1", path: "a.md", added: 3, deleted: 1, diff: "+x" }] }]);
+  const tool = t.items.find((i) => i.kind === "tool");
+  assert.deepEqual(tool?.kind === "tool" && tool.edits?.map((x) => x.path), ["a.md"]);
+});
