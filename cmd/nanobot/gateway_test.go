@@ -20,7 +20,7 @@ func afterwards(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: afterwards command [args...]")
 	}
 	ts.Defer(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		_ = scriptCommand(ctx, ts, args).Run() // most often there is nothing left to end
 	})
@@ -47,7 +47,7 @@ func httpCommand(ts *testscript.TestScript, neg bool, args []string) {
 			body = a
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, args[2], "http://"+status.Address+args[3], strings.NewReader(body))
 	ts.Check(err)
@@ -81,7 +81,7 @@ func another(ts *testscript.TestScript, neg bool, args []string) {
 		return s
 	}
 	was := read([]byte(ts.ReadFile(args[0])))
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -129,7 +129,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	re, err := regexp.Compile(args[0])
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := scriptCommand(ctx, ts, args[1:])
 	seen := &watcher{re: re, found: make(chan struct{})}

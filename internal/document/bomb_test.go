@@ -120,7 +120,7 @@ func TestBombs(t *testing.T) { // see above
 			if grown > 64*mega {
 				t.Errorf("memory grew by %d MiB", grown/mega)
 			}
-			if took > 12*time.Second {
+			if took > 70*time.Second { // ten seconds, and a slow machine does not notice their end at once
 				t.Errorf("took %v", took)
 			}
 			t.Logf("%v, %d MiB, %v", took, grown/mega, err)

@@ -288,7 +288,7 @@ func TestSecretService(t *testing.T) {
 // and each reason is named.
 func TestHeadless(t *testing.T) {
 	t.Parallel()
-	const wait = 300 * time.Millisecond
+	const wait = 3 * time.Second
 	mute := func(t *testing.T) string {
 		t.Helper()
 		dir, err := os.MkdirTemp("", "mute") //nolint:usetesting // a socket's name must be short
@@ -313,13 +313,13 @@ func TestHeadless(t *testing.T) {
 		"abstract":   {func(*testing.T) string { return "unix:abstract=/tmp/x" }, "not a socket in the file system"},
 		"gone":       {func(t *testing.T) string { return "unix:path=" + t.TempDir() + "/bus" }, "there is no D-Bus session at "},
 		"no service": {startBus, "this D-Bus session has no Secret Service"},
-		"mute bus":   {mute, "did not answer within 300ms"},
+		"mute bus":   {mute, "did not answer within 3s"},
 		"locked for ever": {func(t *testing.T) string {
 			address := startBus(t)
 			s := startService(t, address)
 			s.set(func() { s.locked, s.answer = true, "" })
 			return address
-		}, "did not answer within 300ms"},
+		}, "did not answer within 3s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -330,7 +330,7 @@ func TestHeadless(t *testing.T) {
 			}})
 			began := time.Now()
 			place, err := r.Set(t.Context(), "k", "v")
-			if took := time.Since(began); took > wait+10*time.Second {
+			if took := time.Since(began); took > wait+time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if err != nil || place.File != filepath.Join(dir, "secrets", "k") || !strings.Contains(place.Why, c.why) {

@@ -266,7 +266,7 @@ func TestHostileTexts(t *testing.T) {
 		if got := (after.TotalAlloc - before.TotalAlloc) / uint64(len(src)); got > 2000 {
 			t.Errorf("%s: %d bytes of memory per byte of text", name, got)
 		}
-		if took > 10*time.Second {
+		if took > 2*time.Minute { // tells work that grows with the square from the rest, also on a slow machine
 			t.Errorf("%s: %v for %d bytes", name, took, len(src))
 		}
 		if d := depth(n); d > 60 {

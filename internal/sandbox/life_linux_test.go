@@ -39,12 +39,12 @@ func asleep(text string) (n int) {
 	return n
 }
 
-// eventually waits up to a minute for a condition.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !condition(); <-tick.C {
+	for deadline := time.Now().Add(10 * time.Minute); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: %s", what)
 		}

@@ -72,7 +72,7 @@ func watchPTY(t *testing.T, master *os.File) (expect, press func(string), draine
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	expect = func(want string) {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestChatOnPTY(t *testing.T) {
 	master, tty := openPTY(t)
 	before := localFlags(t, tty)
 	expect, press, drained := watchPTY(t, master)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -145,7 +145,7 @@ func TestAnswerOnPTY(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	master, tty := openPTY(t)
 	expect, press, drained := watchPTY(t, master)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	show, settled := make(chan struct{}), make(chan struct{})
 	got := make(chan bus.Inbound, 8)

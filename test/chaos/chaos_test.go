@@ -31,9 +31,9 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	f := form{chats: 12, messages: 120, kills: 6, ends: 2, feed: 12 * time.Second, settle: time.Minute}
+	f := form{chats: 12, messages: 120, kills: 6, ends: 2, feed: 12 * time.Second, settle: 10 * time.Minute}
 	if os.Getenv("NANOBOT_CHAOS") == "full" {
-		f = form{chats: 200, messages: 2000, kills: 50, ends: 10, feed: 150 * time.Second, settle: 5 * time.Minute}
+		f = form{chats: 200, messages: 2000, kills: 50, ends: 10, feed: 150 * time.Second, settle: 10 * time.Minute}
 	}
 	seed := uint64(time.Now().UnixNano())
 	if v, err := strconv.ParseUint(os.Getenv("NANOBOT_CHAOS_SEED"), 10, 64); err == nil {

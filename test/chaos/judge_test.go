@@ -25,7 +25,7 @@ import (
 // is measured; a busy machine may take twice the longest one, within bounds.
 const (
 	noteLeast = 250 * time.Millisecond
-	noteMost  = 3 * time.Second
+	noteMost  = time.Minute
 )
 
 func noteLimit(slowest time.Duration) time.Duration {

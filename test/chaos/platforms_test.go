@@ -29,7 +29,7 @@ func TestChaosOfPlatforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	f := form{chats: 2, messages: 100, kills: 5, feed: 15 * time.Second, settle: 3 * time.Minute}
+	f := form{chats: 2, messages: 100, kills: 5, feed: 15 * time.Second, settle: 10 * time.Minute}
 	if os.Getenv("NANOBOT_CHAOS") == "full" {
 		f = form{chats: 10, messages: 1000, kills: 30, feed: 120 * time.Second, settle: 10 * time.Minute}
 	}

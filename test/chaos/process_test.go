@@ -136,13 +136,13 @@ func (o *output) String() string {
 // stop lets the process end in order.
 func (g *gateway) stop() {
 	g.t.Helper()
-	for end := time.Now().Add(time.Minute); !strings.Contains(g.out.String(), "listening") && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Minute); !strings.Contains(g.out.String(), "listening") && time.Now().Before(end); {
 		hold(g.t.Context(), 20*time.Millisecond) // before that a signal just kills it
 	}
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		g.t.Fatalf("the last process was gone already: %v\n%s", err, g.out)
 	}
-	force := time.AfterFunc(30*time.Second, func() { _ = g.cmd.Process.Kill() }) // Wait says so
+	force := time.AfterFunc(10*time.Minute, func() { _ = g.cmd.Process.Kill() }) // Wait says so
 	defer force.Stop()
 	if err := g.cmd.Wait(); err != nil {
 		g.t.Errorf("the last process did not end in order: %v\n%s", err, g.out)

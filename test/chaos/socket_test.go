@@ -194,7 +194,7 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	l := newLuck(1)
 	l.mend()

@@ -3,7 +3,6 @@ package security_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -250,31 +249,6 @@ func TestAttempts(t *testing.T) {
 }
 
 func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s) }
-
-// between puts a generated part into docs/security.md, or checks that it is there.
-func between(t *testing.T, name, part, test string) {
-	t.Helper()
-	file := filepath.Join("..", "..", "docs", "security.md")
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opens, closes := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
-	before, rest, ok := strings.Cut(string(b), opens)
-	_, after, ok2 := strings.Cut(rest, closes)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for %s", file, name)
-	}
-	want := before + opens + part + closes + after
-	switch {
-	case *update:
-		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	case want != string(b):
-		t.Errorf("%s in %s is stale: go test ./test/security -run %s -update", name, file, test)
-	}
-}
 
 // controls are attempts on a house without protection, one for each kind of
 // thing that the checks look at: every one must be seen to break.

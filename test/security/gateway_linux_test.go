@@ -124,7 +124,7 @@ func (g *gateway) stop() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(40 * time.Second):
+	case <-time.After(5 * time.Minute):
 		_ = g.cmd.Process.Kill()
 		<-done
 		g.a.broke("the gateway did not end")
@@ -137,12 +137,12 @@ func (g *gateway) until(what string, ok func() bool) bool {
 	g.a.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(timeout); time.Now().Before(end); <-tick.C {
 		if ok() {
 			return true
 		}
 	}
-	g.a.shows(false, "%s: waited for a minute\n%s", what, tail(g.out.String()))
+	g.a.shows(false, "%s: waited for %s\n%s", what, timeout, tail(g.out.String()))
 	return false
 }
 

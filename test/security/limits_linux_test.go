@@ -35,6 +35,7 @@ type service struct {
 	h      *house
 	cmd    *exec.Cmd
 	client *mcp.ClientSession
+	quiet  time.Duration // of an answer while nothing else goes on
 }
 
 // serve starts the program as an MCP server: the one way to hold several
@@ -145,11 +146,11 @@ func greedies() []greedy {
 				t.Skipf("no bomb without a limit on processes: %s", lv)
 			}
 			h.write(filepath.Join(h.ws, "bomb.sh"), "bomb() { bomb | bomb & }\nbomb\nsleep 1\n")
-		}, calls: []call{{"exec", `{"command":"bash bomb.sh","timeout":3}`}}, want: "Resource temporarily unavailable"},
+		}, calls: []call{{"exec", `{"command":"bash bomb.sh","timeout":20}`}}, want: "Resource temporarily unavailable"},
 		{name: "memory", calls: []call{
-			{"exec", `{"command":"python3 -c \"x=bytearray(64<<30)\"","timeout":5}`},
+			{"exec", `{"command":"python3 -c \"x=bytearray(64<<30)\"","timeout":120}`},
 		}, want: "MemoryError"},
-		{name: "big file", calls: []call{{"exec", `{"command":"dd if=/dev/zero of=big bs=1M seek=3000 count=1","timeout":5}`}}, want: "Exit code: 153"},
+		{name: "big file", calls: []call{{"exec", `{"command":"dd if=/dev/zero of=big bs=1M seek=3000 count=1","timeout":120}`}}, want: "Exit code: 153"},
 		{name: "10 GB gzip", set: func(_ *testing.T, h *house) { h.web.handle("/bomb", gzipBomb()) }, calls: []call{
 			{"web_fetch", `{"url":"{{web}}/bomb"}`},
 		}, want: "bomb"},
@@ -213,9 +214,11 @@ func TestResourceLimits(t *testing.T) {
 		return strings.Join(results, "\n"), nil
 	}
 	s := serve(t, h)
+	start := time.Now()
 	if got, err := s.ask(t.Context(), "other", "ping"); err != nil || got != "pong" {
 		t.Fatalf("ask: %q, %v", got, err)
 	}
+	s.quiet = time.Since(start)
 	base := s.memory(t, "VmRSS")
 	for _, g := range all {
 		t.Run(g.name, func(t *testing.T) {
@@ -237,7 +240,7 @@ func TestResourceLimits(t *testing.T) {
 // survive runs one greedy turn and talks to the agent elsewhere meanwhile.
 func (s *service) survive(t *testing.T, g greedy) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	type answer struct {
 		text string
@@ -258,9 +261,14 @@ func (s *service) survive(t *testing.T, g greedy) {
 			if len(waits) > 0 {
 				slices.Sort(waits)
 				t.Logf("%d answers meanwhile, the slowest after %v", len(waits), waits[len(waits)-1].Round(time.Millisecond))
-				// One that a busy machine held up is no sign of ours.
+				// One that a busy machine held up is no sign of ours, nor is a machine
+				// on which every answer takes long.
 				if w := waits[len(waits)*9/10]; w > mostWait {
-					t.Errorf("another conversation waited %v", w)
+					start := time.Now()
+					_, err := s.ask(t.Context(), "other", "ping")
+					if quiet := max(s.quiet, time.Since(start)); err != nil || w > 20*quiet {
+						t.Errorf("another conversation waited %v, without the turn it waits %v: %v", w, quiet, err)
+					}
 				}
 			}
 			return

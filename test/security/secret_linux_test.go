@@ -179,7 +179,7 @@ func TestPlantedKeyInCrash(t *testing.T) {
 				<-r.Context().Done()
 			})
 			h.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": srv.url + "/v1", "apiKey": h.key}}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			cmd := h.command(ctx, "agent", "-m", "hello", "--logs")
 			cmd.Env = append(cmd.Env, "GOTRACEBACK=crash")

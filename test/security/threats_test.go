@@ -114,11 +114,80 @@ func threats() []threat {
 			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
-		{"T21", "the web page", []string{
-			"internal/gateway TestPages", "internal/gateway TestPagesRefuse", "internal/webui/auth TestSite", "internal/webui/auth TestLinkIsLimited",
-			"internal/webui/auth TestGuessing", "internal/webui/auth TestConsent", "internal/webui/auth TestDamagedDevices",
-		}, "without a sandbox a command can sign a browser in, as it has your rights"},
+		{"T21", "the web page", pageTests(), "without a sandbox a command can sign a browser in, as it has your rights"},
 	}
+}
+
+// browserTests are run by node: such a test stands as its file and its title.
+const browserTests = "web/test/browser"
+
+// pageLine is one thing that the web page must withstand.
+type pageLine struct {
+	what  string
+	tests []string
+}
+
+func pageLines() []pageLine {
+	return []pageLine{
+		{"texts of models, tools, files, senders, servers and logs run nothing, load nothing and look like nothing of the page", []string{
+			"web/test/browser hostile.spec.mjs nothing in ${place} runs or leaves the page", "web/test/browser hostile.spec.mjs nothing in a title runs or leaves the page",
+			"web/test/browser hostile2.spec.mjs nothing in ${place} runs or leaves the page", "web/test/browser guard.spec.mjs hostile text in what the program keeps shows as text",
+		}},
+		{"another page in the same browser, on another port or under another name, opens no socket, reads nothing, posts nothing, frames nothing", []string{
+			"web/test/browser guard.spec.mjs a page of ${name} gets nothing", "internal/gateway TestPagesRefuse", "internal/webui/auth TestSite", "internal/channel/websocket TestSignedMedia",
+		}},
+		{"a command, a guest's turn and a file tool get the static page and nothing else; another user cannot use a link", []string{
+			"TestWebPage", "TestAttempts", "internal/webui/auth TestLinkIsLimited", "internal/channel/websocket TestUnprovenCannotAnswer", "internal/channel/websocket TestRequestsNeedProof",
+		}},
+		{"a link or code works once, in time, and is in no address, log or referrer; cookies; a revoked device is out at once", []string{
+			"internal/webui/auth TestLink", "internal/webui/auth TestTypedCode", "internal/webui/auth TestGuessing", "internal/webui/auth TestConsent", "internal/webui/auth TestBadLogins",
+			"internal/webui/auth TestSecureCookie", "internal/webui/auth TestDevices", "internal/webui/auth TestDamagedDevices", "internal/gateway TestPages",
+			"web/test/browser signin.spec.mjs a link signs in, and its code leaves the address at once", "web/test/browser devices.spec.mjs a device that is signed out elsewhere is out within a second",
+		}},
+		{"no secret of the configuration is in any byte that the browser has", []string{"web/test/browser guard.spec.mjs and no secret reaches the browser"}},
+		{"an approval counts for the call that is shown, once, and not by a late or early click", []string{
+			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestRow116AnswerCountsOnce", "internal/channel/websocket TestAnswer",
+			"web/test/browser chat.spec.mjs an approval is answered once, and not by an early click", "web/test/browser tools.spec.mjs an approval shows the whole call",
+			"web/test/browser tools.spec.mjs each answer names its question",
+		}},
+		{"static paths and uploads", []string{"internal/gateway TestPagesRefuse", "internal/channel/websocket TestUpload", "internal/channel/websocket TestUploadIsRefused", "internal/channel/websocket TestUploadThatIsNotUsed"}},
+		{"push messages", []string{"internal/webui TestPush", "internal/webui TestPushIsGuarded"}},
+	}
+}
+
+// pageTests are those of all lines, each once.
+func pageTests() (all []string) {
+	for _, l := range pageLines() {
+		for _, name := range l.tests {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// split is the package and the name of a test.
+func split(name string) (dir, fn string) {
+	if dir, fn, ok := strings.Cut(name, " "); ok {
+		return dir, fn
+	}
+	return "test/security", name
+}
+
+// cellOf names tests in a table; browser tests by their file, once.
+func cellOf(tests []string) string {
+	var cells []string
+	for _, name := range tests {
+		dir, fn := split(name)
+		if dir == browserTests {
+			fn, _, _ = strings.Cut(fn, " ")
+		}
+		if c := fmt.Sprintf("`%s` (%s)", fn, strings.TrimPrefix(strings.TrimPrefix(dir, "internal/"), "tool/")); !slices.Contains(cells, c) {
+			cells = append(cells, c)
+		}
+	}
+	return strings.Join(cells, ", ")
 }
 
 // TestThreats checks that the tests a threat relies on exist, and that
@@ -137,11 +206,10 @@ func TestThreats(t *testing.T) {
 				t.Error("nothing shows that this threat is met")
 			}
 			for _, name := range th.tests {
-				dir, fn := "test/security", name
-				if pkg, rest, ok := strings.Cut(name, " "); ok {
-					dir, fn = pkg, rest
-				}
+				dir, fn := split(name)
 				switch fails, ok := testsIn(t, dir)[fn]; {
+				case dir == browserTests:
+					checkBrowserTest(t, fn)
 				case !ok:
 					t.Errorf("there is no %s in %s", fn, dir)
 				case !fails:
@@ -149,35 +217,55 @@ func TestThreats(t *testing.T) {
 				}
 			}
 		})
-		var cells []string
-		for _, name := range th.tests {
-			pkg, fn, ok := strings.Cut(name, " ")
-			if !ok {
-				pkg, fn = "test/security", name
-			}
-			cells = append(cells, fmt.Sprintf("`%s` (%s)", fn, strings.TrimPrefix(strings.TrimPrefix(pkg, "internal/"), "tool/")))
-		}
-		fmt.Fprintf(&table, "| %s %s | %s | %s |\n", th.id, th.what, strings.Join(cells, ", "), th.open)
+		fmt.Fprintf(&table, "| %s %s | %s | %s |\n", th.id, th.what, cellOf(th.tests), th.open)
 	}
+	between(t, "threats", table.String(), "TestThreats")
+	table.Reset()
+	table.WriteString("| The page | Tests |\n| --- | --- |\n")
+	for _, l := range pageLines() {
+		fmt.Fprintf(&table, "| %s | %s |\n", l.what, cellOf(l.tests))
+	}
+	between(t, "page", table.String(), "TestThreats")
+}
+
+// checkBrowserTest checks that a browser test with these words in its title exists.
+func checkBrowserTest(t *testing.T, name string) {
+	t.Helper()
+	file, title, _ := strings.Cut(name, " ")
+	b, err := os.ReadFile(filepath.Join("..", "..", browserTests, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "est(") && strings.Contains(line, title) {
+			return
+		}
+	}
+	t.Errorf("there is no test %q in %s", title, file)
+}
+
+// between puts a generated part into docs/security.md, or checks that it is there.
+func between(t *testing.T, name, part, test string) {
+	t.Helper()
 	file := filepath.Join("..", "..", "docs", "security.md")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const opens, closes = "<!-- threats -->\n", "<!-- /threats -->\n"
+	opens, closes := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	before, rest, ok := strings.Cut(string(b), opens)
 	_, after, ok2 := strings.Cut(rest, closes)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", file)
+		t.Fatalf("%s has no place for %s", file, name)
 	}
-	want := before + opens + table.String() + closes + after
+	want := before + opens + part + closes + after
 	switch {
 	case *update:
 		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	case want != string(b):
-		t.Errorf("the table in %s is stale: go test ./test/security -run TestThreats -update", file)
+		t.Errorf("%s in %s is stale: go test ./test/security -run %s -update", name, file, test)
 	}
 }
 

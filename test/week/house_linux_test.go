@@ -35,7 +35,7 @@ const (
 )
 
 // patience is how long something may take that has to happen.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // house is the machine of an owner, with a web, a chat platform and a model.
 type house struct {

@@ -55,7 +55,7 @@ func nanobot(file string) int {
 	<-answered
 	signal.Reset()
 	left, after := goleak.Find(), open()
-	for end := time.Now().Add(30 * time.Second); (left != nil || after.Files > before.Files+allowance) && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Minute); (left != nil || after.Files > before.Files+allowance) && time.Now().Before(end); {
 		runtime.GC() // locks and folders are given back with what holds them
 		left, after = goleak.Find(), open()
 	}

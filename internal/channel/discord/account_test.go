@@ -72,7 +72,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(time.Minute); !ok(); {
+	for limit := time.After(10 * time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -42,7 +42,7 @@ func (s server) root(t *testing.T) string {
 		t.Skipf("%s is not installed; with CI=true its packages are fetched", s.name)
 	}
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", `
 for lib in $(apt-cache depends -i "$@" | sed -n 's/^.*Depends: \(lib[^ ]*\)$/\1/p' | sort -u); do
@@ -172,7 +172,7 @@ func awaitPort(t *testing.T, name string, port int, ended <-chan struct{}, out f
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(10 * time.Minute)
 	for {
 		if c, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = c.Close()

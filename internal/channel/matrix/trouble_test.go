@@ -194,7 +194,7 @@ func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	fake := home(t)
 	r := newRig(t, fake, map[string]any{"e2eeEnabled": false})
-	r.silence = 100 * time.Millisecond
+	r.silence = 3 * time.Second // the first sync must not take that long
 	defer r.begin()()
 	fake.Hang(true)
 	r.Await("the loss", func() bool {

@@ -95,7 +95,7 @@ func echo(ctx context.Context, t *testing.T, q bus.Queue) {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(10 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -100,7 +100,7 @@ func TestManyLongAnswers(t *testing.T) {
 
 // news waits for something that the service sees.
 func (h *house) news(what string, ok func() bool) {
-	limit := time.NewTimer(2 * time.Minute)
+	limit := time.NewTimer(10 * time.Minute)
 	defer limit.Stop()
 	for {
 		changed := h.fake.Changed()

@@ -79,7 +79,7 @@ func hasten(ch channel.Channel, old bool) {
 	if !ok {
 		return
 	}
-	b.jitter = time.Millisecond
+	b.jitter, b.hello = time.Millisecond, time.Minute // of a slow machine
 	if old {
 		b.hello = 50 * time.Millisecond
 	}

@@ -228,7 +228,7 @@ func TestBombs(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	b := newBench(t, web.Options{Allow: loopback(), FetchTimeout: 60 * time.Second, Document: func(context.Context, string, []byte) (string, error) { return "", nil }})
+	b := newBench(t, web.Options{Allow: loopback(), FetchTimeout: 10 * time.Minute, Document: func(context.Context, string, []byte) (string, error) { return "", nil }})
 	for path, want := range map[string]string{
 		"/gzip":     "this is its beginning",
 		"/gziptext": "this is its beginning",

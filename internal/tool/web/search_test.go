@@ -395,7 +395,7 @@ func TestSearxngOnThisMachine(t *testing.T) {
 	}))
 	defer srv.Close()
 	b := newBench(t, web.Options{
-		Search:   web.SearchOptions{Provider: "searxng", Timeout: 2 * time.Second},
+		Search:   web.SearchOptions{Provider: "searxng", Timeout: time.Minute},
 		Getenv:   func(k string) string { return map[string]string{"SEARXNG_BASE_URL": srv.URL}[k] },
 		Resolver: resolver(t, nil),
 	})

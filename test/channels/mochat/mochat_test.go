@@ -29,7 +29,7 @@ import (
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 
-const patience = 30 * time.Second
+const patience = 10 * time.Minute
 
 type object = map[string]any
 
@@ -52,7 +52,7 @@ func startServer(t *testing.T, encoding string) *server {
 	if err := os.WriteFile(script, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Minute)
 	cmd := exec.CommandContext(ctx, "node", script, encoding, mochattest.Token)
 	cmd.Dir, cmd.Stderr, cmd.WaitDelay = dir, os.Stderr, 2*time.Second
 	in, err := cmd.StdinPipe()

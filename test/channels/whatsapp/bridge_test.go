@@ -33,7 +33,7 @@ import (
 const (
 	token = "token-of-the-bridge"
 	ann   = "4917600000042"
-	limit = time.Minute
+	limit = 10 * time.Minute
 )
 
 type object = map[string]any
