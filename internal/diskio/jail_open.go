@@ -200,7 +200,7 @@ func (j *Jail) ReadDir(name string) ([]fs.DirEntry, error) {
 	if cerr := d.Close(); err == nil {
 		err = cerr
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
 }
 

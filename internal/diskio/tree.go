@@ -411,7 +411,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	defer f.Close() //nolint:errcheck // only read
 
 	entries, err := f.ReadDir(-1)
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
 }
 

@@ -162,7 +162,7 @@ func (c *cursor) take(n int) []byte {
 }
 
 func formatIndex(entries []staged) []byte {
-	slices.SortFunc(entries, func(a, b staged) int {
+	slices.SortStableFunc(entries, func(a, b staged) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.flags&flagStages, b.flags&flagStages))
 	})
 	version := uint32(2)

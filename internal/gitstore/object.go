@@ -185,7 +185,7 @@ func (r *repo) tree(h hash) (out []entry, err error) {
 }
 
 func (r *repo) storeTree(entries []entry) (hash, error) {
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.sortKey(), b.sortKey()) })
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.sortKey(), b.sortKey()) })
 	var b []byte
 	for _, e := range entries {
 		b = append(b, e.mode...)

@@ -56,7 +56,7 @@ func newMatcher(values map[string]string) *matcher {
 	if len(m.needles) == 0 {
 		return m
 	}
-	slices.SortFunc(m.needles, func(a, b needle) int { return cmp.Compare(a.text, b.text) })
+	slices.SortStableFunc(m.needles, func(a, b needle) int { return cmp.Compare(a.text, b.text) })
 	m.shift = make([]uint8, 1<<hashBits)
 	for i := range m.shift {
 		m.shift[i] = uint8(m.window - 2) //nolint:gosec // at most 62

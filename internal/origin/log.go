@@ -271,7 +271,7 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 	for _, w := range s.past {
 		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano()}})
 	}
-	slices.SortFunc(all, func(a, b numbered) int { return a.seq - b.seq })
+	slices.SortStableFunc(all, func(a, b numbered) int { return a.seq - b.seq })
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	for _, l := range all {

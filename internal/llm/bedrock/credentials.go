@@ -171,12 +171,12 @@ func (k *keyring) profileName() (name string, chosen bool) {
 // fromFiles follows the profile of the shared files to its credentials.
 func (k *keyring) fromFiles(ctx context.Context) (credentials, error) {
 	name, chosen := k.profileName()
-	p, exists, err := k.readProfile(ctx, name)
+	p, exists, err := k.readProfile(name)
 	switch {
 	case err != nil:
 		return credentials{}, err
 	case !exists && chosen:
 		return credentials{}, fmt.Errorf("the AWS profile %q does not exist", name)
 	}
-	return k.fromProfile(ctx, &p, name)
+	return k.fromProfile(ctx, p, name)
 }

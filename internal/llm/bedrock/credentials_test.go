@@ -247,9 +247,9 @@ func TestReadProfile(t *testing.T) {
 		{"two", "", "", true},
 		{"three", "", "", false},
 	} {
-		p, exists, err := k.readProfile(t.Context(), c.name)
-		if p.Region != c.region || p.Credentials.AccessKeyID != c.id || p.RoleARN != "" || exists != c.exists || err != nil {
-			t.Errorf("%s: region %q, key %q, role %q, %v, %v", c.name, p.Region, p.Credentials.AccessKeyID, p.RoleARN, exists, err)
+		p, exists, err := k.readProfile(c.name)
+		if p.values["region"] != c.region || p.values["aws_access_key_id"] != c.id || p.values["role_arn"] != "" || exists != c.exists || err != nil {
+			t.Errorf("%s: region %q, key %q, role %q, %v, %v", c.name, p.values["region"], p.values["aws_access_key_id"], p.values["role_arn"], exists, err)
 		}
 	}
 }

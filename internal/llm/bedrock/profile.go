@@ -11,11 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -26,36 +23,33 @@ const maxFile = 1 << 20
 // readProfile merges what both shared files say of a profile; the credentials
 // file wins. Files that do not exist say nothing, and neither does a profile
 // that is not in them.
-func (k *keyring) readProfile(ctx context.Context, name string) (p config.SharedConfig, exists bool, err error) {
-	for _, spelled := range []string{name, strconv.Quote(name)} { // the package keeps the quotes of [profile "x y"]
-		p, err = config.LoadSharedConfigProfile(ctx, spelled, func(o *config.LoadSharedConfigOptions) {
-			o.ConfigFiles = k.sharedFile("AWS_CONFIG_FILE", "config")
-			o.CredentialsFiles = k.sharedFile("AWS_SHARED_CREDENTIALS_FILE", "credentials")
-		})
-		if _, missing := errors.AsType[config.SharedConfigProfileNotExistError](err); missing {
-			continue
-		}
-		if err != nil {
-			return config.SharedConfig{}, false, fmt.Errorf("read AWS settings: %w", err)
-		}
-		return p, true, nil
+func (k *keyring) readProfile(name string) (p *profile, exists bool, err error) {
+	all, err := k.readShared()
+	if err == nil {
+		p, err = all.profile(name, map[string]bool{})
 	}
-	return config.SharedConfig{}, false, nil
+	if errors.Is(err, errNoProfile) {
+		return &profile{}, false, nil
+	}
+	if err != nil {
+		return &profile{}, false, fmt.Errorf("read AWS settings: %w", err)
+	}
+	return p, true, nil
 }
 
-// sharedFile is where one of the shared files lies; an empty list means nowhere.
-func (k *keyring) sharedFile(env, base string) []string {
+// sharedFile is where one of the shared files lies; "" means nowhere.
+func (k *keyring) sharedFile(env, base string) string {
 	path := k.getenv(env)
 	rest, below := strings.CutPrefix(path, "~/")
 	switch {
 	case path != "" && !below:
-		return []string{path}
+		return path
 	case k.home == "":
-		return []string{}
+		return ""
 	case below:
-		return []string{filepath.Join(k.home, rest)}
+		return filepath.Join(k.home, rest)
 	}
-	return []string{k.awsFile(base)}
+	return k.awsFile(base)
 }
 
 // awsFile is a file of the vendor's tools below the home folder.

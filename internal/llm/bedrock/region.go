@@ -15,14 +15,14 @@ func (d *driver) findRegion(ctx context.Context, model string) (string, error) {
 		return region, nil
 	}
 	name, _ := d.keys.profileName()
-	p, _, err := d.keys.readProfile(ctx, name)
+	p, _, err := d.keys.readProfile(name)
 	if err != nil && d.bearer.IsZero() {
 		return "", d.misconfigured(err.Error())
 	}
-	if arn := regionOfARN(model); p.Region == "" && isRegion(arn) {
+	if arn := regionOfARN(model); p.values["region"] == "" && isRegion(arn) {
 		return arn, nil
 	}
-	region = p.Region
+	region = p.values["region"]
 	if region == "" && (d.bearer.IsZero() || d.base == "") {
 		region = d.keys.machineRegion(ctx)
 	}

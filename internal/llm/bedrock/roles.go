@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ssocreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/sso"
@@ -25,28 +24,33 @@ const sessionName = "nanobot"
 
 // fromProfile finds the credentials a profile stands for: its own, or those of
 // a role that is assumed with the ones it names as their source.
-func (k *keyring) fromProfile(ctx context.Context, p *config.SharedConfig, name string) (c credentials, err error) {
+func (k *keyring) fromProfile(ctx context.Context, p *profile, name string) (c credentials, err error) {
 	switch {
-	case p.MFASerial != "":
+	case p.values["mfa_serial"] != "":
 		return c, unsupported(name, "asks for a code of a second device")
-	case p.Source != nil:
-		c, err = k.fromProfile(ctx, p.Source, cmp.Or(p.SourceProfileName, name))
-	case p.Credentials.HasKeys():
-		c = ours(p.Credentials, "profile "+name)
-	case p.CredentialSource != "":
-		c, err = k.fromNamed(ctx, p.CredentialSource)
-	case p.WebIdentityTokenFile != "":
-		return k.webIdentity(ctx, p.WebIdentityTokenFile, p.RoleARN, p.RoleSessionName, p.Region)
-	case p.SSOSession != nil || p.SSOStartURL != "":
+	case p.source != nil:
+		c, err = k.fromProfile(ctx, p.source, p.source.name)
+	case p.hasKeys():
+		c = credentials{
+			id:     p.values["aws_access_key_id"],
+			secret: httpsafe.NewSecret(p.values["aws_secret_access_key"]),
+			token:  httpsafe.NewSecret(p.values["aws_session_token"]),
+			source: "profile " + name,
+		}
+	case p.values["credential_source"] != "":
+		c, err = k.fromNamed(ctx, p.values["credential_source"])
+	case p.values["web_identity_token_file"] != "":
+		return k.webIdentity(ctx, p.values["web_identity_token_file"], p.values["role_arn"], p.values["role_session_name"], p.values["region"])
+	case p.session != nil || p.values["sso_start_url"] != "":
 		c, err = k.fromSSO(ctx, p, name)
-	case p.LoginSession != "":
+	case p.values["login_session"] != "":
 		return c, unsupported(name, "signs in through the browser")
-	case p.CredentialProcess != "":
-		c, err = runProcess(ctx, p.CredentialProcess, name)
+	case p.values["credential_process"] != "":
+		c, err = runProcess(ctx, p.values["credential_process"], name)
 	default:
 		err = errNoCredentials
 	}
-	if err != nil || p.RoleARN == "" {
+	if err != nil || p.values["role_arn"] == "" {
 		return c, err
 	}
 	return k.assume(ctx, c, p, name)
@@ -71,15 +75,13 @@ func (k *keyring) fromNamed(ctx context.Context, source string) (c credentials, 
 }
 
 // assume exchanges credentials for those of the profile's role.
-func (k *keyring) assume(ctx context.Context, c credentials, p *config.SharedConfig, name string) (credentials, error) {
-	provider := stscreds.NewAssumeRoleProvider(k.sts(c, p.Region), p.RoleARN, func(o *stscreds.AssumeRoleOptions) {
-		o.RoleSessionName = cmp.Or(p.RoleSessionName, sessionName)
-		if p.ExternalID != "" {
-			o.ExternalID = &p.ExternalID
+func (k *keyring) assume(ctx context.Context, c credentials, p *profile, name string) (credentials, error) {
+	provider := stscreds.NewAssumeRoleProvider(k.sts(c, p.values["region"]), p.values["role_arn"], func(o *stscreds.AssumeRoleOptions) {
+		o.RoleSessionName = cmp.Or(p.values["role_session_name"], sessionName)
+		if id := p.values["external_id"]; id != "" {
+			o.ExternalID = &id
 		}
-		if p.RoleDurationSeconds != nil {
-			o.Duration = *p.RoleDurationSeconds
-		}
+		o.Duration = cmp.Or(p.duration(), o.Duration)
 	})
 	return retrieve(ctx, provider, "role of profile "+name)
 }
@@ -102,21 +104,22 @@ func (k *keyring) webIdentity(ctx context.Context, file, role, session, region s
 
 // fromSSO uses the sign-in that "aws sso login" keeps in a file. A session of
 // the newer form is renewed without the browser as long as it can be.
-func (k *keyring) fromSSO(ctx context.Context, p *config.SharedConfig, name string) (credentials, error) {
-	if p.SSOAccountID == "" || p.SSORoleName == "" {
+func (k *keyring) fromSSO(ctx context.Context, p *profile, name string) (credentials, error) {
+	account, role, start := p.values["sso_account_id"], p.values["sso_role_name"], p.values["sso_start_url"]
+	if account == "" || role == "" {
 		return credentials{}, fmt.Errorf("the AWS profile %q needs sso_account_id and sso_role_name", name)
 	}
-	region, key := p.SSORegion, p.SSOStartURL
-	if p.SSOSession != nil {
-		region, key = p.SSOSession.SSORegion, p.SSOSession.Name
+	region, key := p.values["sso_region"], start
+	if p.session != nil {
+		region, key = p.session.region, p.session.name
 	}
 	sum := sha1.Sum([]byte(key)) //nolint:gosec // a file's name
 	path := k.awsFile("sso", "cache", hex.EncodeToString(sum[:])+".json")
 
 	client := sso.New(sso.Options{Region: region, HTTPClient: k.public, BaseEndpoint: k.endpoint("SSO")})
-	provider := ssocreds.New(client, p.SSOAccountID, p.SSORoleName, p.SSOStartURL, func(o *ssocreds.Options) {
+	provider := ssocreds.New(client, account, role, start, func(o *ssocreds.Options) {
 		o.CachedTokenFilepath = path
-		if p.SSOSession != nil {
+		if p.session != nil {
 			o.SSOTokenProvider = ssocreds.NewSSOTokenProvider(
 				ssooidc.New(ssooidc.Options{Region: region, HTTPClient: k.public, BaseEndpoint: k.endpoint("SSO_OIDC")}), path)
 		}

@@ -132,7 +132,7 @@ func (b *Breakers) Paused(ctx context.Context) []Pause {
 			out = append(out, Pause{ID: id, Kind: c.Kind, Until: c.Until})
 		}
 	}
-	slices.SortFunc(out, func(a, b Pause) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b Pause) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -43,7 +43,7 @@ func NodeFolder(t *testing.T, source, script string) string {
 	if missing == nil {
 		return dir
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--fetch-timeout=10000", "--fetch-retries=0")
 	cmd.Dir = dir

@@ -10,6 +10,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -38,6 +39,10 @@ const (
 // DefaultTimeout is how long a whole discovery may take.
 const DefaultTimeout = 300 * time.Millisecond
 
+// namedTimeout is how long it may take if OLLAMA_HOST names a server: somebody
+// expects it to be there, so a busy one gets the time to answer.
+const namedTimeout = 3 * time.Second
+
 // Server is a model server that answered.
 type Server struct {
 	Kind   Kind
@@ -55,13 +60,14 @@ type Model struct {
 
 // Endpoint is an address to ask. Kind is only the first guess.
 type Endpoint struct {
-	Kind Kind
-	URL  string // without a path
+	Kind    Kind
+	URL     string        // without a path
+	timeout time.Duration // 0 means DefaultTimeout
 }
 
 // Options configure a discovery.
 type Options struct {
-	Timeout   time.Duration       // 0 means DefaultTimeout
+	Timeout   time.Duration       // 0 means DefaultTimeout, and more for a server that OLLAMA_HOST names
 	Getenv    func(string) string // for OLLAMA_HOST; nil means an empty environment
 	Client    *http.Client        // nil makes one that uses no proxy
 	Endpoints []Endpoint          // nil means the usual ports of each kind
@@ -73,11 +79,6 @@ type Options struct {
 // anywhere is the normal case and costs no waiting; trouble of any kind just
 // means that a server is not listed.
 func Discover(ctx context.Context, o Options) []Server {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
 	endpoints := o.Endpoints
 	if endpoints == nil {
 		endpoints = usual(o.Getenv)
@@ -95,6 +96,8 @@ func Discover(ctx context.Context, o Options) []Server {
 	var wg sync.WaitGroup
 	for i, e := range endpoints {
 		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Timeout, e.timeout, DefaultTimeout))
+			defer cancel()
 			found[i] = probe{client: client, base: strings.TrimRight(e.URL, "/")}.identify(ctx, e.Kind)
 		})
 	}
@@ -110,17 +113,17 @@ func Discover(ctx context.Context, o Options) []Server {
 
 // usual lists where the servers listen unless told otherwise.
 func usual(getenv func(string) string) []Endpoint {
-	ollama := "http://127.0.0.1:11434"
+	ollama := Endpoint{Kind: Ollama, URL: "http://127.0.0.1:11434"}
 	if getenv != nil {
 		if u := ollamaURL(getenv("OLLAMA_HOST")); u != "" {
-			ollama = u
+			ollama.URL, ollama.timeout = u, namedTimeout
 		}
 	}
 	return []Endpoint{
-		{Ollama, ollama},
-		{LMStudio, "http://127.0.0.1:1234"},
-		{LlamaCPP, "http://127.0.0.1:8080"},
-		{VLLM, "http://127.0.0.1:8000"},
+		ollama,
+		{Kind: LMStudio, URL: "http://127.0.0.1:1234"},
+		{Kind: LlamaCPP, URL: "http://127.0.0.1:8080"},
+		{Kind: VLLM, URL: "http://127.0.0.1:8000"},
 	}
 }
 

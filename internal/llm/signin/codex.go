@@ -98,7 +98,7 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 	case ctx.Err() != nil:
 		return token{}, ctx.Err()
 	case wait.Err() != nil:
-		return token{}, c.w.failed(fmt.Sprintf("nobody signed in within %s; start again", limit))
+		return token{}, c.w.failed(fmt.Sprintf("the sign-in was not completed within %s; start again", limit))
 	case errors.Is(err, oauth.ErrNotBack):
 		return token{}, c.w.failed(err.Error() + "; sign in with --device")
 	}
