@@ -56,14 +56,7 @@ func Open(path string, known Sections) (*File, error) {
 }
 
 // Text is the file as it would be saved.
-func (f *File) Text() []byte {
-	b := f.doc.value.Pack()
-	b = b[:len(b)-f.doc.hidden]
-	if f.doc.bom {
-		b = append([]byte("\xef\xbb\xbf"), b...)
-	}
-	return b
-}
+func (f *File) Text() []byte { return f.doc.pack() }
 
 // judge checks a text on its own, leaving ${...} references alone: whether
 // they resolve depends on the environment of the process that will run.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,7 +232,7 @@ func TestSave(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	path := filepath.Join(dir, "config.json")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))
-	for i := range 8 {
+	for i := range backups + 3 {
 		f, err := Open(path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -260,11 +259,14 @@ func TestSave(t *testing.T) {
 			t.Errorf("%s has mode %v", e.Name(), info.Mode())
 		}
 	}
-	want := []string{
-		"config.json", "config.json.bak-20260102T020406Z", "config.json.bak-20260102T020406Z-02",
-		"config.json.bak-20260102T020407Z", "config.json.bak-20260102T020407Z-02", "config.json.bak-20260102T020408Z", "config.json.bak-20260102T020408Z-02",
+	want := []string{"config.json"}
+	for i := 3; i < backups+3; i++ { // the first save had nothing to keep, and the two oldest copies are gone
+		name := "config.json.bak-" + now.UTC().Add(time.Duration(i/2)*time.Second).Format("20060102T150405Z")
+		if i%2 == 1 {
+			name += "-02"
+		}
+		want = append(want, name)
 	}
-	want = slices.DeleteFunc(want, func(n string) bool { return n == "config.json.bak-20260102T020406Z" })
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -273,9 +275,9 @@ func TestSave(t *testing.T) {
 	}
 	old, err := os.ReadFile(filepath.Join(dir, "config.json.bak-20260102T020408Z-02"))
 	if err != nil || !strings.Contains(string(old), `"maxTokens": 7`) {
-		t.Errorf("newest copy: %s, %v", old, err)
+		t.Errorf("copy: %s, %v", old, err)
 	}
-	if got, _ := os.ReadFile(path); !strings.Contains(string(got), `"maxTokens": 8`) || !strings.Contains(string(got), `"network": "proxy"`) {
+	if got, _ := os.ReadFile(path); !strings.Contains(string(got), `"maxTokens": 23`) || !strings.Contains(string(got), `"network": "proxy"`) {
 		t.Errorf("saved: %s", got)
 	}
 }

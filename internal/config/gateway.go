@@ -37,6 +37,7 @@ type WebUI struct {
 	PublicURL   string   `json:"publicUrl" doc:"Address that browsers use, such as https://bot.example/agent/, if it is another than the gateway's own."`
 	Hosts       []string `json:"hosts" doc:"Further host names or addresses, with or without a port, that browsers may use."`
 	SessionDays int      `json:"sessionDays" min:"1" max:"400" doc:"Days that a device stays signed in without being used."`
+	Push        bool     `json:"push" doc:"Let devices ask for notifications through the push service of their browser."`
 }
 
 // Heartbeat configures the regular look at HEARTBEAT.md.
@@ -107,7 +108,7 @@ func defaultGateway() Gateway {
 		Metrics:      Metrics{Path: "/metrics"},
 		Reload:       Reload{Enabled: true, DebounceMS: 300},
 		BootFallback: "none", ShutdownTimeoutS: 30, API: true, ControlSocket: true,
-		WebUI: WebUI{SessionDays: 30},
+		WebUI: WebUI{SessionDays: 30, Push: true},
 		Cron: Cron{
 			CatchUp: "once", CatchUpWindowS: 21600, AtCatchUpWindowS: 86400, MaxConcurrent: 4,
 			JobTimeoutS: 900, MaxJobs: 100, MinIntervalS: 10, MaxConsecutiveErrors: 5,

@@ -29,7 +29,7 @@ func (r *reader) overlay(root *node, o Options) {
 		list = append(list, setting{name, strings.Split(name[len(envPrefix):], "__"), value})
 	}
 	// Whole objects first, so that a variable for one key of them wins.
-	slices.SortFunc(list, func(a, b setting) int {
+	slices.SortStableFunc(list, func(a, b setting) int {
 		return cmp.Or(cmp.Compare(len(a.parts), len(b.parts)), strings.Compare(a.name, b.name))
 	})
 	for _, s := range list {

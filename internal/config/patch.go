@@ -3,7 +3,9 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,4 +154,36 @@ func (f *File) remove(p place) (found bool) {
 // Escape makes one part of a path of a name that has dots.
 func Escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, ".", `\.`, "[", `\[`).Replace(name)
+}
+
+// Nest makes a merge patch of settings that are given by their paths, such as
+// agents.defaults.model. Names without dots are members as they are.
+func Nest(patch json.RawMessage) (map[string]any, error) {
+	var flat map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &flat); err != nil {
+		return nil, errors.New("a change of settings must be an object in { }")
+	}
+	out := map[string]any{}
+	for _, path := range slices.Sorted(maps.Keys(flat)) {
+		parts, err := splitPath(path)
+		if err != nil {
+			return nil, err
+		}
+		at, last := out, len(parts)-1
+		for _, part := range parts[:last] {
+			if at[part] == nil {
+				at[part] = map[string]any{}
+			}
+			below, ok := at[part].(map[string]any)
+			if !ok {
+				return nil, errors.New(showPath(parts) + " is changed twice")
+			}
+			at = below
+		}
+		if at[parts[last]] != nil {
+			return nil, errors.New(showPath(parts) + " is changed twice")
+		}
+		at[parts[last]] = flat[path]
+	}
+	return out, nil
 }

@@ -18,8 +18,8 @@ const (
 	IOError       Kind = "io_error"
 )
 
-// ErrChanged is returned by File.Save when the file was changed by somebody
-// else after it was read.
+// ErrChanged is returned by File.Save when the file was changed by another
+// program after it was read.
 var ErrChanged = errors.New("the file was changed by another program since it was read; nothing was written")
 
 // maxIssues is how many issues an error text lists before "N more".

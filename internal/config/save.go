@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +17,7 @@ import (
 )
 
 const (
-	backups    = 5 // copies of earlier versions kept beside the file
+	backups    = 20 // copies of earlier versions kept beside the file
 	filePerm   = 0o600
 	folderPerm = 0o700
 )
@@ -133,3 +135,12 @@ func backupStamp(s string) bool {
 	_, err := time.Parse("20060102T150405Z", stamp)
 	return err == nil
 }
+
+// Version names a text of the file, to notice that another one took its place.
+func Version(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Version is that of the text that was opened.
+func (f *File) Version() string { return Version(f.data) }

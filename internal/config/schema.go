@@ -102,7 +102,8 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 		if def.IsValid() {
 			d = def.FieldByIndex(f.index)
 		}
-		put(f.name, schemaOf(p.at(f.name, f.typ, f.tag), d))
+		at := p.at(f.name, f.typ, f.tag)
+		put(f.name, marked(schemaOf(at, d), at))
 		if f.alias != "" {
 			put(f.alias, &jsonschema.Schema{Description: "Older name of " + f.name + ".", Deprecated: true})
 		}

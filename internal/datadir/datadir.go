@@ -58,6 +58,8 @@ const (
 
 	MCPTokens   Name = Auth + "/mcp.json"
 	TriggersKey Name = Auth + "/triggers.key"
+
+	PushKeys Name = WebUI + "/push.json"
 )
 
 // In is the path of a name below a folder.
@@ -136,7 +138,8 @@ func Data() []Entry {
 		file(Models, "", "your own facts about models: window, vision, thinking, tools", Entry{Backup: Always}),
 		file(Prices, "llm/ledger", "prices of models; decides about spending limits", Entry{Backup: Always}),
 		folder(History, "tui", "what was typed in the terminal", Entry{Backup: Always}),
-		folder(WebUI, "webui", "state of web clients", Entry{Backup: Always}),
+		folder(WebUI, "webui", "state of web clients, signed-in devices (`devices.json`), last answers to approvals", Entry{Backup: Always}),
+		file(PushKeys, "webui", "the key for notifications, and where browsers get them", Entry{Secret: true, Derived: true}),
 		folder(Media, "channel", "files that were received, made or sent", Entry{Backup: Small, Access: Read}),
 		folder(Origin, "origin", "which files came from outside", Entry{Backup: Always}),
 		folder(Guests, "guard", "a folder for each guest and group: workspace, home, received files, undo", Entry{Backup: Always}),

@@ -69,8 +69,8 @@ type Dream struct {
 	broken func(step string) error // tests end a run here
 }
 
-// errDreaming refuses work because a run is going on, here or in another process.
-var errDreaming = errors.New("a dream is already running")
+// ErrDreaming refuses work because a run is going on, here or in another process.
+var ErrDreaming = errors.New("a dream is already running")
 
 // Files beside the history.
 const (
@@ -222,13 +222,13 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
 	default:
-		return nil, errDreaming
+		return nil, ErrDreaming
 	}
 	release, err := d.state().Lock(ctx, dreamLock)
 	if err != nil {
 		<-d.turn
 		if _, busy := errors.AsType[*store.LockedError](err); busy {
-			return nil, errDreaming
+			return nil, ErrDreaming
 		}
 		return nil, err
 	}

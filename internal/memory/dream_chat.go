@@ -53,7 +53,7 @@ func (rep Report) explain(language string, err error, log string) string {
 		notes = "\n" + strings.Join(rep.Notes, "\n")
 	}
 	switch {
-	case errors.Is(err, errDreaming):
+	case errors.Is(err, ErrDreaming):
 		return phrase.In(language, "A dream is already running.")
 	case err != nil:
 		return phrase.In(language, "Dream failed after %.1f s: %s\nFiles and cursor are as before; it will be tried again.%s", took, text.Ellipsis(err.Error(), 300), notes)

@@ -133,10 +133,8 @@ func common(a, b map[[2]rune]int) (both, inA, inB int) {
 }
 
 // alike is how much two texts have in common, from 0 to 1.
-func alike(a, b string) float64 { return alikePairs(pairs(a), pairs(b)) }
-
-func alikePairs(a, b map[[2]rune]int) float64 {
-	both, inA, inB := common(a, b)
+func alike(a, b string) float64 {
+	both, inA, inB := common(pairs(a), pairs(b))
 	if inA+inB == 0 {
 		return 0
 	}
@@ -174,10 +172,10 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 		return nil, err
 	}
 	known = slices.DeleteFunc(known, func(f fact) bool { return f.File != file })
-	same, near := map[string]int{}, make([]map[[2]rune]int, len(known))
+	same, near := map[string]int{}, lookalikes{}
 	for i, f := range known {
 		same[bare(f.Line)] = i // the newest wins
-		near[i] = pairs(f.Line)
+		near.add(f.Line)
 	}
 	out := []Fact{}
 	n := 0
@@ -189,7 +187,7 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 		f := Fact{File: file, Line: n, Text: strings.TrimSpace(line), ByHand: true}
 		at, ok := same[bare(line)]
 		if !ok {
-			at = nearest(pairs(line), near)
+			at = near.nearest(line)
 			f.Edited = at >= 0
 		}
 		if at >= 0 {
@@ -201,11 +199,45 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 	return out, nil
 }
 
-// nearest is the index of the most similar line, -1 if none is near enough.
-func nearest(line map[[2]rune]int, known []map[[2]rune]int) int {
+// lookalikes finds similar lines among many: it knows which lines have a pair of
+// letters, so that a search does not look at every pair of every line.
+type lookalikes struct {
+	lines map[[2]rune][]pairIn
+	sizes []int // pairs of each line
+	both  []int // what the line that is looked for has in common with each
+}
+
+type pairIn struct{ line, times int }
+
+func (l *lookalikes) add(line string) {
+	if l.lines == nil {
+		l.lines = map[[2]rune][]pairIn{}
+	}
+	size := 0
+	for p, n := range pairs(line) {
+		l.lines[p] = append(l.lines[p], pairIn{len(l.sizes), n})
+		size += n
+	}
+	l.sizes, l.both = append(l.sizes, size), append(l.both, 0)
+}
+
+// nearest is the index of the most similar line, the newest of several, and -1 if
+// none is near enough.
+func (l *lookalikes) nearest(line string) int {
+	clear(l.both)
+	size := 0
+	for p, n := range pairs(line) {
+		size += n
+		for _, c := range l.lines[p] {
+			l.both[c.line] += min(n, c.times)
+		}
+	}
 	best, at := nearEnough, -1
-	for i, k := range known {
-		if n := alikePairs(line, k); n >= best {
+	for i, both := range l.both {
+		if both == 0 {
+			continue
+		}
+		if n := 2 * float64(both) / float64(size+l.sizes[i]); n >= best {
 			best, at = n, i
 		}
 	}
@@ -233,16 +265,11 @@ func (d *Dream) keepFacts(c change, commit string) error {
 }
 
 // renamed tells that versions got other ids, new ones by their old ones, so that
-// origins name versions that exist.
+// origins name versions that exist. The caller has entered.
 func (d *Dream) renamed(ctx context.Context, ids map[string]string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	leave, err := d.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	var st dreamState
 	if ok, err := d.o.History.dreamState(ctx, &st); err != nil {
 		return err

@@ -170,16 +170,8 @@ func (d *Dream) holdBack(c change) error {
 
 // forget removes what match is true for from the record of origins, the
 // findings that wait and the entries that were passed over. It returns how
-// many rows went.
-func (d *Dream) forget(ctx context.Context, match func(text string) bool) (removed int, err error) {
-	leave, err := d.enter(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	if _, err := d.recover(ctx); err != nil {
-		return 0, err
-	}
+// many rows went. The caller has entered.
+func (d *Dream) forget(match func(text string) bool) (removed int, err error) {
 	n1, err1 := dropRows(d.state(), fileProvenance, func(f fact) bool { return match(f.Line) || match(f.Finding) })
 	n2, err2 := dropRows(d.state(), fileQuarantine, func(h Held) bool { return h.State == "" && match(h.Text) })
 	n3, err3 := dropRows(d.state(), fileFailed, func(f failedEntry) bool {

@@ -121,7 +121,7 @@ const (
 // Serve runs Dream on its schedule until ctx ends. Nothing but an interrupted
 // run is looked at before a first pause, so that short lives cost nothing.
 func (d *Dream) Serve(ctx context.Context) error {
-	if err := d.repair(ctx); err != nil && !errors.Is(err, errDreaming) {
+	if err := d.repair(ctx); err != nil && !errors.Is(err, ErrDreaming) {
 		d.o.Log.ErrorContext(ctx, "finish an interrupted dream", "err", err)
 	}
 	for wait := firstLook; ; {
@@ -145,7 +145,7 @@ func (d *Dream) tick(ctx context.Context) time.Duration {
 	}
 	rep, err := d.Run(ctx, false)
 	switch {
-	case err != nil && ctx.Err() == nil && !errors.Is(err, errDreaming):
+	case err != nil && ctx.Err() == nil && !errors.Is(err, ErrDreaming):
 		d.o.Log.ErrorContext(ctx, "dream failed", "err", err)
 	case err == nil && rep.Remaining > 0 && rep.Waiting.IsZero():
 		return min(d.o.Interval, backlog)

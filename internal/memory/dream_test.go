@@ -260,7 +260,7 @@ func testDreamWhy(t *testing.T, open storetest.Open) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	n, err := d.forget(t.Context(), func(s string) bool { return strings.Contains(s, "coffee") })
+	n, err := d.forget(func(s string) bool { return strings.Contains(s, "coffee") })
 	if n != 1 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
@@ -462,10 +462,10 @@ func testDreamRunsOnce(t *testing.T, open storetest.Open) {
 	done := make(chan error, 1)
 	go func() { _, err := d.Run(t.Context(), true); done <- err }()
 	<-started
-	if _, err := d.Run(t.Context(), true); !errors.Is(err, errDreaming) {
+	if _, err := d.Run(t.Context(), true); !errors.Is(err, ErrDreaming) {
 		t.Errorf("second run: %v", err)
 	}
-	if _, err := other.Run(t.Context(), true); !errors.Is(err, errDreaming) {
+	if _, err := other.Run(t.Context(), true); !errors.Is(err, ErrDreaming) {
 		t.Errorf("run of another process: %v", err)
 	}
 	if got := d.chat.Run(t.Context()); got != "A dream is already running." {

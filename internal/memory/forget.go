@@ -103,7 +103,12 @@ type Forgotten struct {
 // conversations themselves stay. The result says what was done, also with an
 // error.
 func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err error) {
-	if err := m.Dream.repair(ctx); err != nil { // else a change that died half-way comes back later
+	leave, err := m.Dream.enter(ctx) // a run would stop this half-way, and remember the text again
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	if _, err := m.Dream.recover(ctx); err != nil { // else a change that died half-way comes back later
 		return out, err
 	}
 	if out.Removed, err = m.forgetFiles(ctx, f); err != nil {
@@ -152,8 +157,8 @@ type forgetter struct {
 func (m *Memory) forgetters() []forgetter {
 	out := []forgetter{
 		{"copies of files of older versions", m.forgetCopies},
-		{"the record of sources, and from findings that waited for your decision", func(ctx context.Context, f *Occurrences) (int, error) {
-			return m.Dream.forget(ctx, f.has)
+		{"the record of sources, and from findings that waited for your decision", func(_ context.Context, f *Occurrences) (int, error) {
+			return m.Dream.forget(f.has)
 		}},
 	}
 	if m.Index != nil {

@@ -30,8 +30,12 @@ func TakeOverVersions(ctx context.Context, o HistoryOptions, foreign func(path s
 		return 0, err
 	}
 	got, err := m.Repo.Import(ctx, foreign)
-	if err == nil {
-		err = m.Dream.renamed(ctx, got.IDs)
+	if err == nil && len(got.IDs) > 0 {
+		var leave func()
+		if leave, err = m.Dream.enter(ctx); err == nil {
+			err = m.Dream.renamed(ctx, got.IDs)
+			leave()
+		}
 	}
 	return got.Versions, errors.Join(err, m.Close())
 }

@@ -405,7 +405,7 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	if res.status == StatusOK || res.status == StatusError {
 		st.Last = lastOf(line.RunAtMS, res)
 	}
-	if j.Schedule.Kind == KindAt && !p.Manual {
+	if j.Schedule.Kind == KindAt && !p.Manual && p.OccurrenceMS == j.Schedule.AtMS { // else it got another time during the run
 		j.Enabled, st.NextRunAtMS = false, 0
 		if j.DeleteAfterRun && res.status == StatusOK && st.Undelivered == nil {
 			t.remove(id)

@@ -351,14 +351,14 @@ func (s *Store) mirror(ctx context.Context, t *table) error {
 	}
 	switch err := s.writeMirror(ctx, data); {
 	case errors.Is(err, errForeign):
-		s.log.WarnContext(ctx, "the jobs in the workspace were changed by somebody else and are not used; see: nanobot migrate", "file", oldJobs)
+		s.log.WarnContext(ctx, "the jobs in the workspace were changed by another program and are not used; see: nanobot migrate", "file", oldJobs)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		s.log.WarnContext(ctx, "the copy of the jobs in the workspace was not written", "err", err)
 	}
 	return nil
 }
 
-var errForeign = errors.New("changed by somebody else")
+var errForeign = errors.New("changed by another program")
 
 func (s *Store) writeMirror(ctx context.Context, data []byte) error {
 	tree, err := diskio.OpenTree(s.workspace)

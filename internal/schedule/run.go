@@ -101,7 +101,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 		} else {
 			next = sooner(next, s.Triggers.drain(ctx))
 			if err := s.State.Wake(ctx, next); err != nil {
-				s.Log.WarnContext(ctx, "nobody will be woken for the next job", "err", err)
+				s.Log.WarnContext(ctx, "the timer for the next job could not be set", "err", err)
 			}
 		}
 		if err == nil && !next.IsZero() {

@@ -15,7 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// seedFile holds what the keys of triggers are made from. It lies with the
+// seedFile holds what the keys of triggers are made from: a seed for all, and
+// lines with an id and a seed for triggers whose key was renewed. It lies with the
 // logins and not with the triggers, because tools of the agent read the workspace.
 func seedFile(data string) string { return datadir.TriggersKey.In(data) }
 
@@ -45,6 +46,30 @@ func TriggerSecret(data, id string) (string, error) {
 	return string(TriggerKey(data, id)), nil
 }
 
+// RenewTriggerSecret gives a trigger another key. The one before is void at once.
+func RenewTriggerSecret(data, id string) (string, error) {
+	if _, err := TriggerSecret(data, id); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(seedFile(data))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if own, _, _ := strings.Cut(line, " "); own != strings.ToLower(id) {
+			out.WriteString(strings.TrimSpace(line) + "\n")
+		}
+	}
+	var seed [seedBytes]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	out.WriteString(strings.ToLower(id) + " " + hex.EncodeToString(seed[:]) + "\n")
+	if err := diskio.WriteFile(seedFile(data), []byte(out.String()), 0o600); err != nil {
+		return "", err
+	}
+	return string(TriggerKey(data, id)), nil
+}
+
 const seedBytes = 32
 
 // TriggerKey is the key of a trigger, nil before the first call of TriggerSecret.
@@ -53,11 +78,18 @@ func TriggerKey(data, id string) []byte {
 	if err != nil {
 		return nil
 	}
-	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	id = strings.ToLower(id)
+	first, rest, _ := strings.Cut(string(text), "\n")
+	for line := range strings.Lines(rest) {
+		if own, renewed, _ := strings.Cut(line, " "); own == id {
+			first = renewed
+		}
+	}
+	seed, err := hex.DecodeString(strings.TrimSpace(first))
 	if err != nil || len(seed) != seedBytes {
 		return nil
 	}
 	h := hmac.New(sha256.New, seed)
-	h.Write([]byte("trigger:" + strings.ToLower(id)))
+	h.Write([]byte("trigger:" + id))
 	return []byte(hex.EncodeToString(h.Sum(nil)))
 }

@@ -33,7 +33,7 @@ func CheckLegal(recs []Record) error {
 		}
 		if r.Role == llm.ToolRole {
 			if !open[r.ToolCallID] {
-				return fmt.Errorf("record %d: a result for %q, which nobody waits for", i, r.ToolCallID)
+				return fmt.Errorf("record %d: a result for %q, which no call waits for", i, r.ToolCallID)
 			}
 			delete(open, r.ToolCallID)
 			lastUser = false

@@ -75,7 +75,7 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 	st.mu.Lock()
 	st.listed = now
 	st.mu.Unlock()
-	slices.SortFunc(infos, func(a, b Info) int {
+	slices.SortStableFunc(infos, func(a, b Info) int {
 		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key))
 	})
 	return infos, errors.Join(errs...)

@@ -39,7 +39,7 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			found = append(found, Seen{e.Name, e.Changed})
 		}
 	}
-	slices.SortFunc(found, func(a, b Seen) int {
+	slices.SortStableFunc(found, func(a, b Seen) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key))
 	})
 	out := found[:0]

@@ -22,7 +22,7 @@ type Record struct { //nolint:recvcheck // reading fills it in, all else only re
 	InboundID string    // of the inbound message it stores, for SeenInbound
 	SenderID  string
 	Media     []string // paths of files that came with the message
-	LatencyMS int64    // of the turn, on its last assistant record; of the call, on a tool record
+	LatencyMS int64    // of the turn, on its last assistant record; of the call, on a tool record; of the wait, on an answer
 
 	Command     bool // a slash command or its reply: never shown to the model
 	Internal    bool // a prompt of ours: not shown to people

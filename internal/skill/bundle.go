@@ -158,7 +158,7 @@ func (b *bundle) finish() error {
 	if len(b.files) == 0 {
 		return errors.New("there are no files in it")
 	}
-	slices.SortFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	slices.SortStableFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	if b.file(fileName) != nil {
 		return nil
 	}
@@ -233,7 +233,7 @@ func readTree(tree fs.FS, name string) (*bundle, error) {
 	if len(b.files) == 0 {
 		return nil, errors.New("there are no files in it")
 	}
-	slices.SortFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	slices.SortStableFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	return b, nil
 }
 

@@ -87,6 +87,8 @@ type Skill struct { //nolint:recvcheck // describe fills it in, all else only re
 	Notes   []string // what was odd about the front matter
 	// Body is the text without front matter. Only Load and Mentioned fill it.
 	Body string
+	// File is the whole text. Only Load fills it.
+	File string
 }
 
 // Available reports whether everything the skill needs is there.
@@ -205,7 +207,8 @@ func (l *Library) Load(name string) (s Skill, ok bool) {
 	if err != nil {
 		return Skill{}, false
 	}
-	_, s.Body, _ = split(string(data))
+	s.File = string(data)
+	_, s.Body, _ = split(s.File)
 	return s, true
 }
 

@@ -139,7 +139,7 @@ func (x *Index) logs(prefix string, in folder) ([]store.Info, error) {
 	} else if next.logs, err = in.all(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(next.logs, func(a, b store.Info) int { return b.Changed.Compare(a.Changed) })
+	slices.SortStableFunc(next.logs, func(a, b store.Info) int { return b.Changed.Compare(a.Changed) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.dirs[prefix] = next

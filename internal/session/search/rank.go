@@ -361,7 +361,7 @@ type span struct{ start, end, item int }
 // rank reads the texts and orders them. The first must items have to occur.
 func (s *search) rank(ctx context.Context, found []place, items []weighted, must int) ([]scored, error) {
 	// Files are read from front to back.
-	slices.SortFunc(found, func(a, b place) int {
+	slices.SortStableFunc(found, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.pos, b.pos))
 	})
 	var out []scored
@@ -385,7 +385,7 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 			out = append(out, h)
 		}
 	}
-	slices.SortFunc(out, func(a, b scored) int {
+	slices.SortStableFunc(out, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
 	})
 	// The same words may be in a log and in what a crash left of it.

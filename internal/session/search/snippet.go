@@ -18,7 +18,7 @@ const (
 // snippet is the part of a text where most of what was found stands together,
 // on one line, with what was found between opens and closes.
 func snippet(doc string, spans []span, opens, closes string) string {
-	slices.SortFunc(spans, func(a, b span) int {
+	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
 	from := bestPlace(spans)

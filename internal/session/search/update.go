@@ -189,7 +189,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		return false, err
 	}
 	// The newest first: a build that is broken off has what is asked for most.
-	slices.SortFunc(changed, func(a, c *source) int {
+	slices.SortStableFunc(changed, func(a, c *source) int {
 		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.Changed.Compare(a.info.Changed))
 	})
 	for _, s := range changed {
@@ -427,7 +427,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	if len(b.docs) == 0 {
 		return nil
 	}
-	slices.SortFunc(b.docs, func(a, c doc) int {
+	slices.SortStableFunc(b.docs, func(a, c doc) int {
 		return cmp.Or(cmp.Compare(a.id, c.id), cmp.Compare(a.time, c.time), cmp.Compare(a.src.id, c.src.id), cmp.Compare(a.pos, c.pos))
 	})
 	row, err := tx.PrepareContext(ctx, `INSERT INTO doc VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`)
