@@ -345,7 +345,7 @@ func TestFollowUpsKeepOrder(t *testing.T) {
 // waitFor polls a condition that another goroutine brings about.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(time.Minute)
+	deadline := time.NewTimer(10 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

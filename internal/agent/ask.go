@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 // answers it.
 type waiting struct {
 	q      bus.Question
+	asked  time.Time
 	person string
 	scope  string
 	route  bus.Route
@@ -112,25 +116,59 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	}
 	q.Code = newCode()
 	in := t.env.in
-	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
+	q.Text = t.deps.secrets.Redact(q.Text)
+	t.shown.explain(q.Detail, t.deps.secrets.Redact)
+	w := &waiting{q: q, asked: t.deps.now(), person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
 	t.deps.mailboxes.mu.Lock()
 	t.act.waiting = w
 	t.deps.mailboxes.mu.Unlock()
 	t.env.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
 	t.slot.leave()
+	began := t.deps.now()
 	it, err := t.await(ctx, w, q.Expires)
+	waited := t.deps.now().Sub(began)
 	t.env.touch()
-	t.env.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
+	closed := q
+	closed.Outcome = &bus.Outcome{Expired: errors.Is(err, tool.ErrNoAnswer)}
+	if it != nil {
+		closed.Outcome.Option, closed.Outcome.Remark, _ = q.Choose(it.in.Answer.Option)
+		closed.Outcome.Remark = strings.TrimSpace(closed.Outcome.Remark + " " + it.in.Answer.Remark)
+	}
+	t.env.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID, Outcome: closed.Outcome}, Meta: in.Meta})
+	tell(t, RuntimeEvent{Kind: QuestionClosed, Question: &closed})
 	if err == nil {
 		err = t.slot.enter(ctx)
 	}
 	if it == nil {
-		return "", err
+		return "", errors.Join(err, t.sess.Append(asked(q)))
 	}
-	if kerr := t.keepAnswer(q, it); err == nil {
+	if kerr := t.keepAnswer(q, it, waited); err == nil {
 		err = kerr
 	}
 	return chosen(q, it.in.Answer), err
+}
+
+// Open is a question that a turn waits on.
+type Open struct {
+	Key     string    `json:"key"` // of the conversation
+	Channel string    `json:"channel"`
+	ChatID  string    `json:"chat_id"`
+	At      time.Time `json:"at"`
+	bus.Question
+}
+
+// OpenQuestions are those that turns of an agent wait on, the oldest first.
+func OpenQuestions(a *Agent) []Open {
+	m, out := a.deps.mailboxes, []Open{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, act := range m.actors {
+		if w := act.waiting; w != nil {
+			out = append(out, Open{Key: key, Channel: w.route.Channel, ChatID: w.route.ChatID, At: w.asked, Question: w.q})
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Open) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Key, y.Key)) })
+	return out
 }
 
 // chosen is the option of an answer. A no says why behind a colon.
@@ -184,16 +222,16 @@ func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *enve
 
 // keepAnswer stores question and answer, unseen by the model: the answer is a
 // message that was accepted.
-func (t *turn) keepAnswer(q bus.Question, it *envelope) error {
+func (t *turn) keepAnswer(q bus.Question, it *envelope, waited time.Duration) error {
 	if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
 		it.finish(nil)
 		return tool.ErrNoAnswer // an old message delivered again is no answer
 	}
 	err := t.sess.Append(
-		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(q.Text)}, Command: true, Event: "question"},
+		asked(q),
 		session.Record{
 			Message:   llm.Message{Role: llm.User, Content: llm.Text(said(it.in))},
-			InboundID: it.in.ID, SenderID: it.in.SenderID, Command: true, Event: "answer",
+			InboundID: it.in.ID, SenderID: it.in.SenderID, Command: true, Event: "answer", LatencyMS: waited.Milliseconds(),
 		},
 	)
 	if err != nil {
@@ -201,6 +239,11 @@ func (t *turn) keepAnswer(q bus.Question, it *envelope) error {
 	}
 	it.finish(err)
 	return err
+}
+
+// asked is the record of a question.
+func asked(q bus.Question) session.Record {
+	return session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(q.Text)}, Command: true, Event: "question"}
 }
 
 // said is an answer in words, for the log.

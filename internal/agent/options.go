@@ -72,8 +72,9 @@ type Models struct {
 	Presets []string // names /model offers besides "default"; Runtime also takes ModelChoice and the name of a model
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
-	// TurnCost is what the calls of a turn cost, if that is known.
-	TurnCost func(turnID string) (usd float64, known bool)
+	// TurnCost is what the calls of a turn cost, 0 if that is not known, and how
+	// they are paid for; see ledger.Billing.
+	TurnCost func(turnID string) (usd float64, billing string)
 }
 
 // Tools says what the model can do.

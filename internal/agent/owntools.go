@@ -88,7 +88,7 @@ func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) er
 	said := mirrored{
 		key: a.deps.keyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
 		note: "[In another conversation the user had what follows sent to this chat.]",
-		// What tools brought in may be somebody else's words.
+		// What tools brought in may be text of other people.
 		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
 	}
 	if said.key != c.SessionKey {

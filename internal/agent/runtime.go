@@ -13,14 +13,15 @@ type RuntimeKind string
 
 // The kinds of RuntimeEvent.
 const (
-	InputAccepted RuntimeKind = "input_accepted" // a message is kept and begins a turn, or joins the running one
-	TurnStarted   RuntimeKind = "turn_started"
-	TurnAdmitted  RuntimeKind = "turn_admitted"  // it has a slot for model work; once per round of a goal
-	TurnStatus    RuntimeKind = "turn_status"    // Status is running or idle
-	TurnPersisted RuntimeKind = "turn_persisted" // all of it is on disk
-	TurnCompleted RuntimeKind = "turn_completed" // Turn is set
-	GoalChanged   RuntimeKind = "goal_changed"   // Goal is set
-	ModelChanged  RuntimeKind = "model_changed"  // by /model; Model and Preset are the new ones
+	InputAccepted  RuntimeKind = "input_accepted" // a message is kept and begins a turn, or joins the running one
+	TurnStarted    RuntimeKind = "turn_started"
+	TurnAdmitted   RuntimeKind = "turn_admitted"   // it has a slot for model work; once per round of a goal
+	TurnStatus     RuntimeKind = "turn_status"     // Status is running or idle
+	TurnPersisted  RuntimeKind = "turn_persisted"  // all of it is on disk
+	TurnCompleted  RuntimeKind = "turn_completed"  // Turn is set
+	GoalChanged    RuntimeKind = "goal_changed"    // Goal is set
+	ModelChanged   RuntimeKind = "model_changed"   // by /model; Model and Preset are the new ones
+	QuestionClosed RuntimeKind = "question_closed" // Question is set; its Outcome says how
 )
 
 // RuntimeEvent is something that happened to a turn, apart from what is said in
@@ -40,6 +41,7 @@ type RuntimeEvent struct {
 	Status     string
 	Turn       *bus.Turn
 	Goal       *bus.Goal
+	Question   *bus.Question
 }
 
 // tell hands an event about a turn to the program around the agent.

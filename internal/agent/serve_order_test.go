@@ -60,7 +60,7 @@ func TestServeStopSparesWhatFollows(t *testing.T) {
 			select {
 			case o := <-q.outs:
 				said = append(said, o.Text)
-			case <-time.After(time.Minute):
+			case <-time.After(10 * time.Minute):
 				t.Fatalf("round %d: heard only %q", i, said)
 			}
 		}

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -16,18 +19,23 @@ const (
 	notedReceipts = 200
 	notedNotices  = 20
 	noticeBytes   = 1 << 10
+	outsideMost   = 5        // things from outside that a question names
+	resultBytes   = 16 << 10 // of what a call returned that is shown while the turn runs
 )
 
 // shown is what people saw of a turn that is not in its messages. Tools run side
 // by side, hence the lock.
 type shown struct {
-	segment int // number of the visible message being streamed
+	segment int       // number of the visible message being streamed
+	used    bus.Usage // by answers of the model that called tools, in all rounds of a goal
 
 	mu      sync.Mutex
 	took    map[string]int64 // milliseconds of calls that have ended
 	edits   []bus.Edit
 	diffs   int
 	notices []session.Notice
+	outside []bus.Read
+	printed map[string]*httpsafe.Stream // of commands that run
 }
 
 // ended notes how long a call took.
@@ -38,6 +46,41 @@ func (s *shown) ended(call string, d time.Duration) {
 		s.took = map[string]int64{}
 	}
 	s.took[call] = d.Milliseconds()
+}
+
+// saw notes that a result came from outside; the last ones are kept.
+func (s *shown) saw(at time.Time, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outside = append(s.outside, bus.Read{What: what, At: at})
+	s.outside = s.outside[max(0, len(s.outside)-outsideMost):]
+}
+
+// explain completes what a question says about its call, credentials taken out.
+func (s *shown) explain(d *bus.Detail, redact func(string) string) {
+	if d == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.Command, d.Diff, d.Outside = redact(d.Command), redact(d.Diff), slices.Clone(s.outside)
+	if args := []byte(redact(string(d.Arguments))); json.Valid(args) {
+		d.Arguments = args
+	}
+}
+
+// prints is a piece of what a command prints, credentials taken out; they may lie
+// across two pieces.
+func (s *shown) prints(secrets *httpsafe.Registry, call, piece string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.printed == nil {
+		s.printed = map[string]*httpsafe.Stream{}
+	}
+	if s.printed[call] == nil {
+		s.printed[call] = secrets.Stream()
+	}
+	return s.printed[call].Push(piece)
 }
 
 // of is how long a call took, in milliseconds.

@@ -203,7 +203,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 	if got := h.ask(in("1", "/stop")); !strings.Contains(got, "2 subagents") {
 		t.Errorf("/stop: %q", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if err := h.agent.Quiet(ctx); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@ func (a *Agent) Quiet(ctx context.Context) error { return a.deps.subagents.Quiet
 // Working is how many subagents run or have a result that is not handled yet.
 func (a *Agent) Working() int { return a.deps.subagents.Working() }
 
+// Subagents are the ids of those that run for a conversation.
+func Subagents(a *Agent, key string) []string { return a.deps.subagents.Running(key) }
+
 // subagentHost is what subagents need of this agent.
 func (a *Agent) subagentHost() subagent.Host {
 	return subagent.Host{Go: a.deps.mailboxes.spawn, Enter: a.deps.gate.enter, Leave: a.deps.gate.leave, Announce: a.announce, Now: a.deps.now, Log: a.deps.log}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,6 +96,20 @@ func (s *toolSets) known(choice toolChoice, tier prompt.Tier) (*tool.Set, error)
 		return set, nil
 	}
 	return tier.Tools(s.fixed)
+}
+
+// Prepare finds the tool of a call that the owner's model can make, among those
+// of the last turns, and validates its arguments.
+func Prepare(a *Agent, name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
+	s := a.deps.tools
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for choice, set := range s.built {
+		if _, ok := set.Get(name); ok && !choice.guest {
+			return set.Prepare(name, arguments)
+		}
+	}
+	return s.fixed.Prepare(name, arguments)
 }
 
 // missing is what cannot be used and a session was not told yet.

@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
@@ -464,16 +465,19 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
-	if t.deps.opts.Models.TurnCost != nil {
-		if usd, known := t.deps.opts.Models.TurnCost(t.id); known {
-			s.Usage.CostUSD = usd
-		}
-	}
+	price(t, &s.Usage)
 	for _, e := range res.Tools {
 		s.Tools = append(s.Tools, e.Name)
 		s.Receipts = append(s.Receipts, e.Receipt)
 	}
 	return s
+}
+
+// price sets what the calls of the turn cost so far.
+func price(t *turn, u *bus.Usage) {
+	if t.deps.opts.Models.TurnCost != nil {
+		u.CostUSD, u.Billing = t.deps.opts.Models.TurnCost(t.id)
+	}
 }
 
 // publish sends something to the user during the turn.
@@ -486,7 +490,13 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 		t.sent = true
 		t.deps.mailboxes.mu.Unlock()
 	}
-	o.Text = t.deps.secrets.Redact(o.Text)
+	if o.Kind == bus.ToolOutput {
+		if o.Route, o.Text = t.env.in.Route, t.shown.prints(t.deps.secrets, o.Tool.CallID, o.Text); o.Text == "" {
+			return nil
+		}
+	} else {
+		o.Text = t.deps.secrets.Redact(o.Text)
+	}
 	t.shown.edited(o.Edits)
 	t.env.emit(o)
 	return nil
@@ -512,6 +522,7 @@ func (t *turn) streamID(segment int) string {
 func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route, o.Meta = t.env.in.Route, t.env.in.Meta; t.env.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
+	used := &t.shown.used
 	h := runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
@@ -523,6 +534,9 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.Notice, Text: s, Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
+			used.Prompt, used.Completion, used.Cached, used.Estimated = used.Prompt+it.Usage.Prompt, used.Completion+it.Usage.Completion, used.Cached+it.Usage.Cached, used.Estimated || it.Usage.Estimated
+			price(t, used)
+			send(bus.Outbound{Kind: bus.Used, Turn: &bus.Turn{ID: t.id, SessionKey: t.key, Usage: *used}})
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
 				send(bus.Outbound{Kind: bus.Progress, Text: t.deps.secrets.Redact(said)})
 			}
@@ -538,9 +552,13 @@ func (t *turn) hooks() runner.Hooks {
 			ev := &bus.Tool{
 				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
 				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+				Result: text.Cut(said, resultBytes), Untrusted: r.Untrusted,
+			}
+			if r.Untrusted {
+				t.shown.saw(t.deps.now(), ev.Label)
 			}
 			if r.IsError {
-				ev.Phase = "error"
+				ev.Phase, ev.Denied = "error", r.Code.Denied()
 			}
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
 		},

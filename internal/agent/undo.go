@@ -96,15 +96,18 @@ func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, erro
 }
 
 // Undone lets the model of a conversation know that files are as they were
-// before, because somebody took its changes back outside of a turn.
+// before, because its changes were undone outside of a turn.
 func Undone(ctx context.Context, a *Agent, key string, paths []string) error {
 	sess, err := a.deps.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
 	if sess.Len() > 0 {
-		a.deps.conversations.of(key).state.Reset()
-		err = tellUndone(sess, paths)
+		// A turn that was killed is closed first: what follows it hides its open calls.
+		if _, err = sess.Recover(a.deps.tools.readOnly); err == nil {
+			a.deps.conversations.of(key).state.Reset()
+			err = tellUndone(sess, paths)
+		}
 	}
 	return errors.Join(err, sess.Release())
 }

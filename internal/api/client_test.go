@@ -126,7 +126,7 @@ func TestOpenAIClient(t *testing.T) {
 	t.Parallel()
 	dir := llmtest.NodeFolder(t, "../../test/openai", "client.mjs")
 	address, store := realAPI(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "client.mjs", address+"/v1", token)
 	cmd.Dir = dir

@@ -199,7 +199,7 @@ func (r *Registry) WriteTo(w io.Writer) (int64, error) {
 	for _, f := range reading.families {
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(a, b *family) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(all, func(a, b *family) int { return cmp.Compare(a.name, b.name) })
 	var b bytes.Buffer
 	for _, f := range all {
 		f.write(&b)
@@ -214,7 +214,7 @@ func (f *family) write(b *bytes.Buffer) {
 		keys = append(keys, &k)
 	}
 	f.mu.RUnlock()
-	slices.SortFunc(keys, func(x, y *labelSet) int { return slices.Compare(x[:], y[:]) })
+	slices.SortStableFunc(keys, func(x, y *labelSet) int { return slices.Compare(x[:], y[:]) })
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", f.name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help), f.name, f.kind)
 	for _, k := range keys {
 		f.mu.RLock()

@@ -117,7 +117,7 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 			r.show(c, out, event{Type: "tool", Tool: o.Tool})
 		case bus.Progress, bus.Reasoning, bus.Notice:
 			r.show(c, out, event{Type: string(o.Kind), Text: o.Text})
-		case bus.ToolHint, bus.ToolDelta, bus.Ask, bus.Gone, bus.GoalState, bus.FileEdit: // the events say more; nobody is asked here
+		case bus.ToolHint, bus.ToolDelta, bus.ToolOutput, bus.Ask, bus.Gone, bus.GoalState, bus.FileEdit, bus.Used: // the events say more; this client cannot answer questions
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil && final == nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/provider"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -35,6 +37,27 @@ func (a *App) Models() *provider.Models { return a.models }
 
 // Ledger has the calls of models and what they cost.
 func (a *App) Ledger() *ledger.Ledger { return a.models.Ledger() }
+
+// turnCost is what a turn cost, and how it is paid for.
+func turnCost(a *App) func(string) (float64, string) {
+	return func(id string) (float64, string) {
+		usd, billing := a.Ledger().TurnCost(id)
+		if billing == ledger.Unknown {
+			usd = 0 // it would be a part of it
+		}
+		return usd, string(billing)
+	}
+}
+
+// Explain says what would happen to a call of the owner's model. The text is why
+// there can be no such call.
+func Explain(ctx context.Context, a *App, name, arguments string, tainted bool) (out approve.Explained, wrong string) {
+	t, input, no := agent.Prepare(a.Agent, name, arguments)
+	if no != nil {
+		return out, no.Content.String()
+	}
+	return a.guard.Explain(ctx, t, tool.Call{Name: name, Input: input, Tainted: tainted}), ""
+}
 
 // Servers are the MCP servers; nil if there are none.
 func (a *App) Servers() *mcp.Pool { return a.servers }

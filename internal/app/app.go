@@ -160,6 +160,9 @@ func load(o *Options) (*App, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Link.Changed == nil {
+		o.Link.Changed = func(string) {}
+	}
 	// Whatever is logged from here on is free of credentials.
 	o.Secrets = &httpsafe.Registry{}
 	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
@@ -250,7 +253,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
-		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: a.Ledger().TurnCost},
+		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
 		Tools: agent.Tools{
 			Set: set, More: a.moreTools(), Slow: a.slowServers(), Missing: a.missingTools(),
 			Approve: a.guard.Approve,

@@ -56,9 +56,13 @@ func TestFirstRunOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			a, err := open(t, "", c.env...)
-			if err != nil {
-				t.Fatal(err)
+			// A busy machine may miss the time that a server has for its answer.
+			var a *app.App
+			for try := 0; try == 0 || try < 20 && a.ModelInfo().Demo; try++ {
+				var err error
+				if a, err = open(t, "", c.env...); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if got := a.ModelInfo().Provider; got != c.provider {
 				t.Errorf("provider = %q, want %q (%s)", got, c.provider, a.ModelInfo().Why)

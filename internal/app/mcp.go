@@ -65,6 +65,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 		Pins:        State(a.Config, a.log),
 		HoldChanged: a.guard.Posture().Approval == approve.Ask,
 		Patient:     !a.gateway && o.Reminders == nil, // neither a gateway nor a chat
+		Changed:     func() { o.Link.Changed("mcp") },
 		Redact:      a.secrets.Scrub,
 		Version:     o.Version,
 		Log:         o.Log,
@@ -95,14 +96,15 @@ func TryMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.
 
 // AcceptMCP is TryMCP, and takes what the server offers now, which the result
 // shows, as approved by the owner: the server's descriptions are trusted from
-// then on, until they change.
-func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.Trial, error) {
+// then on, until they change. Nothing is taken if the digest is not the expected
+// one, which may be empty.
+func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry, expect string) (mcp.Trial, error) {
 	po, stop, err := mcpTrial(ctx, l, o)
 	if err != nil {
 		return mcp.Trial{}, err
 	}
 	defer stop()
-	po.Pins, po.Accept = State(l, o.Log), true
+	po.Pins, po.Accept, po.Expect = State(l, o.Log), true, expect
 	return mcp.Try(ctx, po, e)
 }
 

@@ -20,7 +20,7 @@ import (
 // completion.
 func Commands(o Options) []agent.Command {
 	rows := append(agent.Commands(), programCommands(nil, o)...)
-	slices.SortFunc(rows, func(a, b agent.Command) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(rows, func(a, b agent.Command) int { return strings.Compare(a.Name, b.Name) })
 	return rows
 }
 

@@ -24,6 +24,7 @@ type Link struct {
 	Blocked     func(ctx context.Context, err error)
 	Reload      func(r bus.Route) // reads the configuration again and tells the chat
 	Problems    func() []string
+	Changed     func(topic string) // told without waiting; see the topics of docs/websocket.md
 }
 
 // inGateway reports whether the schedule runs in this process.
@@ -62,7 +63,8 @@ func (a *App) openSchedule(o Options) (err error) {
 			timing = schedule.Cron(def.Dream.Cron, "")
 		}
 		so.System = append(so.System, schedule.System{
-			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.", Timing: timing, Run: a.dreamNow,
+			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.", Timing: timing,
+			Run: func(ctx context.Context) error { defer o.Link.Changed("memory"); return a.dreamNow(ctx) },
 		})
 	}
 	a.Schedule, err = schedule.Open(so)

@@ -77,7 +77,7 @@ const (
 	RoleSystem    = "system"    // instructions for this turn, in addition to our own
 	RoleUser      = "user"      // the sender of the message
 	RoleAssistant = "assistant" // what was answered
-	RoleTool      = "tool"      // what a tool of the client returned; somebody else's words
+	RoleTool      = "tool"      // what a tool of the client returned; untrusted
 )
 
 // Said is one message of a conversation that its client keeps.
@@ -112,21 +112,23 @@ type Kind string
 
 // The kinds of Outbound.
 const (
-	Final     Kind = "final"         // the reply of a turn; never dropped
-	Message   Kind = "message"       // sent by the model on purpose, during the turn; never dropped
-	Delta     Kind = "delta"         // a piece of visible text
-	Reasoning Kind = "reasoning"     // a piece of the model's thinking
-	DeltaEnd  Kind = "delta_end"     // a stream segment is finished; Resuming says whether more follows
-	Progress  Kind = "progress"      // what the model says before it acts
-	ToolHint  Kind = "tool_hint"     // one line naming the tools about to run
-	ToolEvent Kind = "tool_event"    // a tool call started or ended; Tool is set
-	ToolDelta Kind = "tool_delta"    // the model writes a tool call; Tool has a piece of the arguments, which start repeats as a whole
-	Notice    Kind = "notice"        // something the user should know: retry waits, budgets, refusals
-	Ask       Kind = "ask"           // the turn waits for an answer; Question is set; never dropped
-	Gone      Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
-	GoalState Kind = "goal_state"    // the goal of the conversation changed; Goal is set
-	FileEdit  Kind = "file_edit"     // a tool call changed files; Edits is set
-	Ended     Kind = "ended"         // the work on the message of the route is over; Turn.StopReason says how
+	Final      Kind = "final"         // the reply of a turn; never dropped
+	Message    Kind = "message"       // sent by the model on purpose, during the turn; never dropped
+	Delta      Kind = "delta"         // a piece of visible text
+	Reasoning  Kind = "reasoning"     // a piece of the model's thinking
+	DeltaEnd   Kind = "delta_end"     // a stream segment is finished; Resuming says whether more follows
+	Progress   Kind = "progress"      // what the model says before it acts
+	ToolHint   Kind = "tool_hint"     // one line naming the tools about to run
+	ToolEvent  Kind = "tool_event"    // a tool call started or ended; Tool is set
+	ToolDelta  Kind = "tool_delta"    // the model writes a tool call; Tool has a piece of the arguments, which start repeats as a whole
+	ToolOutput Kind = "tool_output"   // a command prints; Text is a piece, Tool says which call
+	Notice     Kind = "notice"        // something the user should know: retry waits, budgets, refusals
+	Ask        Kind = "ask"           // the turn waits for an answer; Question is set; never dropped
+	Gone       Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
+	GoalState  Kind = "goal_state"    // the goal of the conversation changed; Goal is set
+	FileEdit   Kind = "file_edit"     // a tool call changed files; Edits is set
+	Used       Kind = "usage"         // the model answered, and the turn goes on; Turn has what it used so far
+	Ended      Kind = "ended"         // the work on the message of the route is over; Turn.StopReason says how
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.
@@ -137,11 +139,14 @@ type Tool struct {
 	Arguments  string `json:"arguments,omitempty"`
 	Detail     string `json:"detail,omitempty"`
 	DurationMS int64  `json:"duration_ms,omitempty"`
-	Label      string `json:"label,omitempty"`   // the call in a few words for people: "$ make test"
-	Outcome    string `json:"outcome,omitempty"` // how it ended, for people; "" means well
-	Output     string `json:"output,omitempty"`  // the last lines of a command that failed
-	Index      int    `json:"index,omitempty"`   // on ToolDelta: of the call in its answer
-	Hosted     bool   `json:"hosted,omitempty"`  // the provider of the model runs it
+	Label      string `json:"label,omitempty"`     // the call in a few words for people: "$ make test"
+	Outcome    string `json:"outcome,omitempty"`   // how it ended, for people; "" means well
+	Output     string `json:"output,omitempty"`    // the last lines of a command that failed
+	Index      int    `json:"index,omitempty"`     // on ToolDelta: of the call in its answer
+	Hosted     bool   `json:"hosted,omitempty"`    // the provider of the model runs it
+	Result     string `json:"result,omitempty"`    // when it ended: what it returned, cut
+	Untrusted  bool   `json:"untrusted,omitempty"` // the result came from outside
+	Denied     bool   `json:"denied,omitempty"`    // it was not allowed, and did not run
 }
 
 // Edit is what a tool call did to one file.
@@ -182,7 +187,9 @@ type Question struct {
 	Text    string    `json:"text,omitempty"`    // complete: what is asked and about what, never cut; "" when the message says it all but the options
 	Options []string  `json:"options,omitempty"` // names of the answers, which are also shown; empty means any text
 	Expires time.Time `json:"expires"`
-	Clean   bool      `json:"clean,omitempty"` // no words from outside were before the model that wrote the options
+	Clean   bool      `json:"clean,omitempty"`   // no words from outside were before the model that wrote the options
+	Detail  *Detail   `json:"detail,omitempty"`  // on Ask, if it is about a call of a tool
+	Outcome *Outcome  `json:"outcome,omitempty"` // on Gone
 }
 
 // Receipt is the runtime's own account of one tool call, whatever the model
@@ -250,4 +257,5 @@ type Usage struct {
 	Cached     int     `json:"cached_tokens,omitempty"`
 	Estimated  bool    `json:"estimated,omitempty"`
 	CostUSD    float64 `json:"cost_usd,omitempty"` // 0 when unknown or free
+	Billing    string  `json:"billing,omitempty"`  // how it is paid for: ledger.Billing; "" if no call was recorded
 }

@@ -158,7 +158,7 @@ func (f *Files) keep(ctx context.Context, kind FileKind, media bus.Media) {
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
 }
 
-// Quotes tell the agent of the files, in words that nobody typed.
+// Quotes tell the agent of the files, in words of ours, not of the sender.
 func (f *Files) Quotes() []bus.Quote {
 	if len(f.marks) == 0 {
 		return nil

@@ -45,7 +45,7 @@ type Visitor struct {
 	Mentioned bool   // in a group: we are named or answered
 	NoPairing bool   // whoever wrote gets no code: an answer could go to somebody who never wrote
 	Owner     bool   // the channel itself has proof that this is the owner, such as a token
-	Text      string // in a group: what was written, for groupHistory
+	Text      string // what was written: in a group for groupHistory, alone for the code of an invitation
 	// At is when it was written, as the platform says. It tells what came
 	// while nobody was there; zero is now.
 	At time.Time
@@ -209,6 +209,7 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		}
 		return Pass{verdict: Late}, false
 	}
+	g.welcome(ctx, v)
 	id := ""
 	switch g.rule(v) {
 	case Ignore:

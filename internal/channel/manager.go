@@ -58,8 +58,11 @@ type Options struct {
 	Transcribe func(ctx context.Context, path string) string
 	Commands   []Command
 	Redact     func(string) string // takes secrets out of errors; nil leaves them
-	Log        *slog.Logger
-	Now        func() time.Time
+	// Changed is told that the state of a channel, "channels", or the list of paired
+	// people, "pairing", is another one. It must not block. It may be nil.
+	Changed func(what string)
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Manager runs the channels. A channel that fails never disturbs another.
@@ -102,6 +105,9 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Fetch == nil {
 		o.Fetch = func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }
 	}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
+	}
 	o.Now = orNow(o.Now)
 	if o.MaxRetries <= 0 {
 		o.MaxRetries = 1
@@ -111,6 +117,7 @@ func NewManager(o Options) (*Manager, error) {
 	}
 	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order)}
 	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
+	m.pairing.changed = func() { o.Changed("pairing") }
 	for name, section := range m.expand(o.Sections) {
 		m.supervisors[name] = m.build(name, section)
 	}

@@ -191,7 +191,7 @@ func (w *sender) wanted(out bus.Outbound) bool {
 		return out.Text != "" || caps.Whole || caps.Settles
 	case bus.ToolHint:
 		return out.Text != "" && (caps.Whole || w.filters.SendToolHints)
-	case bus.ToolEvent, bus.ToolDelta, bus.GoalState, bus.FileEdit:
+	case bus.ToolEvent, bus.ToolDelta, bus.ToolOutput, bus.GoalState, bus.FileEdit, bus.Used:
 		return caps.Whole
 	}
 	return true

@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/pbkdf2"
@@ -9,7 +8,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +19,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -58,12 +55,15 @@ type Pairing struct {
 	now   func() time.Time
 	log   *slog.Logger
 
+	changed func() // tells that the list was written
+
 	mu      sync.Mutex
 	seen    store.Info // of the list that book was read from
 	book    book
 	damaged bool              // ... and it was not one
 	plain   bool              // it holds codes of an older version
 	given   map[string]string // codes that this process knows, by their hashes
+	invited map[[sha256.Size]byte]invitation
 }
 
 // book is the file. Times are seconds since 1970.
@@ -107,7 +107,7 @@ func OpenPairing(s store.Store, now func() time.Time, log *slog.Logger) *Pairing
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Pairing{store: s, name: pairingName, now: orNow(now), log: log, given: map[string]string{}}
+	return &Pairing{store: s, name: pairingName, now: orNow(now), log: log, given: map[string]string{}, changed: func() {}}
 }
 
 func orNow(now func() time.Time) func() time.Time {
@@ -316,13 +316,16 @@ func (p *Pairing) Approve(ctx context.Context, code string) (PairingRequest, err
 // ApproveOwner lets the person with this code in as the owner: their memory,
 // files and right to approve are those of whoever set the bot up.
 func (p *Pairing) ApproveOwner(ctx context.Context, code string) (PairingRequest, error) {
-	return p.settle(ctx, code, func(b *book, r request) {
-		b.add(r)
-		if b.Owners == nil {
-			b.Owners = map[string][]string{}
-		}
-		add(b.Owners, r)
-	})
+	return p.settle(ctx, code, (*book).addOwner)
+}
+
+// addOwner lets a person in as the owner.
+func (b *book) addOwner(r request) {
+	b.add(r)
+	if b.Owners == nil {
+		b.Owners = map[string][]string{}
+	}
+	add(b.Owners, r)
 }
 
 // add lets a person in, with all their ids.
@@ -476,187 +479,8 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 			waiting = append(waiting, PairingRequest{Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
-	slices.SortFunc(waiting, func(a, b PairingRequest) int {
+	slices.SortStableFunc(waiting, func(a, b PairingRequest) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender))
 	})
 	return waiting, approved, nil
-}
-
-// change reads, changes and writes the list while no other process does. apply
-// may run again when one was faster.
-func (p *Pairing) change(ctx context.Context, apply func(*book) error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errors.New("the list of paired people is in use"))
-	defer cancel()
-	return store.Update(ctx, p.store, p.name, func(old []byte) ([]byte, error) {
-		p.seen = store.Info{} // two writes may bear the same time
-		if err := p.decode(ctx, old); err != nil {
-			return nil, err
-		}
-		return p.rewrite(apply)
-	})
-}
-
-// rewrite is the list as apply leaves it; nil if it need not be written.
-func (p *Pairing) rewrite(apply func(*book) error) ([]byte, error) {
-	now := p.seconds()
-	maps.DeleteFunc(p.book.Pending, func(_ string, r request) bool { return r.Expires <= now || r.Sender == "" || r.Channel == "" })
-	before, err := json.Marshal(p.book)
-	if err != nil {
-		return nil, err
-	}
-	if err := apply(&p.book); err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(p.book)
-	if err != nil || bytes.Equal(after, before) && !p.plain {
-		return nil, err
-	}
-	return store.Indented(p.book)
-}
-
-// refresh reads the list if it has changed. The caller holds the lock.
-func (p *Pairing) refresh() error {
-	ctx := context.Background()
-	info, err := p.store.Stat(ctx, p.name)
-	if err != nil {
-		return fmt.Errorf("read the list of paired people: %w", err)
-	}
-	if info.Exists() && info == p.seen {
-		return nil
-	}
-	data, version, err := p.store.Doc(ctx, p.name)
-	if err != nil {
-		return fmt.Errorf("read the list of paired people: %w", err)
-	}
-	p.seen = store.Info{}
-	if err := p.decode(ctx, data); err != nil {
-		return err
-	}
-	if p.damaged {
-		empty, err := store.Indented(p.book)
-		if err == nil {
-			_, err = p.store.Put(ctx, p.name, empty, version, true)
-		}
-		if err != nil && !errors.Is(err, store.ErrChanged) {
-			return fmt.Errorf("replace a damaged list of paired people: %w", err)
-		}
-		return nil // the next look reads what is there now
-	}
-	p.seen = info
-	return nil
-}
-
-// decode takes a list over. One that makes no sense is kept beside and counts
-// as empty.
-func (p *Pairing) decode(ctx context.Context, data []byte) error {
-	b := book{}
-	p.damaged = false
-	if err := json.Unmarshal(data, &b); err != nil && data != nil {
-		aside, kept := store.KeepDamaged(ctx, p.store, p.name, data, p.now())
-		if kept != nil {
-			return kept
-		}
-		p.log.WarnContext(ctx, "the list of paired people was damaged; people must pair again", "kept_as", p.store.Where(aside), "err", err)
-		b, p.damaged = book{}, true
-	}
-	if b.Approved == nil {
-		b.Approved = map[string][]string{}
-	}
-	if b.Pending == nil {
-		b.Pending = map[string]request{}
-	}
-	if err := p.hashOld(&b); err != nil {
-		return err
-	}
-	p.book = b
-	return nil
-}
-
-// hashOld replaces codes that an older version wrote down by their hashes.
-func (p *Pairing) hashOld(b *book) error {
-	p.plain = false
-	for _, code := range slices.Sorted(maps.Keys(b.Pending)) {
-		if strings.HasPrefix(code, hashPrefix) {
-			continue
-		}
-		p.plain = true
-		r := b.Pending[code]
-		delete(b.Pending, code)
-		if r.Sender == "" || r.Channel == "" || r.Expires <= p.seconds() {
-			continue
-		}
-		key, err := b.hash(plainCode(code))
-		if err != nil {
-			return err
-		}
-		b.Pending[key] = r
-		p.given[key] = plainCode(code)
-	}
-	return nil
-}
-
-const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE or USER, /pairing revoke USER or /pairing revoke CHANNEL USER."
-
-// PairingCommand is the slash command that channels answer by themselves.
-const PairingCommand = "pairing"
-
-// Command runs the words after /pairing and says what happened. The caller has
-// made sure that an owner wrote them.
-func (p *Pairing) Command(ctx context.Context, args string) string {
-	words := strings.Fields(args)
-	if len(words) == 0 {
-		words = []string{"list"}
-	}
-	var reply string
-	var err error
-	switch verb := strings.ToLower(words[0]); {
-	case verb == "list" && len(words) == 1:
-		reply, err = p.describe(ctx)
-	case (verb == "approve" || verb == "deny") && len(words) == 2:
-		var who PairingRequest
-		if verb == "approve" {
-			who, err = p.Approve(ctx, words[1])
-			reply = phrase.Of(ctx, "%s may now talk to me on %s.", who.Sender, who.Channel)
-		} else {
-			who, err = p.Deny(ctx, words[1])
-			reply = phrase.Of(ctx, "Denied the request of %s on %s.", who.Sender, who.Channel)
-		}
-	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
-		channel, sender := "", words[len(words)-1]
-		if len(words) == 3 {
-			channel = words[1]
-		}
-		var from []string
-		from, err = p.Revoke(ctx, channel, sender)
-		reply = phrase.Of(ctx, "%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
-		if len(from) == 0 {
-			reply = phrase.Of(ctx, "%s was not paired. /pairing list shows who is.", sender)
-		}
-	default:
-		return phrase.Of(ctx, pairingUsage)
-	}
-	if err != nil {
-		return phrase.Of(ctx, "That did not work: %v.", err)
-	}
-	return reply
-}
-
-func (p *Pairing) describe(ctx context.Context) (string, error) {
-	waiting, approved, err := p.List()
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	for _, r := range waiting {
-		b.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
-	}
-	for _, name := range slices.Sorted(maps.Keys(approved)) {
-		b.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
-	}
-	if b.Len() == 0 {
-		return phrase.Of(ctx, "No people are paired or waiting."), nil
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
 }

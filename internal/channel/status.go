@@ -57,6 +57,7 @@ type Failure struct {
 type health struct {
 	now    func() time.Time
 	redact func(string) string
+	tell   func(what string)
 	log    *slog.Logger
 
 	mu        sync.Mutex
@@ -66,7 +67,7 @@ type health struct {
 }
 
 func newHealth(o *Options, log *slog.Logger) *health {
-	h := &health{now: o.Now, redact: o.Redact, log: log, connected: make(chan struct{})}
+	h := &health{now: o.Now, redact: o.Redact, tell: o.Changed, log: log, connected: make(chan struct{})}
 	h.setState(Stopped, "")
 	return h
 }
@@ -91,6 +92,9 @@ func (h *health) setState(c Condition, reason string) {
 func (h *health) set(c Condition, reason string) {
 	if h.status.State != c {
 		h.status.Since = h.now()
+	}
+	if h.status.State != c || h.status.Error != reason {
+		h.tell("channels")
 	}
 	h.status.State, h.status.Error, h.status.Retry = c, reason, time.Time{}
 }

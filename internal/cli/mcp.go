@@ -47,7 +47,7 @@ tools are withheld.`,
 			if err != nil {
 				return err
 			}
-			t, err := app.AcceptMCP(cmd.Context(), loaded, c.appOptions(), e)
+			t, err := app.AcceptMCP(cmd.Context(), loaded, c.appOptions(), e, "")
 			if err != nil {
 				return fmt.Errorf("accept %s: %w", args[0], err)
 			}

@@ -89,24 +89,10 @@ func someModels(offers []catalog.Offer) string {
 	return s
 }
 
-// usual are the providers of the short list, with the page that gives keys.
-func usual() []struct{ name, about, keys string } {
-	return []struct{ name, about, keys string }{
-		{"openrouter", "one key for models of most makers", "https://openrouter.ai/keys"},
-		{"anthropic", "Claude", "https://console.anthropic.com/settings/keys"},
-		{"openai", "GPT", "https://platform.openai.com/api-keys"},
-		{"gemini", "Google", "https://aistudio.google.com/apikey"},
-		{"deepseek", "", "https://platform.deepseek.com/api_keys"},
-		{"mistral", "", "https://console.mistral.ai/api-keys"},
-		{"xai", "Grok", "https://console.x.ai"},
-		{"groq", "open models, fast", "https://console.groq.com/keys"},
-	}
-}
-
 func keyPage(name string) string {
-	for _, u := range usual() {
-		if u.name == name {
-			return u.keys
+	for _, u := range provider.Usual() {
+		if u.Name == name {
+			return u.Keys
 		}
 	}
 	return ""
@@ -132,8 +118,8 @@ func (s *setup) providerMenu(found []discovery) *menu {
 			items = append(items, item{name: name, title: title, about: about, head: head})
 		}
 	}
-	for _, u := range usual() {
-		add(u.name, u.about, "Usual providers, with a key:")
+	for _, u := range provider.Usual() {
+		add(u.Name, u.About, "Usual providers, with a key:")
 	}
 	for _, name := range signin.Names() {
 		about := ""

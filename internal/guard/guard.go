@@ -300,6 +300,11 @@ func approvalRules(in []config.ApprovalRule) []approve.Rule {
 	return out
 }
 
+// Explain says what would happen to a call of the owner.
+func (g *Guard) Explain(ctx context.Context, t tool.Tool, c tool.Call) approve.Explained {
+	return g.policy.Explain(ctx, t, c)
+}
+
 // Approve decides about a call and keeps what it is going to change. It
 // returns the result of a call that must not run, or nil.
 func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {

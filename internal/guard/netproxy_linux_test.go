@@ -48,7 +48,7 @@ func newNetLab(t *testing.T, exec string) *netLab {
 	}
 	home := t.TempDir()
 	n := &netLab{t: t, file: filepath.Join(home, "config.json")}
-	if err := os.WriteFile(n.file, []byte(`{"tools":{"restrictToWorkspace":true,"exec":{"sandbox":"auto",`+exec+`}}}`), 0o600); err != nil {
+	if err := os.WriteFile(n.file, []byte(`{"tools":{"restrictToWorkspace":true,"exec":{"sandbox":"auto","timeout":600,`+exec+`}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -305,8 +305,7 @@ func receipt(p prepared, f finished, size int) bus.Receipt {
 	}
 	if f.res.IsError {
 		rc.Status, rc.Code = "error", string(f.res.Code)
-		switch f.res.Code {
-		case tool.DeniedApproval, tool.DeniedPolicy, tool.DeniedSSRF:
+		if f.res.Code.Denied() {
 			rc.Status = "denied"
 		}
 	}

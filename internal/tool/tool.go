@@ -164,6 +164,9 @@ const (
 	Internal       Code = "internal"
 )
 
+// Denied reports whether a call with this result was not allowed.
+func (c Code) Denied() bool { return c == DeniedPolicy || c == DeniedSSRF || c == DeniedApproval }
+
 // ErrNoAnswer is returned by Call.Ask when nobody answered in time.
 var ErrNoAnswer = errors.New("nobody answered in time")
 
@@ -257,7 +260,7 @@ func validName(name string) bool {
 // reject, are programming errors of the caller and reported as such.
 func NewSet(tools ...Tool) (*Set, error) {
 	s := &Set{tools: slices.Clone(tools), index: make(map[string]int, len(tools))}
-	slices.SortFunc(s.tools, func(a, b Tool) int {
+	slices.SortStableFunc(s.tools, func(a, b Tool) int {
 		if am, bm := strings.HasPrefix(a.Name, "mcp_"), strings.HasPrefix(b.Name, "mcp_"); am != bm {
 			if am {
 				return 1

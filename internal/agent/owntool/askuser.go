@@ -22,7 +22,7 @@ func AskUser() tool.Tool {
 		Description: "Ask the user something you cannot find out yourself. Ends the turn; the answer is their next message.",
 	}, func(ctx context.Context, c tool.Call, in askUserInput) (tool.Result, error) {
 		if c.Publish == nil {
-			return tool.Fail(tool.Unsupported, "nobody is listening; put the question into your answer"), nil
+			return tool.Fail(tool.Unsupported, "no person is listening; put the question into your answer"), nil
 		}
 		var text strings.Builder
 		text.WriteString(strings.TrimSpace(in.Question))

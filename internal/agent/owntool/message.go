@@ -102,7 +102,7 @@ func Message(m Messenger) tool.Tool {
 			return *refused, nil
 		}
 		if c.Publish == nil && !other {
-			return tool.Fail(tool.Unsupported, "nobody is listening; put it into your answer"), nil
+			return tool.Fail(tool.Unsupported, "no person is listening; put it into your answer"), nil
 		}
 		if c.SessionKey == "heartbeat" {
 			return tool.Fail(tool.DeniedPolicy, "not during a heartbeat; put it into your answer, which is delivered if it matters"), nil

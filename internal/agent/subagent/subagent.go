@@ -268,7 +268,7 @@ func (m *Manager) Progress(session string) []string {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b *subagent) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(list, func(a, b *subagent) int { return a.Started.Compare(b.Started) })
 	var out []string
 	for _, s := range list {
 		doing := "asks the model"
@@ -282,6 +282,19 @@ func (m *Manager) Progress(session string) []string {
 			doing = fmt.Sprintf("step %d, %s", s.step, doing)
 		}
 		out = append(out, fmt.Sprintf("%s (%s, for %s)", s.Label, doing, m.host.Now().Sub(s.Started).Round(time.Second)))
+	}
+	return out
+}
+
+// Running are the ids of the subagents of a session that have not ended.
+func (m *Manager) Running(session string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := []string{}
+	for id, s := range m.running {
+		if s.Session == session {
+			out = append(out, id)
+		}
 	}
 	return out
 }

@@ -235,6 +235,6 @@ func (j *Journal) Redeliver() {
 			j.queue = append(j.queue, e)
 		}
 	}
-	slices.SortFunc(j.queue, func(a, b *inEntry) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortStableFunc(j.queue, func(a, b *inEntry) int { return cmp.Compare(a.seq, b.seq) })
 	signal(j.ready)
 }

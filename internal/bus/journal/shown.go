@@ -87,7 +87,7 @@ func (s *shownAnswers) bound() {
 // routes are the routes with something shown, the oldest first.
 func (s *shownAnswers) routes() []bus.Route {
 	routes := slices.Collect(maps.Keys(s.by))
-	slices.SortFunc(routes, func(a, b bus.Route) int {
+	slices.SortStableFunc(routes, func(a, b bus.Route) int {
 		return cmp.Or(s.by[a].at.Compare(s.by[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID))
 	})
 	return routes

@@ -26,7 +26,7 @@ import (
 )
 
 // timeout is how long something that must happen may take.
-const timeout = time.Minute
+const timeout = 10 * time.Minute
 
 // In is somebody who writes. The fake turns it into what its platform sends.
 type In struct {

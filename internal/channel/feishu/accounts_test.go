@@ -62,7 +62,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(time.Minute); !ok(); {
+	for limit := time.After(10 * time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -45,7 +45,7 @@ type ids struct {
 	Union string `json:"union_id"`
 }
 
-// event is a message that somebody wrote, or a button that they pressed.
+// event is a message, or a button that was pressed.
 type event struct {
 	Press  *press `json:"press,omitempty"`
 	App    string `json:"app,omitempty"` // that it is for

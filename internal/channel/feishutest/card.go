@@ -215,7 +215,7 @@ func Callback(message, chat, person string, value json.RawMessage) map[string]an
 
 // Answered waits for the answer to the event of a press, and shows it.
 func (s *Server) Answered(id string) (p Pressed) {
-	patience := time.NewTimer(30 * time.Second)
+	patience := time.NewTimer(10 * time.Minute)
 	defer patience.Stop()
 	for {
 		s.mu.Lock()

@@ -279,7 +279,7 @@ func (h *Home) Events(kind, sender string) []Event {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int { return a.seq - b.seq })
+	slices.SortStableFunc(all, func(a, b placed) int { return a.seq - b.seq })
 	out := make([]Event, len(all))
 	for i, e := range all {
 		out[i] = e.Event

@@ -27,7 +27,7 @@ func TestTokenRefused(t *testing.T) {
 	}
 
 	r = newRig(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- r.Run(ctx, r.Submit) }()

@@ -50,7 +50,7 @@ type entry struct {
 	Username  string    `json:"username,omitempty"`
 	Group     string    `json:"group,omitempty"`
 	Text      string    `json:"text"`
-	Made      bool      `json:"made,omitempty"` // nobody typed it
+	Made      bool      `json:"made,omitempty"` // the platform wrote it, not a person
 	Mentioned bool      `json:"mentioned,omitempty"`
 	At        time.Time `json:"at,omitzero"` // by our clock
 }

@@ -283,7 +283,7 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// Messages that nobody typed are not trusted; empty ones say so.
+// Messages that the platform wrote are not trusted; empty ones say so.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

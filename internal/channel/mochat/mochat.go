@@ -182,7 +182,7 @@ func (b *bot) once(ctx context.Context, cause string, args ...any) {
 	}
 }
 
-// probe asks for the sessions, and connects to the socket. Nobody sees it.
+// probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.
 func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {

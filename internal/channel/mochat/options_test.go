@@ -142,7 +142,7 @@ func (p *person) Ask(context.Context, channel.Question) (string, error) {
 	return a, nil
 }
 
-// A login registers an agent. Nobody becomes an owner by an email address.
+// A login registers an agent. An email address alone does not make its user the owner.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	fake := mochattest.New()

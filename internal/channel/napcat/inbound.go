@@ -139,7 +139,7 @@ func (rc *receiver) joined(ctx context.Context, e event, f *frame) error {
 	}
 	name := text.Label(cmp.Or(who.Card, who.Name, string(f.UserID)), nameShown)
 	in := pass.Inbound(fmt.Sprintf("join.%s.%s.%d", f.GroupID, f.UserID, f.Time), fmt.Sprintf("[group event] new member %s joined group %s", name, f.GroupID))
-	in.Meta = map[string]string{"is_group": "true", "event": "group_increase"} // the text stays untrusted: nobody typed it
+	in.Meta = map[string]string{"is_group": "true", "event": "group_increase"} // the text stays untrusted: the platform wrote it
 	return rc.submit(ctx, in)
 }
 

@@ -44,7 +44,7 @@ func (rc *receiver) handle(ctx context.Context, us []update) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	slices.SortFunc(parts, func(x, y *message) int { return int(x.ID - y.ID) })
+	slices.SortStableFunc(parts, func(x, y *message) int { return int(x.ID - y.ID) })
 	return rc.written(ctx, parts, us[0].Message == nil)
 }
 
@@ -85,7 +85,7 @@ func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) 
 		}
 		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || rc.mentioned(s, entities) || rc.answersUs(p)
 	}
-	if !v.Direct && !edited {
+	if !edited {
 		v.Text = rc.overheard(parts)
 	}
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)

@@ -205,7 +205,7 @@ func TestTokenStaysSecret(t *testing.T) {
 	r.calls.http, r.polls.http = h, h
 	fake.Close()
 	_, err := r.Send(t.Context(), bus.Outbound{Text: "a", Route: to("42")})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	errs := []error{err, r.Run(ctx, r.Submit), r.Signal(t.Context(), to("42"), channel.Working)}
 	r.calls.base = "http://[::1"

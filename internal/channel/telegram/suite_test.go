@@ -183,7 +183,7 @@ func (c *caller) update(id string, body object) {
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(10 * time.Minute)
 	for c.post(hookSecret, data) != http.StatusOK {
 		select {
 		case <-tick.C:

@@ -204,7 +204,9 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	if h.turn != "" {
 		t := l.turnOf(h.turn)
 		t.spent = t.spent.plus(accountOf(e))
-		t.unknown = t.unknown || e.Billing == Unknown && e.Prompt+e.Completion > 0
+		if e.Prompt+e.Completion > 0 {
+			t.billing = dearer(t.billing, e.Billing)
+		}
 	}
 	a := ask{source: h.source, turn: h.turn, session: e.Session, price: Price{Billing: e.Billing}}
 	if a.price.Billing == Reported {

@@ -180,7 +180,7 @@ func accountOf(e *Entry) account {
 // turn is what one turn spent in this process.
 type turn struct {
 	spent, held account
-	unknown     bool // some call had no known price
+	billing     Billing // of its dearest call: one without a known price, else one that is paid
 	marks       map[string]string
 }
 
@@ -216,15 +216,26 @@ func (l *Ledger) forgetTurns() {
 }
 
 // TurnCost says what the calls of a turn cost so far in US dollars, as far as
-// this process made them; known is false when a price was missing.
-func (l *Ledger) TurnCost(id string) (usd float64, known bool) {
+// this process made them, and how they are paid for: Unknown when a price was
+// missing, "" when there was no call.
+func (l *Ledger) TurnCost(id string) (usd float64, billing Billing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.turns[id]
 	if t == nil {
-		return 0, true
+		return 0, ""
 	}
-	return fromNano(t.spent.Nano), !t.unknown
+	return fromNano(t.spent.Nano), t.billing
+}
+
+// dearer is the one of two ways to pay that says more about a turn.
+func dearer(a, b Billing) Billing {
+	for _, one := range []Billing{Unknown, Priced, Reported, Subscription, Free} {
+		if a == one || b == one {
+			return one
+		}
+	}
+	return ""
 }
 
 // Where tells people where the logs are; "" if there are none.

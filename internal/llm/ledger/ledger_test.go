@@ -187,8 +187,8 @@ func testEntry(t *testing.T, open storetest.Open) {
 	if diff := cmp.Diff(want, s.log(), near); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	if usd, known := s.TurnCost("t1"); usd != 0.00155 || !known {
-		t.Errorf("TurnCost = %v, %v, want 0.00155, true", usd, known)
+	if usd, billing := s.TurnCost("t1"); usd != 0.00155 || billing != ledger.Priced {
+		t.Errorf("TurnCost = %v, %v, want 0.00155, priced", usd, billing)
 	}
 }
 
@@ -228,8 +228,8 @@ func testBilling(t *testing.T, open storetest.Open) {
 			if today := s.today(); today.Tokens != c.tokens || today.UnpricedTokens != c.unknown || today.Calls != 1 {
 				t.Errorf("today = %+v, want %d tokens, %d unpriced", today, c.tokens, c.unknown)
 			}
-			if _, known := s.TurnCost("t"); known != (c.want != ledger.Unknown) {
-				t.Errorf("the cost of the turn is known = %v", known)
+			if _, billing := s.TurnCost("t"); billing != c.want {
+				t.Errorf("the turn is paid as %q, want %q", billing, c.want)
 			}
 		})
 	}

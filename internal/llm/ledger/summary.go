@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -194,12 +195,16 @@ func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entr
 	if err != nil {
 		return err
 	}
+	session, turn := written(q.Session), written(q.Turn)
 	for line, err := range store.Lines(f, 0, info.Size) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return fmt.Errorf("read the usage log %s: %w", name, err)
+		}
+		if !bytes.Contains(line.Bytes, session) || !bytes.Contains(line.Bytes, turn) {
+			continue // most lines, and decoding one takes much longer
 		}
 		var e Entry
 		if len(line.Bytes) == 0 || json.Unmarshal(line.Bytes, &e) != nil || !q.selects(&e) {
@@ -210,6 +215,15 @@ func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entr
 		}
 	}
 	return nil
+}
+
+// written is a text as a line of the log has it, nothing for "".
+func written(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	b, _ := json.Marshal(s) // texts can always be written
+	return b
 }
 
 func (q *Query) selects(e *Entry) bool {

@@ -44,7 +44,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
 		}
-		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover})
+		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
 		if done != nil || answer == No {
 			return done
 		}
@@ -65,6 +65,7 @@ type request struct {
 	sum, text string
 	reason    phrase.Sentence
 	cover     coverage
+	detail    *bus.Detail
 }
 
 // put asks one question. A nil result with a yes goes on.
@@ -73,7 +74,7 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Ans
 	if r.cover.what != "" {
 		options = append(options, string(Turn), string(Session))
 	}
-	q := bus.Question{ID: requestID(r.sum), Text: r.text, Options: options, Expires: p.Now().Add(p.Timeout)}
+	q := bus.Question{ID: requestID(r.sum), Text: r.text, Options: options, Expires: p.Now().Add(p.Timeout), Detail: r.detail}
 	// Ask keeps the time itself; twice as much is for one that does not.
 	limited, cancel := context.WithTimeout(ctx, 2*p.Timeout)
 	defer cancel()

@@ -148,7 +148,7 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 	if len(all) == 0 {
 		all = slices.Concat(near...)
 	}
-	slices.SortFunc(all, newestFirst)
+	slices.SortStableFunc(all, newestFirst)
 	if len(all) == 0 {
 		return tool.Textf("No match for %s under %s.%s%s", in.Pattern, s.shown, s.ignoredNote(), late), nil
 	}

@@ -298,7 +298,7 @@ func (g *grepRun) result(late string) tool.Result {
 		res.Untrusted = g.foreign
 		return res
 	}
-	slices.SortFunc(hits, newestFirst)
+	slices.SortStableFunc(hits, newestFirst)
 	from, to := g.win.of(len(hits))
 	var b strings.Builder
 	for i, h := range hits[from:to] {
@@ -377,7 +377,7 @@ func (l *blockList) add(f fileBlocks) {
 
 // trim sorts and drops what lies beyond the limit.
 func (l *blockList) trim() {
-	slices.SortFunc(l.files, func(a, b fileBlocks) int { return comparePaths(a.path, b.path) })
+	slices.SortStableFunc(l.files, func(a, b fileBlocks) int { return comparePaths(a.path, b.path) })
 	n := 0
 	for i, f := range l.files {
 		if n += len(f.blocks); n >= l.limit {

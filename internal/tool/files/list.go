@@ -84,7 +84,7 @@ func (l *lister) flat(d *diskio.Dir) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var rows []string
 	for _, e := range entries {
 		if noiseName(e.Name()) {
@@ -160,7 +160,7 @@ func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note s
 	if ctx.Err() != nil {
 		return nil, "", ctx.Err()
 	}
-	slices.SortFunc(rows, comparePaths)
+	slices.SortStableFunc(rows, comparePaths)
 	switch {
 	case full:
 		note = fmt.Sprintf("\n(Stopped after %d entries; list a subdirectory.)", maxListed)

@@ -380,7 +380,7 @@ func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.NewTimer(30 * time.Second)
+	timeout := time.NewTimer(10 * time.Minute)
 	defer timeout.Stop()
 	for !ok() {
 		select {

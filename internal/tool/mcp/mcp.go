@@ -75,9 +75,14 @@ type Options struct {
 	HoldChanged bool
 	// Accept takes what servers offer as looked at by the owner.
 	Accept bool
+	// Expect is the digest of what Accept may take; "" is any.
+	Expect string
 	// Patient waits with the first tools until each server came or its time to
 	// connect is over: for programs that end after one answer.
 	Patient bool
+	// Changed is told when a server changes its state or the tools change. It must
+	// not call the pool. May be nil.
+	Changed func()
 	// Redact removes known secrets from texts for people and logs; may be nil.
 	Redact  func(string) string
 	Version string // of this program, told to servers
@@ -111,6 +116,9 @@ func New(o Options) (*Pool, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
 	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{}), changed: make(chan struct{})}
 	if o.Patient {
 		p.timing.first = 2 * p.timing.connect // a server may be tried with two versions of the protocol
@@ -124,7 +132,7 @@ func New(o Options) (*Pool, error) {
 		}
 		p.servers = append(p.servers, newServer(p, c))
 	}
-	slices.SortFunc(p.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(p.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
 	p.refresh()
 	return p, nil
 }
@@ -250,7 +258,7 @@ func (p *Pool) refresh() {
 			tools = append(tools, e.s.tool(name, e.o))
 		}
 	}
-	slices.SortFunc(tools, func(a, b tool.Tool) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(tools, func(a, b tool.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	h := sha256.New()
 	for _, t := range tools {
 		_, _ = fmt.Fprintf(h, "%q %q %q %t\n", t.Name, t.Description, t.Schema, t.ReadOnly)
@@ -260,6 +268,7 @@ func (p *Pool) refresh() {
 		p.gen++
 		close(p.changed)
 		p.changed = make(chan struct{})
+		p.o.Changed()
 	}
 }
 
@@ -282,6 +291,15 @@ func (p *Pool) Accept(server string) error {
 		if s.Name == server {
 			s.accepting.Store(true)
 		}
+	}
+	p.Relist(server)
+	return nil
+}
+
+// Relist asks a server again what it offers, for example after its definitions
+// were accepted elsewhere.
+func (p *Pool) Relist(server string) {
+	for _, s := range p.servers {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
@@ -292,7 +310,6 @@ func (p *Pool) Accept(server string) error {
 			}
 		}
 	}
-	return nil
 }
 
 // Status is how one server is doing.
@@ -305,6 +322,8 @@ type Status struct {
 	Resources int       `json:"resources"`
 	Prompts   int       `json:"prompts"`
 	Held      []string  `json:"held,omitempty"`  // withheld because their definition changed
+	Digest    string    `json:"-"`               // of all definitions that it gives now
+	New       int       `json:"-"`               // definitions that the owner has not accepted
 	Error     string    `json:"error,omitempty"` // why it is not ready
 	Since     time.Time `json:"since"`           // of the state
 	Log       string    `json:"log,omitempty"`   // the last lines a stdio server logged
@@ -365,7 +384,7 @@ func (p *Pool) Status() []Status {
 		out[i] = Status{
 			Name: s.Name, State: s.state, Transport: s.Type, Protocol: s.version,
 			Tools: s.list.count(kindTool), Resources: s.list.count(kindResource), Prompts: s.list.count(kindPrompt),
-			Held: slices.Clone(s.list.held), Error: s.reason, Since: s.since,
+			Held: slices.Clone(s.list.held), Digest: s.list.digest, New: s.list.unaccepted(), Error: s.reason, Since: s.since,
 			Log: strings.ToValidUTF8(tail[max(0, len(tail)-maxLog):], ""),
 		}
 		s.mu.Unlock()

@@ -48,7 +48,7 @@ func (a *OAuth) Login(ctx context.Context, server, address string, o LoginOption
 	if o.Wait <= 0 {
 		o.Wait = 300 * time.Second
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("nobody logged in within %s; start again", o.Wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("the login was not completed within %s; start again", o.Wait))
 	defer cancel()
 	err := a.login(ctx, server, address, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -918,7 +918,7 @@ func TestLoginTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(string) {}, Wait: 300 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "nobody logged in within") {
+	if err == nil || !strings.Contains(err.Error(), "the login was not completed within") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -41,6 +41,7 @@ type offer struct {
 type listing struct {
 	offers []offer
 	held   []string // withheld, because their definition changed
+	digest string   // of all definitions, also those withheld
 }
 
 func (l listing) count(k kind) int {

@@ -130,11 +130,35 @@ func (p *pins) compare(ctx context.Context, s Server, offers []offer, keep bool)
 
 func (o offer) key() string { return o.kind.label() + ":" + o.raw }
 
+// digest names a list of definitions, in whatever order they come.
+func digest(offers []offer) string {
+	lines := make([]string, 0, len(offers))
+	for _, o := range offers {
+		lines = append(lines, o.key()+" "+o.hash)
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// unaccepted counts the definitions that the owner has not looked at.
+func (l listing) unaccepted() int {
+	n := len(l.held)
+	for _, o := range l.offers {
+		if !o.accepted {
+			n++
+		}
+	}
+	return n
+}
+
 // pinned compares a listing with what was remembered, and withholds what
 // changed when the operator wants to see it first.
 func (s *server) pinned(ctx context.Context, list *listing) {
 	hold := s.pool.o.HoldChanged
-	if s.pool.o.Accept || s.accepting.CompareAndSwap(true, false) {
+	list.digest = digest(list.offers)
+	seen := s.pool.o.Expect == "" || s.pool.o.Expect == list.digest
+	if s.pool.o.Accept && seen || s.accepting.CompareAndSwap(true, false) {
 		if err := s.pool.pins.accept(ctx, s.Server, list.offers); err != nil {
 			s.log.WarnContext(ctx, "definitions of mcp tools cannot be accepted", "err", err)
 		}

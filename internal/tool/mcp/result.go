@@ -237,7 +237,7 @@ func trim(dir, newest string) error {
 			total += info.Size()
 		}
 	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	count := len(files)
 	for _, f := range files {
 		if count <= maxMediaFiles && total <= maxMediaBytes {

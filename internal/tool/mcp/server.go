@@ -100,6 +100,7 @@ func (s *server) move(st State, reason string, l *link) {
 	}
 	close(s.moved)
 	s.moved = make(chan struct{})
+	s.pool.o.Changed()
 }
 
 // run keeps the server connected until ctx ends.

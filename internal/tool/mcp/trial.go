@@ -33,6 +33,7 @@ type Trial struct {
 	Log       string      `json:"log,omitempty"` // the last lines of the server's log
 	Odd       []string    `json:"odd,omitempty"` // printed where only messages belong
 	Warnings  []string    `json:"warnings,omitempty"`
+	Digest    string      `json:"digest,omitempty"` // of the definitions
 }
 
 // Try connects to one server and lists what it offers, whether or not it is
@@ -55,6 +56,7 @@ func Try(ctx context.Context, o Options, e Entry) (Trial, error) {
 		Seconds:   p.Took.Seconds(),
 		Tools:     []TrialTool{},
 		Odd:       p.Odd,
+		Digest:    st.Digest,
 	}
 	for _, w := range e.Warnings {
 		t.Warnings = append(t.Warnings, w.String())

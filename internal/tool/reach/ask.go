@@ -41,7 +41,7 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	if u.p.o.Keep != nil {
 		options = append(options, answerAlways)
 	}
-	answer, err := u.ask(bus.Question{Text: u.hostQuestion(r, options), Options: append(options, answerNo)})
+	answer, err := u.ask(bus.Question{Text: u.hostQuestion(r, options), Options: append(options, answerNo), Detail: u.detail(r.Host)})
 	if err != nil {
 		return u.unasked(err, entry, "this host is not allowed for commands; "+how)
 	}
@@ -163,7 +163,7 @@ func (u *user) askBudget(use httpsafe.Use) error {
 	fmt.Fprintf(&b, "This turn has read content from outside and has sent %s. Now it wants to send more to %s. May it go on?\n", u.turn.budget.String(), use.Host)
 	u.describe(&b)
 	b.WriteString("\nMany requests can carry away what the command or the agent has read. \"yes\" allows four times as much as so far. Anything else is a no.")
-	answer, err := u.ask(bus.Question{Text: b.String(), Options: []string{answerYes, answerNo}})
+	answer, err := u.ask(bus.Question{Text: b.String(), Options: []string{answerYes, answerNo}, Detail: u.detail(use.Host)})
 	if err != nil {
 		return u.unasked(err, use.Host, stop)
 	}
@@ -173,6 +173,15 @@ func (u *user) askBudget(use httpsafe.Use) error {
 	}
 	u.turn.budget.Extend()
 	return nil
+}
+
+// detail is the call that wants to reach a host, part by part.
+func (u *user) detail(host string) *bus.Detail {
+	var in struct {
+		Command string `json:"command"`
+	}
+	_ = json.Unmarshal(u.c.Input, &in) // another tool has none
+	return &bus.Detail{Tool: u.c.Name, Command: in.Command, Host: host, Sandbox: true, Network: "proxy"}
 }
 
 // describe shows the command of the call, set apart so that nothing in it can

@@ -43,7 +43,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	if len(all) != 1 {
 		t.Fatalf("%d sessions, want 1", len(all))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	select {
 	case <-all[0].ended:

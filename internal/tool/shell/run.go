@@ -52,7 +52,9 @@ func (r *runner) run(turn context.Context, l launch) (*outcome, error) {
 	ctx, cancel := l.bounded(turn)
 	defer cancel()
 	out := &outcome{stdout: newCapture(l.chars), stderr: newCapture(l.chars)}
-	j, err := r.start(ctx, l, nil, out.stdout, out.stderr)
+	shown := &live{ctx: turn, call: l.call}
+	defer shown.close()
+	j, err := r.start(ctx, l, nil, liveSink{out.stdout, shown}, liveSink{out.stderr, shown})
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func (m *model) ordered() []*turnState {
 	for _, t := range m.turns {
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b *turnState) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortStableFunc(out, func(a, b *turnState) int { return cmp.Compare(a.seq, b.seq) })
 	return out
 }
 
@@ -230,7 +230,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 			out = append(out, change{Path: p, Before: &before, After: &after})
 		}
 	}
-	slices.SortFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 	return out, moved
 }
 

@@ -224,7 +224,7 @@ func (c *copier) changes(t *turnState, since, until int) {
 		}
 	}
 	if len(list) > 0 {
-		slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
+		slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 		c.addJSON(record{Op: opChanges, Turn: t.id}, list)
 	}
 }

@@ -233,7 +233,7 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 			out = append(out, delta{Path: p})
 		}
 	}
-	slices.SortFunc(out, func(a, b delta) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b delta) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 
