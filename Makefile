@@ -7,12 +7,13 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: web web-check web-test check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
-check: fmt-check lint deps-check web-check tools-test tests ## the definition of done
+check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
+check: SPECS = --quick
 
-check-deep: check ## check, and whether tests notice deliberate breakages of the core
+check-deep: check race ## check, and whether tests notice deliberate breakages of the core
 	cd tools && $(GO) run ./mutate -root .. internal/runner internal/agent internal/session internal/tool/approve internal/guard
 	if command -v npx >/dev/null; then $(MAKE) mcp-suite; else echo "npx is missing: the MCP conformance suite is left out"; fi
 
@@ -32,25 +33,37 @@ install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts 
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/nanobot
 	cd cmd/nanobot-whatsapp && $(GO) install -trimpath -ldflags '$(LDFLAGS)' .
 
-# The tests of test/security only watch the real program from outside; the race
-# detector would make them five times slower and see nothing of it.
+# The tests of test/security only watch the real program from outside, many at a time.
 OUTSIDE := ./test/security
+
+# Packages whose goroutines share memory. check runs their tests with the race
+# detector, too; decision 104 says why the others do so only in make race.
+SHARED := ./internal/agent/... ./internal/bus/... ./internal/channel ./internal/channel/websocket ./internal/runner ./internal/schedule ./internal/session/... ./internal/socket ./internal/store/...
 
 # By default every process with the race detector sleeps for a second before it
 # ends, and so does every child that a test starts. Reports that are being
 # written are waited for without it.
-tests: export GORACE := atexit_sleep_ms=0
+race race-shared: export GORACE := atexit_sleep_ms=0
 
-# Programs are built with -trimpath. What needs compiled packages without the
-# race detector takes the same ones, so that nothing is compiled twice.
-lint vet: GOFLAGS += -trimpath
+# Programs are built with -trimpath. What needs compiled packages takes the same
+# ones, in every folder, so that nothing is compiled twice.
+lint vet tests race race-shared: GOFLAGS += -trimpath
 
-test: fmt-check vet tests ## all tests, with the race detector where our code runs in the test
+TEST := $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m
+WITHRACE := CGO_ENABLED=$(if $(RACE),1,0) $(TEST) $(RACE)
+
+test: fmt-check vet tests ## all tests
 
 tests: # check and test look at the code with go vet's checks before
-	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -vet=off -shuffle=on -count=1 -timeout 15m $$($(GO) list $(PKGS) | grep -v '/test/security$$')
-	$(GO) test -trimpath -vet=off -shuffle=on -count=1 -timeout 15m $(OUTSIDE)
-	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 5m ./...
+	$(TEST) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE))")
+	$(TEST) $(OUTSIDE)
+	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 15m ./...
+
+race-shared: ## tests of packages whose goroutines share memory, with the race detector
+	$(WITHRACE) $(SHARED)
+
+race: ## all tests that run our code, with the race detector
+	$(WITHRACE) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE))")
 
 vet:
 	$(GO) vet $(PKGS)
@@ -124,11 +137,22 @@ web: ## bundle web/src into internal/webui/pages/dist
 web-check: ## are the committed pages what the sources give?
 	$(WEB) -check
 
-web-test: ## type check, unit tests and browser tests of the pages; needs Node 20, and Chromium for the last
+# It needs Node 20 and the packages of web/package.json; the browser tests need
+# Chromium, too. What is missing is said and left out.
+web-test: ## type check, unit tests and browser tests of the pages
 	@if ! command -v node >/dev/null; then echo "node is missing: the tests of the pages are left out"; exit 0; fi; \
-	if [ ! -d web/node_modules ]; then (cd web && npm ci --no-audit --no-fund --ignore-scripts) || exit 1; fi; \
-	(cd web && node node_modules/typescript/bin/tsc --noEmit) && rm -rf web/.unit && ($(WEB) -tests ../.unit) && \
-	node --test --test-reporter=dot web/.unit/*.test.mjs && node web/test/browser/run.mjs
+	rm -rf web/.unit && ($(WEB) -tests ../.unit) && node --test --test-reporter=dot web/.unit/*.test.mjs && \
+	if [ ! -d web/node_modules ]; then echo "web/node_modules is missing: type check and browser tests of the pages are left out; run npm ci in web"; exit 0; fi; \
+	(cd web && node node_modules/typescript/bin/tsc --noEmit) && node web/test/browser/run.mjs $(SPECS)
+
+web-types: ## the types of the wire for the pages, from the Go code
+	$(GO) test . -run TestWebTypes -count=1 -update
+
+web-bench: ## figures of the pages in docs/benchmarks.md; needs Node and Chromium
+	node web/test/bench.mjs
+
+web-shots: ## the screenshots of the READMEs; needs Node and Chromium
+	node web/test/shots.mjs
 
 clean:
 	rm -rf nanobot nanobot-whatsapp dist bench-out web/.unit web/shots

@@ -41,9 +41,15 @@ var byPath = map[string][]string{
 // the reason why no path of a workspace reaches it. It changes in the commit
 // that changes the file.
 var byPathAllowed = map[string]string{
-	"internal/backup/database.go": "copies databases of the data folder",
-	"internal/doctor/scrub.go":    "reads sessions, which lie in the data folder",
-	"internal/session/scrub.go":   "rewrites sessions, which lie in the data folder",
+	"internal/backup/database.go":         "copies databases of the data folder",
+	"internal/doctor/scrub.go":            "reads sessions, which lie in the data folder",
+	"internal/doctor/web.go":              "removes its own temporary folder, in the data folder",
+	"internal/gateway/operations.go":      "makes and removes its own temporary folder, in the data folder",
+	"internal/webui/log.go":               "reads the log of the gateway",
+	"internal/webui/settings/update.go":   "reads the configuration file",
+	"internal/webui/settings/versions.go": "reads versions of the configuration file, in the data folder",
+	"internal/webui/operations.go":        "reads and removes a file in a temporary folder, in the data folder",
+	"internal/session/scrub.go":           "rewrites sessions, which lie in the data folder",
 
 	"cmd/nanobot-whatsapp/account.go":  "keeps the linked device in the data folder",
 	"cmd/nanobot-whatsapp/outgoing.go": "sends copies in the data folder and writes received files there",
@@ -105,6 +111,7 @@ var byPathAllowed = map[string]string{
 	"internal/channel/whatsapptest/whatsapptest.go": "is for tests of channels",
 	"internal/channel/websocket/media.go":           "sends copies in the data folder",
 	"internal/channel/websocket/receive.go":         "removes received files in the data folder",
+	"internal/channel/websocket/upload.go":          "keeps received files in the data folder",
 	"internal/channel/websocket/websocket.go":       "makes the socket in the data folder",
 	"internal/channel/channeltest/contract.go":      "is for tests of channels",
 

@@ -20,7 +20,7 @@ func purposes() map[string]string {
 		"codeberg.org/readeck/go-readability/v2":          "the article of a web page (decision 33)",
 		"github.com/JohannesKaufmann/html-to-markdown/v2": "Markdown of a web page (decision 33)",
 		"github.com/aws/aws-sdk-go-v2":                    "request signatures for Bedrock (decision 39)",
-		"github.com/aws/aws-sdk-go-v2/config":             "AWS profiles and the credential chain (decision 39)",
+		"github.com/aws/aws-sdk-go-v2/config":             "tests compare our reading of AWS profiles with it (decision 103)",
 		"github.com/aws/aws-sdk-go-v2/credentials":        "credentials of SSO and assumed roles (decision 39)",
 		"github.com/aws/aws-sdk-go-v2/service/sso":        "AWS SSO with our HTTP client (decision 39)",
 		"github.com/aws/aws-sdk-go-v2/service/ssooidc":    "refresh of AWS SSO tokens (decision 39)",

@@ -203,6 +203,7 @@ func options(opts []Option) gateway.Options {
 	if about := o.Options; o.Doctor == nil {
 		o.Doctor = func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() }
 	}
+	o.Checks = doctor.Web{Options: o.Options}
 	return o
 }
 

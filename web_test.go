@@ -7,8 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -36,7 +36,7 @@ func TestWebVendor(t *testing.T) {
 	decodeFile(t, filepath.Join(webDir, "package.json"), &packages)
 	known := map[string]bool{"vendor.json": true}
 	for _, l := range all {
-		if l.Licence == "" || l.Version == "" || !strings.HasPrefix(l.Source, "https://registry.npmjs.org/") || l.Files["LICENSE"] == "" {
+		if l.Licence == "" || l.Version == "" || l.Source != "npm:"+l.Name+"@"+l.Version || l.Files["LICENSE"] == "" {
 			t.Errorf("%s: vendor.json must name licence, version and source, and the folder must hold the licence", l.Name)
 		}
 		if v, ok := packages.DevDependencies[l.Name]; ok && v != l.Version {
@@ -81,45 +81,68 @@ func TestWebManifest(t *testing.T) {
 		t.Errorf("the sources of the pages have changed: run make web")
 	}
 	for _, path := range filesBelow(t, webDist) {
-		name := filepath.Base(path)
-		if size, ok := manifest.Files[name]; name != "manifest.json" && (!ok || size != len(readFile(t, path))) {
+		name, data, _ := distFile(t, path)
+		if size, ok := manifest.Files[name]; name != "manifest.json" && (!ok || size != len(data)) {
 			t.Errorf("%s is not what the manifest says: run make web", path)
 		}
 	}
 }
 
+// distFile is a file of the committed pages, and how many bytes of it are stored.
+func distFile(t *testing.T, path string) (name string, data []byte, stored int) {
+	t.Helper()
+	data = readFile(t, path)
+	name, compressed := strings.CutSuffix(filepath.Base(path), ".gz")
+	if !compressed {
+		return name, data, len(data)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return name, plain, len(data)
+}
+
 // TestWebSizes: what the pages weigh, compressed.
 func TestWebSizes(t *testing.T) {
-	const first, styles, everything, embedded = 100_000, 16_000, 260_000, 1_000_000
+	const first, styles, everything, formulas, embedded = 100_000, 16_000, 260_000, 70_000, 1_000_000
 	// What the document loads before a message can be sent: its own script and
 	// styles, and what they import.
 	loaded := map[string]bool{}
-	for _, m := range regexp.MustCompile(`assets/BUILD/([\w.]+\.(?:js|css))`).FindAllStringSubmatch(string(readFile(t, filepath.Join(webDist, "index.html"))), -1) {
+	_, document, _ := distFile(t, filepath.Join(webDist, "index.html.gz"))
+	for _, m := range regexp.MustCompile(`assets/BUILD/([\w.]+\.(?:js|css))`).FindAllStringSubmatch(string(document), -1) {
 		loaded[m[1]] = true
 	}
-	var sum struct{ first, styles, all, raw int }
+	var sum struct{ first, styles, all, formulas, raw int }
 	for _, path := range filesBelow(t, webDist) {
-		data := readFile(t, path)
+		name, data, stored := distFile(t, path)
 		sum.raw += len(data)
-		name, ext := filepath.Base(path), filepath.Ext(path)
+		ext := filepath.Ext(name)
 		if ext != ".js" && ext != ".css" {
 			continue
 		}
-		var b bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-		_, _ = w.Write(data)
-		_ = w.Close()
-		sum.all += b.Len()
+		if name == "math.js" { // the library of formulas, loaded with the first one
+			sum.formulas += stored
+		} else {
+			sum.all += stored
+		}
 		if loaded[name] {
-			sum.first += b.Len()
+			sum.first += stored
 		}
 		if ext == ".css" {
-			sum.styles += b.Len()
+			sum.styles += stored
 		}
 	}
-	t.Logf("before the first message %d, styles %d, all %d, embedded %d bytes", sum.first, sum.styles, sum.all, sum.raw)
+	t.Logf("before the first message %d, styles %d, all %d and formulas %d, embedded %d bytes", sum.first, sum.styles, sum.all, sum.formulas, sum.raw)
 	if !loaded["main.js"] || !loaded["main.css"] || sum.first > first || sum.styles > styles || sum.all > everything || sum.raw > embedded {
 		t.Errorf("the pages are too large: %+v; at most %d, %d, %d and %d bytes", sum, first, styles, everything, embedded)
+	}
+	if loaded["math.js"] || sum.formulas == 0 || sum.formulas > formulas {
+		t.Errorf("formulas are %d bytes of script, at most %d, and loaded only with the first one", sum.formulas, formulas)
 	}
 }
 
@@ -151,33 +174,56 @@ func TestWebSources(t *testing.T) {
 	}
 }
 
-// TestWebTexts: both languages have the same keys with the same values in them,
-// and every key is used.
+// TestWebTexts: every text has both languages with the same values in them, and is
+// used; every code of a refusal has one.
 func TestWebTexts(t *testing.T) {
-	entry := regexp.MustCompile(`(?m)^  "([^"]+)": "((?:[^"\\]|\\.)*)",$`)
 	value := regexp.MustCompile(`\{\w+\}`)
-	read := func(name string) map[string]string {
-		out := map[string]string{}
-		for _, m := range entry.FindAllStringSubmatch(string(readFile(t, filepath.Join(webDir, "src", "i18n", name))), -1) {
-			if out[m[1]] != "" {
+	pair := regexp.MustCompile(`(?m)^  "([^"]+)": \[("(?:[^"\\]|\\.)*"), ("(?:[^"\\]|\\.)*")\],$`)
+	names := func(text string) string {
+		all := value.FindAllString(text, -1)
+		slices.Sort(all)
+		return strings.Join(all, "")
+	}
+	texts := map[string]string{} // values by key
+	for _, path := range filesBelow(t, filepath.Join(webDir, "src", "i18n")) {
+		name, data := filepath.Base(path), string(readFile(t, path))
+		if name == "index.ts" {
+			continue
+		}
+		pairs := pair.FindAllStringSubmatch(data, -1)
+		if len(pairs) == 0 || len(pairs) != strings.Count(data, "\n  \"") {
+			t.Errorf("%s: want a line \"key\": [\"English\", \"Chinese\"] for each text", name)
+		}
+		for _, m := range pairs {
+			if _, twice := texts[m[1]]; twice {
 				t.Errorf("%s: %s is there twice", name, m[1])
 			}
-			names := value.FindAllString(m[2], -1)
-			slices.Sort(names)
-			out[m[1]] = "text" + strings.Join(names, "")
-		}
-		return out
-	}
-	en, zh := read("en.ts"), read("zh.ts")
-	if len(en) == 0 || !maps.Equal(en, zh) {
-		for _, k := range slices.Sorted(maps.Keys(en)) {
-			if en[k] != zh[k] {
-				t.Errorf("%s: English %q, Chinese %q", k, en[k], zh[k])
+			if texts[m[1]] = names(m[2]); texts[m[1]] != names(m[3]) {
+				t.Errorf("%s: %s has other values in Chinese", name, m[1])
 			}
 		}
-		for k := range zh {
-			if en[k] == "" {
-				t.Errorf("%s is only in Chinese", k)
+	}
+	code := regexp.MustCompile(`\{Name: "(\w+)"(?:, Params: \[\]string\{([^}]*)\})?`)
+	codes := code.FindAllStringSubmatch(string(readFile(t, filepath.Join("internal", "webui", "codes.go"))), -1)
+	refusal := regexp.MustCompile(`(?:efuse\(w, http\.\w+|refusal\{http\.\w+|refuseUpload\(w, http\.\w+), "(\w+)()"`)
+	for _, dir := range []string{"internal/webui/auth", "internal/webui/pages", "internal/gateway", "internal/channel/websocket"} {
+		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
+			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				codes = append(codes, refusal.FindAllStringSubmatch(string(readFile(t, path)), -1)...)
+			}
+		}
+	}
+	if len(codes) < 160 {
+		t.Errorf("found only %d codes", len(codes))
+	}
+	for _, m := range codes {
+		values, ok := texts["error."+m[1]]
+		if !ok {
+			t.Errorf("web/src/i18n/errors.ts has no text for the code %s", m[1])
+		}
+		for _, v := range value.FindAllString(values, -1) {
+			if m[2] != "" && !strings.Contains(m[2], `"`+strings.Trim(v, "{}")+`"`) {
+				t.Errorf("the code %s has no value %s", m[1], v)
 			}
 		}
 	}
@@ -188,9 +234,9 @@ func TestWebTexts(t *testing.T) {
 		}
 	}
 	source := all.String()
-	for k := range en {
-		// Keys of tools and errors are made of names that come over the wire.
-		if !strings.Contains(source, `"`+k+`"`) && !strings.HasPrefix(k, "tool.") && !strings.HasPrefix(k, "error.") {
+	for k := range texts {
+		// Keys of tools, errors and values are made of names that come over the wire.
+		if !strings.Contains(source, `"`+k+`"`) && !strings.HasPrefix(k, "tool.") && !strings.HasPrefix(k, "error.") && !strings.HasPrefix(k, "value.") {
 			t.Errorf("%s is not used", k)
 		}
 	}

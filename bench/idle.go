@@ -212,7 +212,7 @@ func idlers(dir string) (list []*idler, stop func(), err error) {
 	for _, v := range venues {
 		list = append(list, &idler{name: v.Name, section: v.Section})
 	}
-	slices.SortFunc(list[1:], func(a, b *idler) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(list[1:], func(a, b *idler) int { return cmp.Compare(a.name, b.name) })
 	return list, func() {
 		for _, v := range venues {
 			v.Close()

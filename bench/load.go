@@ -179,7 +179,7 @@ func (b *bench) loadOne(m *model, name string, chats int) (pair, error) {
 	if err != nil {
 		return pair{}, err
 	}
-	slices.SortFunc(list, func(x, y pair) int { return cmp.Compare(x.own(), y.own()) })
+	slices.SortStableFunc(list, func(x, y pair) int { return cmp.Compare(x.own(), y.own()) })
 	return list[len(list)/2], nil
 }
 
@@ -224,7 +224,7 @@ func (b *bench) loadMany(m *model, delay time.Duration, judged bool) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(list, func(x, y pair) int {
+	slices.SortStableFunc(list, func(x, y pair) int {
 		return cmp.Compare(x.ours.rate()/x.floor.rate(), y.ours.rate()/y.floor.rate())
 	})
 	p := list[len(list)/2]
@@ -287,7 +287,7 @@ func (b *bench) hangs(m *model) error {
 		}
 		rounds = append(rounds, round{w, h})
 	}
-	slices.SortFunc(rounds, func(x, y round) int {
+	slices.SortStableFunc(rounds, func(x, y round) int {
 		return cmp.Compare(ratio(x.ill.at(0.99), x.well.at(0.99)), ratio(y.ill.at(0.99), y.well.at(0.99)))
 	})
 	r := rounds[len(rounds)/2]

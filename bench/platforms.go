@@ -205,6 +205,6 @@ func inTurn(n int, first, second func() (measured, error)) (rounds [][2]measured
 		}
 	}
 	late := func(r [2]measured) float64 { return ratio(r[1].at(0.99), r[0].at(0.99)) }
-	slices.SortFunc(rounds, func(x, y [2]measured) int { return cmp.Compare(late(x), late(y)) })
+	slices.SortStableFunc(rounds, func(x, y [2]measured) int { return cmp.Compare(late(x), late(y)) })
 	return rounds, nil
 }

@@ -47,7 +47,7 @@ func (b *bench) sessions() error {
 		}
 		rounds = append(rounds, round{took, floor, rss})
 	}
-	slices.SortFunc(rounds, func(x, y round) int { return cmp.Compare(ratio(x.floor, x.took), ratio(y.floor, y.took)) })
+	slices.SortStableFunc(rounds, func(x, y round) int { return cmp.Compare(ratio(x.floor, x.took), ratio(y.floor, y.took)) })
 	m := rounds[len(rounds)/2]
 	total := float64(manySessions * turnsEach)
 	share := 100 * ratio(m.floor, m.took)

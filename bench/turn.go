@@ -36,7 +36,7 @@ func (b *bench) turns() error {
 		}
 		pairs = append(pairs, pair{short, long})
 	}
-	slices.SortFunc(pairs, func(x, y pair) int {
+	slices.SortStableFunc(pairs, func(x, y pair) int {
 		return cmp.Compare(ratio(x.long.own(), x.short.own()), ratio(y.long.own(), y.short.own()))
 	})
 	short, long := pairs[len(pairs)/2].short, pairs[len(pairs)/2].long

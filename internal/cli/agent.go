@@ -312,6 +312,9 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	restart := false
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
 	deliver := nanobot.WithDeliver(func(out nanobot.Event) {
+		if out.Kind == bus.ToolOutput || out.Kind == bus.Used {
+			return // many, and not shown here: they would take the place of an answer
+		}
 		select {
 		case late <- out:
 		default:

@@ -94,6 +94,7 @@ func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logg
 		}
 		o.Listen = net.JoinHostPort(host, strconv.Itoa(port))
 	}
+	o.Checks = doctor.Web{Options: o.Options}
 	return o
 }
 
@@ -240,6 +241,9 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 	fmt.Fprintf(w, "  workspace  %s\n", g.Workspace())
 	if s.Address != "" {
 		fmt.Fprintf(w, "  listening  http://%s (health: /readyz)\n", s.Address)
+	}
+	if s.Page != "" {
+		fmt.Fprintf(w, "  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
 	on := 0
 	for _, ch := range s.Channels {

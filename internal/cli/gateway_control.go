@@ -303,6 +303,9 @@ func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {
 	cmd.Printf("nanobot %s gateway: %s\n", s.Version, word)
 	cmd.Printf("  process    %d, %s, since %s\n", i.PID, i.Mode, i.Started.Local().Format(time.DateTime))
 	cmd.Printf("  address    http://%s\n", s.Address)
+	if s.Page != "" {
+		cmd.Printf("  web page   %s (sign in with: nanobot web)\n", s.Page)
+	}
 	cmd.Printf("  model      %s\n", s.Model)
 	cmd.Printf("  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
 	out := 0

@@ -101,7 +101,7 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 // warnLoopback says why a phone cannot use a link.
 func warnLoopback(cmd *cobra.Command, base string) {
 	if u, err := url.Parse(base); err == nil && loopbackName(u.Hostname()) {
-		cmd.Println("Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.host.")
+		cmd.Println("Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.webui.publicUrl.")
 	}
 }
 

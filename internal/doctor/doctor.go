@@ -57,6 +57,9 @@ type Diagnosis struct {
 	Config *config.Loaded `json:"-"`
 	// Unusable says that the configuration has errors.
 	Unusable bool `json:"-"`
+
+	found   func(Symptom) // is told of each symptom; may be nil
+	offline bool
 }
 
 // count is how many symptoms have a state.
@@ -70,7 +73,15 @@ func (d *Diagnosis) count(h Health) (n int) {
 }
 
 // add takes note of more.
-func (d *Diagnosis) add(s ...Symptom) { d.Symptoms = append(d.Symptoms, s...) }
+func (d *Diagnosis) add(more ...Symptom) {
+	d.Symptoms = append(d.Symptoms, more...)
+	for _, s := range more {
+		// A channel whose settings are valid is asked later.
+		if d.found != nil && (d.offline || s.State != Well || !strings.HasPrefix(s.ID, "channel.")) {
+			d.found(s)
+		}
+	}
+}
 
 func (d *Diagnosis) say(h Health, id, detail, fix string) {
 	d.add(Symptom{ID: id, State: h, Detail: detail, Fix: fix})
@@ -79,21 +90,26 @@ func (d *Diagnosis) say(h Health, id, detail, fix string) {
 // Checkup looks at everything on this machine that can go wrong. It changes
 // nothing and calls nobody except a gateway that runs here.
 func Checkup(ctx context.Context, o app.Options) *Diagnosis {
+	d := &Diagnosis{offline: true}
+	d.checkup(ctx, o)
+	return d
+}
+
+func (d *Diagnosis) checkup(ctx context.Context, o app.Options) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Diagnosis{}
 	d.program(o)
 	d.clock(o.Now())
 	l := d.config(o)
 	if l == nil {
-		return d
+		return
 	}
 	d.say(Well, "clock.zone", "times are shown as "+o.Now().In(l.Config.Agents.Defaults.Location()).Format("15:04 MST (-07:00)"), "")
 	ws, err := app.Workspace(o.Workspace, l)
 	if err != nil {
 		d.say(Broken, "workspace", err.Error(), "set agents.defaults.workspace to a folder")
-		return d
+		return
 	}
 	d.dataDir(l)
 	d.workspace(ws)
@@ -105,7 +121,6 @@ func Checkup(ctx context.Context, o app.Options) *Diagnosis {
 	d.jobs(ctx, l, ws, running, o.Now())
 	d.logs("sessions", datadir.Sessions.In(l.DataDir), "the next use of the conversation sets the incomplete last line aside")
 	d.logs("journal", datadir.Bus.In(l.DataDir), "the next start of the gateway sets the incomplete last line aside")
-	return d
 }
 
 func (d *Diagnosis) program(o app.Options) {

@@ -28,10 +28,17 @@ import (
 // that the configuration names: the model, providers, MCP servers and chat
 // platforms.
 func Examine(ctx context.Context, o app.Options, offline bool) *Diagnosis {
-	d := Checkup(ctx, o)
+	d := &Diagnosis{offline: offline}
+	d.examine(ctx, o)
+	return d
+}
+
+func (d *Diagnosis) examine(ctx context.Context, o app.Options) {
+	d.checkup(ctx, o)
 	if d.Config == nil {
-		return d
+		return
 	}
+	offline := d.offline
 	d.add(serviceSymptom(ctx, o.Env)...)
 	d.add(skillSymptoms(o, d.Config)...)
 	d.add(proxySymptoms(ctx, app.Getenv(o.Env), offline)...)
@@ -40,7 +47,6 @@ func Examine(ctx context.Context, o app.Options, offline bool) *Diagnosis {
 	if !offline {
 		d.askChannels(ctx)
 	}
-	return d
 }
 
 // probeWait bounds asking one provider or proxy.
@@ -291,21 +297,28 @@ func (d *Diagnosis) askChannels(ctx context.Context) {
 		if !ok || s.State != Well {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, probeWait)
-		report, err := gateway.Accounts{Loaded: d.Config}.Test(ctx, name)
-		cancel()
-		fix := "see: nanobot channels test " + name
-		switch {
-		case err != nil:
-			s.State, s.Detail, s.Fix = Broken, err.Error(), fix
-			continue
-		case report.Identity != "":
-			s.Detail = "works as " + report.Identity
+		askChannel(ctx, d.Config, name, s)
+		if d.found != nil {
+			d.found(*s)
 		}
-		for _, c := range report.Checks {
-			if !c.OK {
-				s.State, s.Detail, s.Fix = Doubt, c.Name+": "+c.Detail, fix
-			}
+	}
+}
+
+func askChannel(ctx context.Context, l *config.Loaded, name string, s *Symptom) {
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	report, err := gateway.Accounts{Loaded: l}.Test(ctx, name)
+	fix := "see: nanobot channels test " + name
+	switch {
+	case err != nil:
+		s.State, s.Detail, s.Fix = Broken, err.Error(), fix
+		return
+	case report.Identity != "":
+		s.Detail = "works as " + report.Identity
+	}
+	for _, c := range report.Checks {
+		if !c.OK {
+			s.State, s.Detail, s.Fix = Doubt, c.Name+": "+c.Detail, fix
 		}
 	}
 }

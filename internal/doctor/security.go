@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -292,6 +293,18 @@ func (i *inspection) network() {
 	i.check(!httpsafe.LoopbackHost(c.API.Host) && c.API.APIKey.IsZero(), "listeners accept only this machine or require a key", Check{
 		ID: "api.key", Severity: Critical, Detail: "the API listens on " + c.API.Host + " without a key",
 		Fix: "set api.apiKey, or api.host to 127.0.0.1", Set: map[string]string{"api.host": "127.0.0.1"},
+	})
+	hosts := []string{c.Gateway.Host}
+	if ws := c.Channels.Each["websocket"]; ws.Enabled {
+		var set struct{ Host string }
+		if _ = json.Unmarshal(ws.Raw.JSON(), &set); set.Host != "" { // the channel says what is wrong with it
+			hosts = append(hosts, set.Host)
+		}
+	}
+	open := slices.ContainsFunc(hosts, func(h string) bool { return !httpsafe.LoopbackHost(h) })
+	i.check(open && c.Gateway.WebUI.Enabled != nil && *c.Gateway.WebUI.Enabled, "only this machine can reach the web interface", Check{
+		ID: "webui.reach", Severity: Medium, Detail: "other machines can reach the web interface; without TLS, others on the way can read what a device sends and act as that device",
+		Fix: "set gateway.host to 127.0.0.1 behind a proxy with TLS, or gateway.webui.enabled to false", Set: map[string]string{"gateway.webui.enabled": "false"},
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
@@ -52,5 +54,31 @@ func TestExposed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The web interface is reported where other machines reach it, on either listener.
+func TestWebReach(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`{}`: false,
+		`{"gateway": {"webui": {"enabled": true}}}`:                                                                           false,
+		`{"gateway": {"host": "0.0.0.0"}}`:                                                                                    false, // the pages are off there
+		`{"gateway": {"host": "0.0.0.0", "webui": {"enabled": true}}}`:                                                        true,
+		`{"gateway": {"webui": {"enabled": true}}, "channels": {"websocket": {"enabled": true, "host": "192.0.2.1"}}}`:        true,
+		`{"gateway": {"webui": {"enabled": true}}, "channels": {"websocket": {"enabled": false, "host": "192.0.2.1"}}}`:       false,
+		`{"gateway": {"webui": {"enabled": true}}, "channels": {"websocket": {"enabled": true, "unixSocketPath": "/run/n"}}}`: false,
+	} {
+		file := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := doctor.Security(t.Context(), app.Options{Config: config.Options{Path: file}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(r.Findings(), func(c doctor.Check) bool { return c.ID == "webui.reach" }); got != want {
+			t.Errorf("%s: reported %v", text, got)
+		}
 	}
 }

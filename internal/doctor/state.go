@@ -302,7 +302,7 @@ func newest(dir, ext string, most int) []string {
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b *stamped) int { return b.at.Compare(a.at) })
+	slices.SortStableFunc(all, func(a, b *stamped) int { return b.at.Compare(a.at) })
 	var out []string
 	for _, s := range all[:min(most, len(all))] {
 		out = append(out, s.path)

@@ -109,8 +109,13 @@ func TestChannelsByHand(t *testing.T) {
 	if err := a.Restart(t.Context(), "funeral"); err == nil || !strings.Contains(err.Error(), "known channels") {
 		t.Errorf("restart: %v", err)
 	}
-	if err := a.Logout(t.Context(), "party"); err == nil {
-		t.Error("a channel without a logout was logged out")
+	h.must(a.Logout(t.Context(), "party"))
+	<-h.party.joined
+	if h.party.left != 1 {
+		t.Errorf("%d logouts", h.party.left)
+	}
+	if err := a.Logout(t.Context(), "telegram"); err == nil {
+		t.Error("a channel that is not configured was logged out")
 	}
 	h.must(h.end())
 	if err := a.Restart(t.Context(), "party"); !errors.Is(err, daemon.ErrNotRunning) {

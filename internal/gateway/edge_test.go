@@ -215,7 +215,7 @@ func (h *host) uses(key string) {
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(time.Minute); models(h.t, h.g.Handler(), key) != http.StatusOK; {
+	for end := time.After(10 * time.Minute); models(h.t, h.g.Handler(), key) != http.StatusOK; {
 		select {
 		case <-tick.C:
 		case <-end:

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
@@ -13,7 +14,7 @@ import (
 
 // Fork gives tests what the WebSocket channel is lent.
 func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, title string) error {
-	return g.web.fork(ctx, from, to, beforeUser, title)
+	return g.web.fork(ctx, from, to, beforeUser, -1, title)
 }
 
 // ChooseScope is setScope of the WebSocket channel.
@@ -58,3 +59,6 @@ func RevokePages(ctx context.Context, g *Gateway) error {
 	}
 	return err
 }
+
+// PushTo sends notifications with another client.
+func PushTo(g *Gateway, c *http.Client) { g.web.pages.push.Client = c }

@@ -82,7 +82,7 @@ func TestFigures(t *testing.T) {
 		`nanobot_received_total{channel="party"} 1`, "nanobot_sessions 3",
 	} {
 		// What is said may be heard before it is counted.
-		for end := time.Now().Add(time.Minute); !strings.Contains(text, want+"\n"); text = h.read("/metrics") {
+		for end := time.Now().Add(10 * time.Minute); !strings.Contains(text, want+"\n"); text = h.read("/metrics") {
 			if time.Now().After(end) {
 				t.Fatalf("%q is missing in:\n%s", want, text)
 			}

@@ -13,17 +13,20 @@ import (
 )
 
 // fork begins a conversation with what was said in another before one of the
-// user's messages, counted from 0.
-func (w *webClients) fork(ctx context.Context, from, to bus.Route, beforeUser int, title string) (err error) {
+// user's messages, counted from 0, or, if that is negative, before an index.
+func (w *webClients) fork(ctx context.Context, from, to bus.Route, beforeUser, beforeIndex int, title string) (err error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
 		return err
 	}
 	var recs []session.Record
-	users := 0
+	users, index := 0, -1
 	for r, err := range a.Sessions.Records(ctx, from.SessionKey()) {
 		if err != nil {
 			return err
+		}
+		if index++; beforeUser < 0 && index == beforeIndex {
+			break
 		}
 		if r.Role == llm.User && !r.Internal && !r.Command && !r.Mark() {
 			if users == beforeUser {

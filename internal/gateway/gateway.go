@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.
@@ -42,6 +44,8 @@ type Options struct {
 	// Dry is for a look at what would run, while another gateway may: what that
 	// one holds is done without. Run must not be called.
 	Dry bool
+	// Checks look at the installation for the web interface. nil: nothing does.
+	Checks webui.Checks
 	// Rejected says why the configuration in the file cannot be used. Loaded then
 	// stands in for it; the next reload reads the file again.
 	Rejected error
@@ -104,14 +108,21 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		default: // asked for already
 		}
 	}
-	m := &messenger{state: &g.state, figures: g.o.Figures, now: o.Now, log: o.Log}
+	m := &messenger{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}}, state: &g.state, figures: g.o.Figures, now: o.Now}
+	g.o.Log = withNotes(o.Log, func() { m.topics.Publish("log", nil) })
+	m.log = g.o.Log
 	g.messenger = m
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
 	g.o.Link = app.Link{
 		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.deliverable, Blocked: m.blocked,
 		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
-		Reload:    g.reloadFor, Problems: g.Problems,
+		Reload:    g.reloadFor, Problems: g.Problems, Changed: m.topics.soon,
 	}
+	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev agent.RuntimeEvent) {
+		if ev.Kind == agent.QuestionClosed {
+			g.background.Go(func() { g.web.asking.keep(ev) })
+		}
+	})
 	if o.Rejected != nil {
 		g.state.bad = o.Rejected.Error()
 	}
@@ -154,14 +165,19 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	} else if err != nil {
 		return err
 	}
-	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log}
+	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.messenger.topics}
+	g.web.asking = newAsking(g.web, g.secrets.Redact)
+	g.web.unread = webui.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
+	g.messenger.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
+	g.web.operations = func() (map[string]webui.Read, map[string]webui.Action) { return operations(g) }
 	g.web.api = sync.OnceValue(g.web.newAPI)
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
 	g.messenger.channels, g.web.channels = g.channels, g.channels
-	g.web.pages = newPages(g)
+	g.messenger.topics.channels.Store(g.channels)
+	g.web.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
 	g.accounts = &accounts{
 		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
 	}

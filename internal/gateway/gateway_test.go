@@ -30,6 +30,7 @@ import (
 type party struct {
 	mu     sync.Mutex
 	made   int
+	left   int // logouts
 	submit channel.Submit
 	gate   *channel.Gate
 	joined chan struct{} // one value per Run
@@ -43,6 +44,12 @@ func newParty() *party {
 func (p *party) driver() channel.Driver {
 	return channel.Driver{
 		Title: "Party", New: p.factory, Options: func() any { return &partySection{} }, Login: p.login,
+		Logout: func(context.Context, channel.Deps, json.RawMessage) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.left++
+			return nil
+		},
 		Probe: func(context.Context, channel.Deps, json.RawMessage) (channel.Report, error) {
 			return channel.Report{Identity: "guest", Checks: []channel.Check{{Name: "mood", Detail: "bring music"}}}, nil
 		},
@@ -129,7 +136,7 @@ func (p *party) write(t *testing.T, who, id, text string) error {
 // hear waits for something that is said and contains a text.
 func (p *party) hear(t *testing.T, want string) bus.Outbound {
 	t.Helper()
-	timeout := time.After(time.Minute)
+	timeout := time.After(10 * time.Minute)
 	for {
 		select {
 		case out := <-p.said:
@@ -275,7 +282,7 @@ func (h *host) end() error {
 	select {
 	case err := <-h.done:
 		return err
-	case <-time.After(2 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		h.t.Fatal("the gateway does not end")
 		return nil
 	}
@@ -446,7 +453,7 @@ func TestRestartIsAnnounced(t *testing.T) {
 		if !errors.Is(err, gateway.ErrRestart) {
 			t.Fatalf("ended with %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatal("it does not restart")
 	}
 	h.party.hear(t, "Restarting")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -80,6 +81,14 @@ func (s *state) current(ctx context.Context) (*app.App, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// keyOf is the conversation that the messages of a chat belong to.
+func (s *state) keyOf(chat bus.Route) string {
+	if gen, _, _ := s.now(); gen != nil {
+		return gen.app.Agent.KeyOf(chat)
+	}
+	return chat.SessionKey()
 }
 
 // agentRetry is how long the gateway waits when no agent can be built.

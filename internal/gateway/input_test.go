@@ -32,7 +32,7 @@ type socket struct {
 // until reads events up to one of a kind and returns it.
 func (s socket) until(kinds ...string) map[string]any {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	var seen []string
 	for {

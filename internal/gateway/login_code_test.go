@@ -186,7 +186,7 @@ func (r *codeRig) until(what string, ok func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(2 * time.Minute); !ok(); {
+	for limit := time.After(10 * time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:
@@ -198,7 +198,7 @@ func (r *codeRig) until(what string, ok func() bool) {
 // page looks at the page of a login until it shows something.
 func (r *codeRig) page(s step, shows func(s step) bool) step {
 	r.t.Helper()
-	for limit := time.Now().Add(2 * time.Minute); !shows(s); {
+	for limit := time.Now().Add(10 * time.Minute); !shows(s); {
 		if time.Now().After(limit) {
 			r.t.Fatalf("the page shows %+v", s)
 		}

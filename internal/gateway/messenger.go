@@ -33,6 +33,7 @@ type messenger struct {
 	owner    *ownerChat
 	channels *channel.Manager
 	figures  *api.Figures
+	topics   publisher
 	vault    *guard.Vault // takes typed keys out of messages
 	secrets  *httpsafe.Registry
 	now      func() time.Time
@@ -44,12 +45,13 @@ type frontDoor struct {
 	queue
 	owner   *ownerChat
 	figures *api.Figures
+	topics  *publisher
 	guests  func(ctx context.Context, in *bus.Inbound)
 	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
 }
 
 func (m *messenger) door() frontDoor {
-	return frontDoor{m.queue, m.owner, m.figures, m.guestMedia, m.withoutKeys}
+	return frontDoor{m.queue, m.owner, m.figures, &m.topics, m.guestMedia, m.withoutKeys}
 }
 
 func (m *messenger) guestMedia(ctx context.Context, in *bus.Inbound) {
@@ -70,7 +72,11 @@ func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound
 
 // submit puts a message into the queue that no platform brought.
 func (m *messenger) submit(ctx context.Context, in bus.Inbound) error {
-	return m.queue.Submit(ctx, m.withoutKeys(ctx, in))
+	err := m.queue.Submit(ctx, m.withoutKeys(ctx, in))
+	if err == nil {
+		m.topics.submitted(&in)
+	}
+	return err
 }
 
 // close writes what is noted and gives the queue back.
@@ -91,6 +97,7 @@ func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
 	err := f.queue.Submit(ctx, in)
 	if err == nil {
 		f.owner.note(in)
+		f.topics.submitted(&in)
 	}
 	return err
 }
@@ -100,7 +107,9 @@ func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound
 	for i := range outs {
 		f.figures.Turn(outs[i].Route.Channel, outs[i].Turn)
 	}
-	return f.queue.Complete(ctx, id, outs...)
+	err := f.queue.Complete(ctx, id, outs...)
+	f.topics.completed(outs)
+	return err
 }
 
 // deliver takes what is said in turns nobody asked for.
@@ -115,7 +124,11 @@ func (m *messenger) deliver(out bus.Outbound) {
 func (m *messenger) publish(ctx context.Context, out bus.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
-	return m.queue.Publish(ctx, out)
+	err := m.queue.Publish(ctx, out)
+	if err == nil {
+		m.topics.said(&out)
+	}
+	return err
 }
 
 const publishWait = 10 * time.Second

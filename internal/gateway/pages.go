@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/webui"
 	"github.com/nanobot-go/nanobot/internal/webui/auth"
 	"github.com/nanobot-go/nanobot/internal/webui/pages"
 )
@@ -33,26 +34,37 @@ type webPages struct {
 	listener func() net.Addr
 	auth     *auth.Server
 	server   *pages.Server
+	push     webui.Push
 }
 
 func newPages(g *Gateway) *webPages {
 	p := &webPages{state: &g.state, channels: g.channels, listener: g.Addr}
 	p.auth = auth.New(auth.Options{
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
-		Site: p.site,
+		Site:    p.site,
+		Changed: func() { g.messenger.topics.soon("devices") },
 		Tell: func(ctx context.Context, s phrase.Sentence) {
 			g.background.Go(func() { g.messenger.tellOwner(ctx, s) })
 		},
 	})
+	p.push = newPush(g, p)
+	g.messenger.topics.asked = func() { pushQuestion(g) }
 	p.server = pages.New(pages.Options{
 		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.web.api,
-		Socket: func(w http.ResponseWriter, r *http.Request, gone <-chan struct{}) {
-			if c := p.socket(); c != nil {
-				c.ServePage(w, r, gone)
-				return
+		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
+			if c := p.open(w); c != nil {
+				c.ServePage(w, r, device, gone)
 			}
-			w.Header().Set("Retry-After", "5")
-			auth.Refuse(w, http.StatusServiceUnavailable, "not_running", "the gateway is starting or stopping; try again")
+		},
+		Upload: func(w http.ResponseWriter, r *http.Request, device string) {
+			if c := p.open(w); c != nil {
+				c.ServeUpload(w, r, device)
+			}
+		},
+		Media: func(w http.ResponseWriter, r *http.Request) {
+			if c := p.open(w); c != nil {
+				c.ServeMedia(w, r)
+			}
 		},
 		Vouched: func(r *http.Request) bool {
 			c := p.socket()
@@ -68,9 +80,27 @@ func (p *webPages) socket() *websocket.Channel {
 	return c
 }
 
+// open is socket for a request, which is refused while there is none.
+func (p *webPages) open(w http.ResponseWriter) *websocket.Channel {
+	c := p.socket()
+	if c == nil {
+		w.Header().Set("Retry-After", "5")
+		auth.Refuse(w, http.StatusServiceUnavailable, "not_running", "the gateway is starting or stopping; try again")
+	}
+	return c
+}
+
 // match is the handler for a request of a browser to the pages, if they are served.
 func (p *webPages) match(r *http.Request) (http.Handler, bool) {
 	if !servesPages(p.state.config(), p.listener()) {
+		return nil, false
+	}
+	return p.server.Match(r)
+}
+
+// matchOwn is match for the socket's own listener.
+func (p *webPages) matchOwn(r *http.Request, exposed bool) (http.Handler, bool) {
+	if on := p.state.config().Config.Gateway.WebUI.Enabled; on == nil && exposed || on != nil && !*on {
 		return nil, false
 	}
 	return p.server.Match(r)
@@ -98,6 +128,9 @@ func (p *webPages) site() auth.Site {
 	}
 	if tcp, ok := p.listener().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		s.Hosts = append(s.Hosts, tcp.String())
+	}
+	if c := p.socket(); c != nil && c.Host() != "" {
+		s.Hosts = append(s.Hosts, c.Host())
 	}
 	return s
 }

@@ -2,10 +2,14 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +124,7 @@ func TestPages(t *testing.T) {
 	if code, _, body := b.do(http.MethodGet, "api/sessions/websocket%3Ayard/webui-thread", "", nil); code != http.StatusOK || !strings.Contains(body, "say #one") {
 		t.Errorf("thread = %d %s", code, body)
 	}
+	b.readsFiles(s)
 	for _, c := range h.g.Status().Channels {
 		t.Errorf("the socket of the pages is shown as a platform: %+v", c)
 	}
@@ -127,7 +132,7 @@ func TestPages(t *testing.T) {
 	if err := gateway.RevokePages(t.Context(), h.g); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for err = nil; err == nil; {
 		_, _, err = s.conn.Read(ctx)
@@ -137,6 +142,74 @@ func TestPages(t *testing.T) {
 	}
 	if code, _, _ := b.do(http.MethodGet, "api/sessions", "", nil); code != http.StatusUnauthorized {
 		t.Errorf("a revoked device reads: %d", code)
+	}
+	h.must(h.end())
+}
+
+// readsFiles sends a file and a long message, and looks at both as a page does:
+// pictures are loaded without the header, and long answers are compressed.
+func (b *browser) readsFiles(s socket) {
+	b.t.Helper()
+	code, _, body := b.do(http.MethodPost, "webui/upload", "words", http.Header{"X-Nanobot-Type": {"text/plain"}, "X-Nanobot-Name": {"a.txt"}})
+	var up struct {
+		ID string `json:"upload_id"`
+	}
+	if err := json.Unmarshal([]byte(body), &up); err != nil || code != http.StatusOK {
+		b.t.Fatalf("upload = %d %s", code, body)
+	}
+	s.say(`{"type":"message","chat_id":"yard","content":"say #` + strings.Repeat("long", 500) + `","turn_id":"2","media":[{"upload_id":"` + up.ID + `"}]}`)
+	s.until("turn_end")
+	const thread = "api/sessions/websocket%3Ayard/webui-thread"
+	_, header, packed := b.do(http.MethodGet, thread, "", http.Header{"Accept-Encoding": {"gzip"}})
+	_, _, body = b.do(http.MethodGet, thread, "", http.Header{"Accept-Encoding": {"identity"}})
+	if header.Get("Content-Encoding") != "gzip" || len(packed) > len(body)/2 {
+		b.t.Errorf("%d bytes of %d, %v", len(packed), len(body), header)
+	}
+	url := regexp.MustCompile(`api/media/[^"]+`).FindString(body)
+	if code, _, body := b.do(http.MethodGet, url, "", http.Header{"X-Nanobot-Page": nil, "Origin": nil}); code != http.StatusOK || body != "words" {
+		b.t.Errorf("%q = %d %s", url, code, body)
+	}
+	if code, _, _ := b.do(http.MethodGet, "api/media/x/"+url[strings.LastIndex(url, "/")+1:], "", http.Header{"X-Nanobot-Page": nil}); code == http.StatusOK {
+		b.t.Error("a file is served by an address that we did not give")
+	}
+}
+
+// The socket's own listener serves the pages, too.
+func TestPagesOnOwnListener(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	dir, err := os.MkdirTemp("", "own") //nolint:usetesting // a socket's name must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	section := `{"channels": {"websocket": {"enabled": true, "token": "correct-token-of-the-socket", "unixSocketPath": "` + dir + `/s"}}, `
+	h.configure(strings.Replace(pagesConfig, "{", section, 1))
+	h.start()
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", dir+"/s")
+	}}}
+	defer client.CloseIdleConnections()
+	get := func() (status int) {
+		for status = http.StatusServiceUnavailable; status == http.StatusServiceUnavailable; { // the channel starts
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", nil)
+			h.must(err)
+			if resp, err := client.Do(req); err == nil {
+				h.must(resp.Body.Close())
+				status = resp.StatusCode
+			} else if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+		}
+		return status
+	}
+	if code := get(); code != http.StatusOK {
+		t.Errorf("document = %d", code)
+	}
+	h.configure(strings.NewReplacer(`"gateway": {`, `"gateway": {"webui": {"enabled": false}, `).Replace(strings.Replace(pagesConfig, "{", section, 1)))
+	h.must(h.g.Reload(t.Context()))
+	if code := get(); code == http.StatusOK {
+		t.Error("the pages are off and answer")
 	}
 	h.must(h.end())
 }
@@ -166,6 +239,7 @@ func TestPagesRefuse(t *testing.T) {
 		"a path out of the files":   {http.MethodGet, "assets/../../etc/passwd", http.Header{"X-Nanobot-Page": nil}, http.StatusNotFound},
 		"an encoded path":           {http.MethodGet, "assets/%2e%2e%2fmanifest.json", http.Header{"X-Nanobot-Page": nil}, http.StatusNotFound},
 		"files of another build":    {http.MethodGet, "assets/0000000000000000/main.js", http.Header{"X-Nanobot-Page": nil}, http.StatusNotFound},
+		"a range of a page":         {http.MethodGet, "", http.Header{"X-Nanobot-Page": nil, "Range": {"bytes=100000000-"}}, http.StatusOK}, // the whole of it
 		"another method for a page": {http.MethodDelete, "", nil, http.StatusMethodNotAllowed},
 	} {
 		if code, _, body := b.do(tt.method, tt.path, "{}", tt.header); code != tt.want {

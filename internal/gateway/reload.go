@@ -85,6 +85,9 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	}
 	g.reportDisabled(ctx, fresh)
 	keepGood(ctx, fresh, g.log)
+	for _, topic := range []string{"settings", "channels", "mcp", "budget"} {
+		g.messenger.topics.Publish(topic, nil)
+	}
 	return nil
 }
 
@@ -123,20 +126,17 @@ type changes struct{ agent, schedule, channels, restart bool }
 // changeOf sorts the names of config.Loaded.Changed by who has to do with them.
 func changeOf(names []string) changes {
 	var c changes
-	common := map[string]bool{"sendProgress": true, "sendToolHints": true, "showReasoning": true, "sendMaxRetries": true}
 	for _, name := range names {
 		top, sub, _ := strings.Cut(name, ".")
 		switch {
-		case top == "channels" && common[sub]:
+		case config.Restarts(name):
 			c.restart = true
 		case top == "channels":
 			c.channels = true
-		case top != "gateway" || sub == "api":
-			c.agent = true
-		case sub == "cron" || sub == "heartbeat":
+		case top == "gateway" && (sub == "cron" || sub == "heartbeat"):
 			c.schedule = true
 		default:
-			c.restart = true
+			c.agent = true
 		}
 	}
 	return c

@@ -39,7 +39,7 @@ func TestUnload(t *testing.T) {
 	}
 	before := model.Last()
 	// A moment after its last turn a conversation still counts as in use.
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(10 * time.Minute); ; {
 		h.g.DropCaches()
 		if len(openLogs(t, h.dir)) == 0 {
 			break

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/tool/mcptest"
 )
@@ -33,7 +34,10 @@ func TestMCPSettings(t *testing.T) {
 	// A turn starts the servers; from then on they are told by name.
 	o.must(o.party.write(t, "ann", "1", "say #one"))
 	o.party.hear(t, "echo #one")
-	_, _, body := o.get("settings/mcp-presets")
+	var body string
+	for end := time.Now().Add(10 * time.Minute); !strings.Contains(body, `"state":"ready"`) && time.Now().Before(end); {
+		_, _, body = o.get("settings/mcp-presets") // a turn waits three seconds at most
+	}
 	for _, want := range []string{`"name":"web"`, `"state":"ready"`, `"tool_names":["look"]`, `"name":"files"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing in %s", want, body)
@@ -43,6 +47,25 @@ func TestMCPSettings(t *testing.T) {
 		if strings.Contains(body, secret) {
 			t.Errorf("%s is told", secret)
 		}
+	}
+
+	// The owner accepts the definitions that were shown, and no others.
+	shown := o.do("settings.mcp.test", `{"name": "web"}`)
+	o.refused("settings.mcp.accept", `{"name": "web"}`, 400, "digest")
+	o.refused("settings.mcp.accept", `{"name": "web", "digest": "0123"}`, 409, "look at them again")
+	if !strings.Contains(body, `"unaccepted":1`) {
+		t.Errorf("before it was accepted: %s", body)
+	}
+	if got := o.do("settings.mcp.accept", `{"name": "web", "digest": "`+shown["digest"].(string)+`"}`); got["accepted"] != 1.0 {
+		t.Errorf("accept: %v", got)
+	}
+	for end := time.Now().Add(10 * time.Minute); !strings.Contains(body, `"unaccepted":0,"since"`); _, _, body = o.get("settings/mcp-presets") {
+		if time.Now().After(end) {
+			t.Fatalf("after it was accepted: %s", body)
+		}
+	}
+	if _, _, body := o.get("settings/mcp-log?name=web"); !strings.Contains(body, `"name":"web"`) {
+		t.Errorf("log: %s", body)
 	}
 
 	// To replace leaves nothing but what is hidden and repeated.

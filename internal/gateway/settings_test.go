@@ -267,7 +267,7 @@ func TestSettingsRead(t *testing.T) {
 		"settings/api-service":                     `"enabled":true,"served":true,"key_required":false`,
 		"settings/pairing":                         `{"approved":[],"pending":[]}`,
 		"settings/version-check":                   `{"checked":false,"version":"test"}`,
-		"settings/nanobot-features":                `{"name":"party","title":"Party","login":true,"configured":true,"enabled":true,"state":"running","identity":"guest"}`,
+		"settings/nanobot-features":                `{"name":"party","title":"Party","login":true,"logout":true,"configured":true,"enabled":true,"state":"running","identity":"guest",`,
 		"settings/channel-schema?name=party":       `"ticket":{"type":["string","null"],"description":"What the door asks for."}`,
 		"settings/channel-schema?name=icq":         `"status":404`,
 		"settings/usage":                           `"days":[]`,

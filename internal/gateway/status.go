@@ -27,6 +27,7 @@ type Status struct {
 	PID      int              `json:"pid"`
 	Started  time.Time        `json:"started_at"`
 	Address  string           `json:"address,omitempty"`
+	Page     string           `json:"page,omitempty"` // address of the web interface
 	Model    string           `json:"model"`
 	Ready    bool             `json:"ready"`
 	Problems []string         `json:"problems,omitempty"`      // why it is not ready, and what else is wrong
@@ -47,7 +48,9 @@ func (g *Gateway) Status() Status {
 		Queue: g.messenger.queue.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
-		s.Address = a.String()
+		if s.Address = a.String(); servesPages(loaded, a) {
+			s.Page = g.web.pages.base()
+		}
 	}
 	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }
 	if gen == nil {

@@ -40,12 +40,17 @@ type webClients struct {
 	app      app.Options
 	state    *state
 	settings func() settings.Options
-	channels *channel.Manager
-	log      *slog.Logger
-	api      lateAPI
-	pages    *webPages
-	hidden   func() bool // only pages use the socket
-	scoping  sync.Mutex  // held by setScope
+	// operations are about the gateway itself.
+	operations func() (map[string]webui.Read, map[string]webui.Action)
+	channels   *channel.Manager
+	log        *slog.Logger
+	api        lateAPI
+	pages      *webPages
+	topics     *publisher
+	unread     *webui.Unread
+	hidden     func() bool // only pages use the socket
+	scoping    sync.Mutex  // held by setScope
+	asking     *asking
 }
 
 // drivers are the chat platforms of this program and of the one around it.
@@ -53,8 +58,9 @@ func (w *webClients) drivers() map[string]channel.Driver {
 	out := Channels()
 	out["websocket"] = websocket.Driver(websocket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, API: w.api, Hidden: w.hidden,
+		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
+		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return w.pages.matchOwn(r, exposed) },
 	})
 	maps.Copy(out, w.app.Channels)
 	return out
@@ -96,6 +102,8 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 		return s
 	}
 	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
+	s.Title = a.Secrets().Redact(s.Title)
 	return s
 }
 
@@ -130,9 +138,12 @@ func (w *webClients) tellModel(all *channel.Manager, was string) {
 // newAPI answers web clients about this gateway.
 func (w *webClients) newAPI() *webui.API {
 	reads, actions := settings.New(w.settings())
+	moreReads, moreActions := w.operations()
+	maps.Copy(reads, moreReads)
+	maps.Copy(actions, moreActions)
 	o := webui.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
-		Reads: reads, Actions: actions,
+		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
 	}
 	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
@@ -150,7 +161,7 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
-		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
+		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
 	}
@@ -158,7 +169,7 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		return agent.Undone(ctx, a.Agent, key, paths)
 	}
 	b.Costs = &webui.Costs{
-		Runs: a.Ledger().Runs, Spent: a.Ledger().Spent,
+		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
 		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
 			return ledger.Standings(a.Ledger(), session)
 		},
@@ -167,7 +178,12 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
 	}
-	b.TriggerSecret = func(id string) (string, error) { return schedule.TriggerSecret(a.Config.DataDir, id) }
+	b.TriggerSecret = func(id string, renew bool) (string, error) {
+		if renew {
+			return schedule.RenewTriggerSecret(a.Config.DataDir, id)
+		}
+		return schedule.TriggerSecret(a.Config.DataDir, id)
+	}
 	if a.Dream != nil {
 		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
 	}
@@ -179,12 +195,14 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 
 // seq is the number of the last event of a conversation on the socket.
 func (w *webClients) seq(key string) (int64, bool) {
-	chat, ok := strings.CutPrefix(key, "websocket:")
 	c, open := w.channels.Channel("websocket").(*websocket.Channel)
-	if !ok || !open {
+	if !open {
 		return 0, false
 	}
-	return c.Seq(chat)
+	if chat, ours := strings.CutPrefix(key, "websocket:"); ours {
+		return c.Seq(chat)
+	}
+	return c.Seq("@" + key) // if it is watched
 }
 
 // attachment describes a file that came with a message.

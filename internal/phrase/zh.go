@@ -322,6 +322,7 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"The record of model calls cannot be read: %v", "无法读取模型调用记录：%v"},
 		{"The scheduled job %q could not be started: %v.", "定时任务 %q 无法启动：%v。"},
 		{"The scheduled job %q did not finish: %s.", "定时任务 %q 未完成：%s。"},
+		{"The tools of the MCP server %s were accepted in the web interface.", "MCP 服务器 %s 的工具已在网页界面中被接受。"},
 		{"The trigger was not made: %v", "未能创建触发器：%v"},
 		{"The turn failed: %v", "本轮失败：%v"},
 		{"The turn was cut off; changes made soon after it may be counted as its own.\n", "该轮被中断；紧随其后的改动可能会算在其中。\n"},

@@ -93,13 +93,37 @@ func (h *Backend) createTrigger(ctx context.Context, in *drafted) (any, error) {
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	out := map[string]any{"automation": h.trigger(&t)}
-	if h.TriggerSecret != nil {
-		if out["secret"], err = h.TriggerSecret(t.ID); err != nil {
-			return nil, err
-		}
+	return h.withSecret(&t, false)
+}
+
+// withSecret is a trigger with its key.
+func (h *Backend) withSecret(t *schedule.Trigger, renew bool) (any, error) {
+	out := map[string]any{"automation": h.trigger(t)}
+	if h.TriggerSecret == nil {
+		return out, nil
 	}
-	return out, nil
+	var err error
+	out["secret"], err = h.TriggerSecret(t.ID, renew)
+	return out, err
+}
+
+// renew gives a trigger another key, which is shown here and never again.
+func (p planning) renew(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		ID string `json:"id"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	h, err := p.d.Backend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.findTrigger(ctx, in.ID)
+	if err != nil {
+		return nil, unwilling(err)
+	}
+	return h.withSecret(&t, true)
 }
 
 // preview says what a schedule means, and changes nothing.
@@ -177,14 +201,19 @@ func (h *Backend) allRuns(ctx context.Context, id string) ([]schedule.Run, error
 		j, err := h.Schedule.Get(ctx, id)
 		return j.State.RunHistory, err
 	}
+	t, err := h.findTrigger(ctx, id)
+	return t.RunHistory, err
+}
+
+func (h *Backend) findTrigger(ctx context.Context, id string) (schedule.Trigger, error) {
 	triggers, err := h.Schedule.Triggers.List(ctx)
 	for i := range triggers {
 		if strings.EqualFold(triggers[i].ID, id) {
-			return triggers[i].RunHistory, nil
+			return triggers[i], nil
 		}
 	}
 	if err == nil {
 		err = schedule.ErrNoTrigger
 	}
-	return nil, err
+	return schedule.Trigger{}, err
 }

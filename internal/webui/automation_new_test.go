@@ -10,7 +10,12 @@ import (
 func TestCreateAutomation(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.TriggerSecret = func(id string) (string, error) { return "key of " + id, nil }
+	h.TriggerSecret = func(id string, renew bool) (string, error) {
+		if renew {
+			return "another key of " + id, nil
+		}
+		return "key of " + id, nil
+	}
 	type made struct {
 		Automation struct{ Kind, ID, Name, When string }
 		When       string
@@ -33,10 +38,23 @@ func TestCreateAutomation(t *testing.T) {
 	if again := acts[made](t, h, "automation.create", job); !again.Existed || again.Automation.ID != j.Automation.ID {
 		t.Errorf("the same job = %+v", again)
 	}
+	type upcoming struct {
+		Automations []struct{ Upcoming []string }
+	}
+	if got := read[upcoming](t, h, "webui/automations?days=7").Automations[0].Upcoming; len(got) != 7 || got[6] != "2026-05-11T09:00:00Z" {
+		t.Errorf("the next seven days = %v", got)
+	}
+	if got := read[upcoming](t, h, "webui/automations").Automations[0].Upcoming; got != nil {
+		t.Errorf("without days = %v", got)
+	}
 	tr := acts[made](t, h, "automation.create", `{"kind":"trigger","name":"Door","channel":"websocket","chat_id":"a"}`)
 	if tr.Automation.Kind != "trigger" || tr.Secret != "key of "+tr.Automation.ID {
 		t.Errorf("trigger = %+v", tr)
 	}
+	if again := acts[made](t, h, "automation.renew_secret", `{"id":"`+tr.Automation.ID+`"}`); again.Secret != "another key of "+tr.Automation.ID {
+		t.Errorf("renewed = %+v", again)
+	}
+	h.refuses(t, "automation.renew_secret", `{"id":"trg_NOTHERE1"}`, 404, "no such trigger")
 	if _, body := get(t, h.API, "GET", "/api/webui/automations"); strings.Contains(body, "key of") {
 		t.Errorf("the list has the secret: %s", body)
 	}

@@ -3,6 +3,7 @@ package webui
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
@@ -21,6 +22,8 @@ func (d *API) automationActions() map[string]Action {
 		"automation.update":  d.updateAutomation,
 		"automation.create":  planning{d}.create,
 		"automation.preview": planning{d}.preview,
+
+		"automation.renew_secret": planning{d}.renew,
 	}
 }
 
@@ -52,6 +55,10 @@ type automation struct {
 	Command   string `json:"command,omitempty"` // sets a trigger off
 	CreatedAt string `json:"created_at,omitempty"`
 	UpdatedAt string `json:"updated_at,omitempty"`
+	// Upcoming are the next runs, if a number of days was asked for.
+	Upcoming []string `json:"upcoming,omitempty"`
+
+	job *schedule.Job
 }
 
 // target is where an automation happens and where its results go.
@@ -99,8 +106,37 @@ func (t *target) delivers(key string) bool {
 	return t.bound == key || t.Channel != "" && bus.Route{Channel: t.Channel, ChatID: t.ChatID}.SessionKey() == key
 }
 
-func (d *API) allAutomations(ctx context.Context, _ *http.Request) (any, error) {
-	return d.listAutomations(ctx, func(*automation) bool { return true })
+// Bounds of the calendar.
+const (
+	calendarDays = 31
+	calendarRuns = 100 // of one job
+)
+
+// allAutomations are all; with ?days=N also their runs within that time.
+func (d *API) allAutomations(ctx context.Context, r *http.Request) (any, error) {
+	days, err := number(r, "days", 0)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.Backend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := d.now()
+	end := now.AddDate(0, 0, min(days, calendarDays))
+	return d.listAutomations(ctx, func(a *automation) bool {
+		if days <= 0 || a.job == nil || !a.Enabled || a.Broken != "" || a.NextRun == "" {
+			return true
+		}
+		first := a.job.State.NextRunAtMS.Time()
+		more, _ := a.job.Schedule.Upcoming(calendarRuns-1, first, a.job.CreatedAtMS.Time(), h.Schedule.Location) // a job that is not broken has some
+		for _, at := range append([]time.Time{first}, more...) {
+			if at.Before(end) {
+				a.Upcoming = append(a.Upcoming, stamp(at))
+			}
+		}
+		return true
+	})
 }
 
 // sessionAutomations are those that deliver into a conversation, and the job
@@ -156,7 +192,7 @@ func (h *Backend) job(j *schedule.Job) automation {
 			LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
 			LastError: h.redact(string(j.State.LastError)), History: h.runs(tail(j.State.RunHistory)),
 		},
-		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()),
+		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()), job: j,
 	}
 	if a.Broken = j.Broken(); a.Broken != "" {
 		return a

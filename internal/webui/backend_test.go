@@ -54,7 +54,7 @@ func newHome(t *testing.T) *home {
 	h.Backend = webui.Backend{
 		Workspace: ws, Sessions: st, Schedule: sched, Jail: jail, Place: place,
 		Skills:  skill.Open(skill.Options{Workspace: ws, Ledger: place.Ledger}),
-		Running: func(key string) bool { return h.busy[key] },
+		Running: func(key string) (bool, []string) { return h.busy[key], []string{"5e1f" + key} },
 		Redact:  func(s string) string { return strings.ReplaceAll(s, "sk-hush", "[redacted]") },
 	}
 	h.API = newAPI(t, func(o *webui.Options) {

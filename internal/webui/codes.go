@@ -17,7 +17,9 @@ type code struct {
 }
 
 // codes lists the refusals. Two sentences with one name have the same params.
-func codes() []code { return slices.Concat(chatCodes(), workCodes(), settingsCodes()) }
+func codes() []code {
+	return slices.Concat(chatCodes(), workCodes(), settingsCodes(), operationCodes())
+}
 
 // chatCodes are about requests, conversations and files.
 func chatCodes() []code {
@@ -33,7 +35,9 @@ func chatCodes() []code {
 		{Name: "invalid", Params: []string{"reason"}, Format: "%v"},
 		{Name: "invalid", Params: []string{"reason"}, Format: "%s"},
 
+		{Name: "call_invalid", Params: []string{"reason"}, Format: "there is no such call: %s"},
 		{Name: "session_missing", Format: textNoSession},
+		{Name: "turn_missing", Format: "there is no such turn in this conversation"},
 		{Name: "session_exists", Format: textSessionExists},
 		{Name: "archive_id_missing", Format: "id is missing: say which conversation of the archive"},
 		{Name: "export_format", Params: []string{"value"}, Format: "format can be md or jsonl, not %.40q"},
@@ -97,7 +101,9 @@ func workCodes() []code {
 		{Name: "memory_change_missing", Format: "there is no such change of the memory"},
 		{Name: "memory_change_ambiguous", Format: "several changes begin like this; send the whole id"},
 		{Name: "memory_change_first", Format: "this is the oldest change that is kept; there is nothing to go back to"},
+		{Name: "memory_conflict", Params: []string{"files"}, Format: "the same lines changed again later in %s; undo the later change first, or go back to before this one"},
 		{Name: "memory_finding_missing", Format: "there is no such finding"},
+		{Name: "memory_busy", Format: "a dream is running and changes the memory; try again when it is done"},
 		{Name: "memory_finding_order", Format: "the finding reads like an instruction from outside; write it into the file yourself if you want that rule"},
 		{Name: "memory_text", Params: []string{"max"}, Format: "text must have between 2 characters and %d bytes"},
 		{Name: "memory_too_large", Params: []string{"max"}, Format: "a memory file has at most %d bytes"},
@@ -112,6 +118,8 @@ func workCodes() []code {
 		{Name: "skill_not_installed", Params: []string{"name"}, Format: "%s was not installed but comes with the program or was written in the workspace; send force to put another in its place"},
 		{Name: "skill_changed", Params: []string{"name"}, Format: "%s was changed since it was installed; send force to lose the changes"},
 		{Name: "skill_built_in", Params: []string{"name"}, Format: "%s is built in; leave it out with agents.defaults.disabledSkills"},
+		{Name: "skill_stale", Format: "the skill has changed since it was read; look at it again"},
+		{Name: "skill_third_party", Format: "the skill was installed and is not edited; install another version of it"},
 		{Name: "skills_busy", Format: "another program changes the skills right now; try again"},
 		{Name: "skill_force", Params: []string{"reason"}, Format: "%v; send force to do it anyway"},
 		{Name: "skill_source", Format: "send either data_url, an archive, or path, a place in the workspace"},
@@ -139,6 +147,10 @@ func settingsCodes() []code {
 		{Name: "channel_closed", Params: []string{"name"}, Format: "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token"},
 		{Name: "channel_lockout", Params: []string{"name"}, Format: "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand"},
 		{Name: "channel_no_login", Params: []string{"name"}, Format: "%s needs no login: its keys stand in its settings; use settings.channel.configure"},
+		{Name: "channel_no_invite", Params: []string{"name"}, Format: "%s has no links with a code; write to the bot and approve the code that it answers with"},
+		{Name: "channel_not_running", Params: []string{"name"}, Format: "%s is not connected yet; try again when it is"},
+		{Name: "channel_off", Params: []string{"name"}, Format: "channels.%s is not switched on"},
+		{Name: "channel_of_page", Params: []string{"name"}, Format: "%s carries this page; restart the gateway instead"},
 		{Name: "pairing_owner", Format: "owner belongs to approve"},
 		{Name: "pairing_sender_missing", Format: "say who: sender_id"},
 		{Name: "pairing_unknown", Params: []string{"sender"}, Format: "%s was not let in"},
@@ -150,6 +162,8 @@ func settingsCodes() []code {
 		{Name: "mcp_off", Params: []string{"name"}, Format: "MCP server %q is switched off"},
 		{Name: "mcp_broken", Params: []string{"name", "reason"}, Format: "%s does not work: %s"},
 		{Name: "mcp_name", Params: []string{"name"}, Format: "%q cannot be a name: letters, digits, - and _, at most 40"},
+		{Name: "mcp_digest_missing", Format: "digest is missing: look at the tools with settings.mcp.test first"},
+		{Name: "mcp_digest", Params: []string{"name"}, Format: "%s offers other tools than those that were shown; look at them again"},
 		{Name: "mcp_link", Format: "link must be an address with name and config, such as cursor://anysphere.cursor-deeplink/mcp/install?name=NAME&config=..."},
 		{Name: "mcp_servers", Format: "mcpServers must be an object with servers by name"},
 		{Name: "mcp_program", Params: []string{"name"}, Format: "%s is a program that is started here; it takes keys in its env"},
@@ -175,6 +189,9 @@ func settingsCodes() []code {
 		{Name: "settings_uneditable", Params: []string{"reason"}, Format: "the configuration file cannot be edited: %v"},
 		{Name: "settings_broken", Params: []string{"reason"}, Format: "the configuration file must be corrected first: %v"},
 		{Name: "settings_not_here", Params: []string{"name"}, Format: "%s cannot be changed by this action"},
+		{Name: "settings_stale", Format: "the configuration file has changed since it was read; look at the difference"},
+		{Name: "settings_invalid", Params: []string{"reason"}, Format: "the text cannot be used: %s"},
+		{Name: "settings_version_missing", Format: "there is no such version of the configuration, or it is no longer kept"},
 		{Name: "settings_busy", Format: "another program changes the configuration file; try again"},
 		{Name: "gateway_starting", Format: "the gateway is not running; try again in a moment"},
 		{Name: "no_window", Format: "a gateway has no window to pick a folder in; type its path"},
@@ -231,4 +248,22 @@ func param(v any) any {
 		n--
 	}
 	return s[:n]
+}
+
+// operationCodes are about the gateway, its log and its devices.
+func operationCodes() []code {
+	return []code{
+		{Name: "device_gone", Format: "no device waits with these digits; another device may have answered, or the request has expired"},
+		{Name: "device_missing", Format: "this device is not signed in"},
+		{Name: "base_invalid", Format: "base must be the address of the page"},
+		{Name: "base_local", Format: "other devices cannot use this address: set gateway.webui.publicUrl, or open the page under an address that they reach"},
+		{Name: "config_refused", Params: []string{"reason"}, Format: "the new configuration is not used: %v"},
+		{Name: "checks_unavailable", Format: "the checks cannot run now; try: nanobot doctor"},
+		{Name: "fix_failed", Params: []string{"reason"}, Format: "this cannot be fixed: %v"},
+		{Name: "finding_changed", Format: "this finding has changed; run the checks again"},
+		{Name: "log_filter", Params: []string{"max"}, Format: "level can be debug, info, warn or error, and q has at most %d bytes"},
+		{Name: "push_off", Format: "notifications are off: set gateway.webui.push"},
+		{Name: "push_invalid", Format: "this is not a subscription of a browser"},
+		{Name: "log_gone", Format: "this part of the log is gone; start again"},
+	}
 }

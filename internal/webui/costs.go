@@ -2,6 +2,7 @@ package webui
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 // Costs is the record of model calls.
 type Costs struct {
 	Runs   func(ctx context.Context, q ledger.Query) ([]ledger.Run, error)
+	Calls  func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] // nil: there are none
 	Spent  func() (today, month ledger.Spent)
 	Limits func(session string) ([]ledger.Standing, ledger.OnExceed)
 	// Prompt says what the next message of a conversation is sent with.

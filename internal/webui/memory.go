@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -42,7 +41,7 @@ func (k memories) actions() map[string]Action {
 		"memory.restore":        k.changeMemory(restoreMemory),
 		"memory.confirm":        k.changeMemory(confirmFinding),
 		"memory.reject":         k.changeMemory(rejectFinding),
-		"memory.forget_preview": k.changeMemory(previewForget),
+		"memory.forget_preview": k.previewForget,
 		"memory.forget":         k.changeMemory(forget),
 		"memory.dream":          k.dream,
 	}
@@ -65,7 +64,13 @@ func (k memories) readMemory(fn func(context.Context, remembered, *http.Request)
 // changeMemory opens the memory for an action.
 func (k memories) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
-		return k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
+		ctx, cancel := lasting(ctx)
+		defer cancel()
+		out, err := k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
+		if err == nil {
+			k.d.Publish("memory", nil)
+		}
+		return out, err
 	}
 }
 
@@ -94,7 +99,7 @@ func memoryRefusal(err error) error {
 	case name:
 		return Refuse(http.StatusNotFound, "there is no such memory file; file is USER, SOUL or MEMORY, and a scope has only MEMORY")
 	case clash:
-		return Refuse(http.StatusConflict, "%v", conflict)
+		return Refuse(http.StatusConflict, "the same lines changed again later in %s; undo the later change first, or go back to before this one", strings.Join(conflict.Files, ", "))
 	case errors.Is(err, gitstore.ErrNoCommit):
 		return Refuse(http.StatusNotFound, "there is no such change of the memory")
 	case errors.Is(err, gitstore.ErrAmbiguous):
@@ -103,6 +108,8 @@ func memoryRefusal(err error) error {
 		return Refuse(http.StatusConflict, "this is the oldest change that is kept; there is nothing to go back to")
 	case errors.Is(err, memory.ErrNoFinding):
 		return Refuse(http.StatusNotFound, "there is no such finding")
+	case errors.Is(err, memory.ErrDreaming):
+		return Refuse(http.StatusConflict, "a dream is running and changes the memory; try again when it is done")
 	case errors.Is(err, memory.ErrOrder):
 		return Refuse(http.StatusConflict, "the finding reads like an instruction from outside; write it into the file yourself if you want that rule")
 	case errors.Is(err, memory.ErrTooShort):
@@ -166,11 +173,15 @@ func memoryLog(ctx context.Context, m remembered, r *http.Request) (any, error) 
 		return nil, err
 	}
 	limit = min(max(limit, 1), changesMost)
-	log, err := m.Repo.Log(ctx, 0)
+	cursor, most := r.URL.Query().Get("cursor"), limit+1
+	if cursor != "" {
+		most = 0
+	}
+	log, err := m.Repo.Log(ctx, most)
 	if err != nil {
 		return nil, err
 	}
-	if cursor := r.URL.Query().Get("cursor"); cursor != "" {
+	if cursor != "" {
 		i := 0
 		for i < len(log) && log[i].ID != cursor {
 			i++
@@ -319,74 +330,6 @@ func decodeID(payload json.RawMessage, in any, id *string) error {
 	return nil
 }
 
-// forgetting is what a text is found in.
-type forgetting struct {
-	Lines     []memory.Occurrence `json:"lines"`
-	Summaries []memory.Occurrence `json:"summaries"`
-	Skills    []string            `json:"skills"` // that hold it, and stay
-	Preview   string              `json:"preview"`
-}
-
-// found looks for a text. Preview names what was found.
-func found(ctx context.Context, m remembered, words string) (*memory.Occurrences, forgetting, error) {
-	if len(words) > forgetBytes {
-		return nil, forgetting{}, memory.ErrTooShort
-	}
-	all, err := m.Find(ctx, words)
-	if err != nil {
-		return nil, forgetting{}, err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q", words)
-	for _, o := range append(append([]memory.Occurrence{}, all.Lines...), all.Entries...) {
-		fmt.Fprintf(&b, "%q%q", o.File, o.Line)
-	}
-	out := forgetting{Lines: []memory.Occurrence{}, Summaries: []memory.Occurrence{}, Skills: append([]string{}, all.Skills...), Preview: versionOf(b.String())}
-	for _, o := range all.Lines {
-		out.Lines = append(out.Lines, memory.Occurrence{File: o.File, Line: m.h.redact(o.Line)})
-	}
-	for _, o := range all.Entries {
-		out.Summaries = append(out.Summaries, memory.Occurrence{File: o.File, Line: m.h.redact(o.Line)})
-	}
-	return all, out, nil
-}
-
-// previewForget shows what would go, and changes nothing.
-func previewForget(ctx context.Context, m remembered, payload json.RawMessage) (any, error) {
-	var in struct {
-		Text string `json:"text"`
-	}
-	if err := decode(payload, &in); err != nil {
-		return nil, err
-	}
-	_, out, err := found(ctx, m, in.Text)
-	return out, err
-}
-
-// forget removes a text everywhere, if that is still what the preview showed. It
-// cannot be undone.
-func forget(ctx context.Context, m remembered, payload json.RawMessage) (any, error) {
-	var in struct {
-		Text    string `json:"text"`
-		Preview string `json:"preview"`
-	}
-	if err := decode(payload, &in); err != nil {
-		return nil, err
-	}
-	all, now, err := found(ctx, m, in.Text)
-	if err != nil {
-		return nil, err
-	}
-	if now.Preview != in.Preview {
-		return nil, Refuse(http.StatusConflict, "what would be removed is not what the preview showed; look at it again")
-	}
-	done, err := m.Forget(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"removed": append([]string{}, done.Removed...), "left": append([]string{}, done.Left...)}, nil
-}
-
 // dream lets memory take in what was said since the last time.
 func (k memories) dream(ctx context.Context, payload json.RawMessage) (any, error) {
 	if err := decode(payload, &struct{}{}); err != nil {
@@ -400,8 +343,12 @@ func (k memories) dream(ctx context.Context, payload json.RawMessage) (any, erro
 		return nil, Refuse(http.StatusNotImplemented, "there is no memory here")
 	}
 	rep, err := h.Dream(ctx)
+	if errors.Is(err, memory.ErrDreaming) {
+		return nil, memoryRefusal(err)
+	}
 	if err != nil {
 		return nil, Refuse(http.StatusBadGateway, "%s", h.redact(err.Error()))
 	}
+	k.d.Publish("memory", nil)
 	return rep, nil
 }

@@ -3,6 +3,7 @@ package webui
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -67,7 +68,7 @@ func (s searching) search(ctx context.Context, r *http.Request) (any, error) {
 	limit, from = min(max(limit, 1), hitsMost), min(from, hitsMost)
 	q.Limit = min(from+limit, hitsMost)
 	res, err := h.Search(ctx, q)
-	if err != nil {
+	if err != nil && !errors.Is(err, search.ErrEmpty) { // a query without words finds nothing
 		return nil, err
 	}
 

@@ -30,6 +30,7 @@ func (d *API) sessionReads() map[string]Read {
 		"sessions/{key}/webui-thread": d.thread,
 		"sessions/{key}/context":      d.context,
 		"sessions/{key}/export":       d.export,
+		"sessions/{key}/turns/{id}":   d.replay,
 		"sessions/{key}/file-preview": d.preview,
 		"sessions/{key}/automations":  d.sessionAutomations,
 	}
@@ -38,6 +39,7 @@ func (d *API) sessionReads() map[string]Read {
 func (d *API) sessionActions() map[string]Action {
 	return map[string]Action{
 		"session.rename": d.renameSession, "session.delete": d.deleteSession, "session.archive": d.deleteSession, "session.restore": d.restoreSession,
+		"session.seen": d.markSeen,
 	}
 }
 
@@ -51,6 +53,7 @@ type conversation struct {
 	Messages  int    `json:"messages"`
 	Bytes     int64  `json:"bytes"`
 	Running   bool   `json:"running"`
+	Unread    int    `json:"unread,omitempty"`     // answers that no page has shown
 	ArchiveID string `json:"archive_id,omitempty"` // of one in the archive
 }
 
@@ -81,6 +84,10 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	wanted := strings.ToLower(strings.TrimSpace(form.Get("query")))
 	channel := form.Get("channel")
 	found := []conversation{}
+	var unread map[string]int
+	if d.Unread != nil && form.Get("archived") == "" {
+		unread = d.Unread.all(ctx)
+	}
 	total, last := 0, -1
 	var cursor any
 	for i := range infos {
@@ -99,7 +106,7 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 		last = i
 		found = append(found, conversation{
 			Key: in.Key, Title: h.redact(cmp.Or(in.Title, firstWords(in.Preview))), Preview: h.redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
-			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && h.running(in.Key), ArchiveID: in.ID,
+			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && h.running(in.Key), ArchiveID: in.ID, Unread: unread[in.Key],
 		})
 	}
 	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
@@ -299,7 +306,12 @@ func names(all []automation) string {
 	return b.String()
 }
 
-func (h *Backend) running(key string) bool { return h.Running != nil && h.Running(key) }
+func (h *Backend) running(key string) (busy bool) {
+	if h.Running != nil {
+		busy, _ = h.Running(key)
+	}
+	return busy
+}
 
 func (h *Backend) redact(s string) string {
 	if h.Redact == nil {

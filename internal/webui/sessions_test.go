@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
 type listed struct {
@@ -268,4 +271,36 @@ func TestExport(t *testing.T) {
 	}
 	h.refused(t, "sessions/websocket:a/export?format=exe", 400, "export_format")
 	h.refused(t, "sessions/websocket:b/export", 404, "session_missing")
+}
+
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	dir := disk.Open(t.TempDir(), nil)
+	log := slog.New(slog.DiscardHandler)
+	counts := webui.NewUnread(dir, log)
+	h := newHome(t)
+	h.API = newAPI(t, func(o *webui.Options) {
+		o.Backend = func(context.Context) (webui.Backend, error) { return h.Backend, nil }
+		o.Unread = counts
+	})
+	h.say(t, "telegram:7", user("hello"))
+	for range 2 {
+		counts.Add(t.Context(), "telegram:7")
+	}
+	unread := func() int {
+		return read[struct{ Sessions []struct{ Unread int } }](t, h, "sessions").Sessions[0].Unread
+	}
+	if got := unread(); got != 2 {
+		t.Errorf("unread: %v", got)
+	}
+	again := webui.NewUnread(dir, log) // it outlives a restart
+	again.Add(t.Context(), "telegram:7")
+	if data, _, err := dir.Doc(t.Context(), "unread.json"); err != nil || string(data) != `{"telegram:7":3}` {
+		t.Errorf("kept: %s, %v", data, err)
+	}
+	acts[map[string]any](t, h, "session.seen", `{"key":"telegram:7"}`)
+	if got := unread(); got != 0 {
+		t.Errorf("after it was seen: %v", got)
+	}
+	h.refuses(t, "session.seen", `{}`, 400, "key is missing")
 }

@@ -10,16 +10,22 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
 func (d *API) skillReads() map[string]Read {
-	none := func(context.Context, *http.Request) (any, error) {
+	none := func(ctx context.Context, r *http.Request) (any, error) {
+		r.SetPathValue("name", path.Base(r.URL.Path))
+		if s, err := d.skill(ctx, r); err == nil { // a skill may have such a name
+			return s, nil
+		}
 		return nil, Refuse(http.StatusNotImplemented, "this program has no catalogue of skills; install one from a file that you got elsewhere")
 	}
 	return map[string]Read{
@@ -32,7 +38,10 @@ func (d *API) skillReads() map[string]Read {
 }
 
 func (d *API) skillActions() map[string]Action {
-	return map[string]Action{"skill.install": d.installSkill, "skill.update": d.updateSkill, "skill.delete": d.deleteSkill}
+	return map[string]Action{
+		"skill.install": d.installSkill, "skill.update": d.updateSkill, "skill.delete": d.deleteSkill,
+		"skill.check": d.draftSkill(skill.Check), "skill.write": d.draftSkill(skill.Write),
+	}
 }
 
 // taught is a skill as it is shown.
@@ -53,6 +62,8 @@ type taught struct {
 	Path        string       `json:"path,omitempty"`
 	Notes       []string     `json:"notes,omitempty"`
 	Text        *string      `json:"text,omitempty"`
+	File        string       `json:"file,omitempty"`    // the text with its front matter
+	Version     string       `json:"version,omitempty"` // of File
 }
 
 // skills lists the skills; of those that the configuration leaves out it knows
@@ -87,7 +98,11 @@ func (d *API) skill(ctx context.Context, r *http.Request) (any, error) {
 		return nil, Refuse(http.StatusNotFound, "there is no skill %.100q", r.PathValue("name"))
 	}
 	t, err := h.taught(s)
-	t.Text = &s.Body
+	body := h.redact(s.Body)
+	t.Text, t.File = &body, h.redact(s.File)
+	if t.File == s.File { // else the text that comes back would lack a credential
+		t.Version = skill.Version(s.File)
+	}
 	return t, err
 }
 
@@ -134,7 +149,7 @@ func (d *API) installSkill(ctx context.Context, payload json.RawMessage) (any, e
 		return nil, err
 	}
 	h.Place.Force = in.Force
-	return d.install(&h, src, in.Always != nil && *in.Always)
+	return install(&h, src, in.Always != nil && *in.Always, d.now())
 }
 
 // updateSkill replaces an installed skill by another version of it.
@@ -169,11 +184,11 @@ func (d *API) updateSkill(ctx context.Context, payload json.RawMessage) (any, er
 	if in.Always != nil {
 		always = *in.Always
 	}
-	return d.install(&h, src, always)
+	return install(&h, src, always, d.now())
 }
 
-func (d *API) install(h *Backend, src skill.Parcel, always bool) (any, error) {
-	rec, problems, err := skill.InstallFrom(h.Place, src, always, d.now())
+func install(h *Backend, src skill.Parcel, always bool, now time.Time) (any, error) {
+	rec, problems, err := skill.InstallFrom(h.Place, src, always, now)
 	if err != nil {
 		return nil, unfit(err)
 	}
@@ -208,6 +223,31 @@ func (d *API) deleteSkill(ctx context.Context, payload json.RawMessage) (any, er
 	return map[string]any{"name": in.Name, "deleted": true}, nil
 }
 
+// draftSkill makes an action of what is done with the text of a skill.
+func (d *API) draftSkill(do func(skill.Place, skill.Draft) ([]skill.Problem, error)) Action {
+	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+		var in struct {
+			Name    string `json:"name"`
+			Text    string `json:"text"`
+			Version string `json:"version"` // of the text that it replaces; "" makes a new skill
+			Force   bool   `json:"force"`   // hide a built-in skill
+		}
+		if err := decode(payload, &in); err != nil {
+			return nil, err
+		}
+		h, err := d.Backend(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.Place.Force = in.Force
+		problems, err := do(h.Place, skill.Draft{Name: in.Name, Text: in.Text, Version: in.Version})
+		if err != nil {
+			return nil, unfit(err)
+		}
+		return map[string]any{"name": in.Name, "problems": append([]skill.Problem{}, problems...), "version": skill.Version(in.Text)}, nil
+	}
+}
+
 // unfit is why a skill is not installed or removed, as a refusal.
 func unfit(err error) error {
 	if _, ok := errors.AsType[*skill.InvalidError](err); ok {
@@ -225,6 +265,10 @@ func unfit(err error) error {
 	switch {
 	case errors.Is(err, skill.ErrNotFound):
 		return Refuse(http.StatusNotFound, "%v", err)
+	case errors.Is(err, skill.ErrStale):
+		return Refuse(http.StatusConflict, "the skill has changed since it was read; look at it again")
+	case errors.Is(err, skill.ErrThirdParty):
+		return Refuse(http.StatusConflict, "the skill was installed and is not edited; install another version of it")
 	case errors.Is(err, skill.ErrExists), errors.Is(err, skill.ErrOwn):
 		return Refuse(http.StatusConflict, "%v; send force to do it anyway", err)
 	}

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // Bounds of a page of a conversation.
@@ -50,12 +51,14 @@ type said struct {
 	Attachments []Attachment `json:"attachments,omitempty"` // the same
 	LatencyMS   int64        `json:"latency_ms,omitempty"`
 	Event       string       `json:"event,omitempty"`       // question, answer, subagent_result and others
+	TaskID      string       `json:"task_id,omitempty"`     // of the subagent that found it
 	Command     bool         `json:"command,omitempty"`     // a slash command or its reply
 	Delivery    bool         `json:"delivery,omitempty"`    // sent outside of a turn
 	Interrupted bool         `json:"interrupted,omitempty"` // stands for what never came
 
-	turn  string // as the log names it
-	files []string
+	turn      string // as the log names it
+	files     []string
+	documents []string
 }
 
 // called is a call of a tool and what came of it. Without a result it is still
@@ -66,7 +69,7 @@ type called struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"` // an object, or a text when it is cut or none
 	Result     *string         `json:"result,omitempty"`
 	IsError    bool            `json:"is_error,omitempty"`
-	Untrusted  bool            `json:"untrusted,omitempty"` // the result is somebody else's words
+	Untrusted  bool            `json:"untrusted,omitempty"` // the result is outside content
 	StartedAt  string          `json:"started_at,omitempty"`
 	DurationMS int64           `json:"duration_ms,omitempty"`
 
@@ -97,6 +100,9 @@ func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
 		if seq, ok := h.Seq(p.key); ok {
 			out["seq"] = seq
 		}
+	}
+	if h.Running != nil {
+		_, out["subagents"] = h.Running(p.key)
 	}
 	v, err := session.OpenView(ctx, h.Sessions, p.key)
 	if err != nil {
@@ -204,7 +210,7 @@ func (p *page) backward(ctx context.Context, v *session.View) error {
 		if err != nil {
 			return err
 		}
-		seen := visible(&it)
+		seen := shown(&it)
 		if seen && p.full(&it, p.back) {
 			p.more = true
 			return nil
@@ -231,7 +237,7 @@ func (p *page) forward(ctx context.Context, v *session.View) error {
 		if err != nil {
 			return err
 		}
-		seen := visible(&it)
+		seen := shown(&it)
 		if !full && seen && p.full(&it, p.limit) {
 			full = true
 		}
@@ -276,13 +282,33 @@ func size(it *session.Item) int {
 	return n
 }
 
+// shown reports whether a record is on a page. What a subagent found is there for
+// the call that started it.
+func shown(it *session.Item) bool {
+	return visible(it) || it.Note == nil && it.Record.Event == bus.SubagentResult && !it.Record.Hidden
+}
+
+// resultOf is the result of a subagent, without our words to the model around it.
+func resultOf(r *session.Record) string {
+	if r.Runtime == nil {
+		return ""
+	}
+	const fence = "<untrusted id="
+	_, said, _ := strings.Cut(r.Runtime.Suffix, fence)
+	said, _ = runner.Unfence(llm.Text(fence + said))
+	if _, result, ok := strings.Cut(said, "\nResult:\n"); ok {
+		return result
+	}
+	return said
+}
+
 // visible reports whether people see a record as a message.
 func visible(it *session.Item) bool {
 	r := &it.Record
 	if it.Note != nil || r.Role != llm.User && r.Role != llm.Assistant || r.Internal || r.Hidden {
 		return false
 	}
-	return strings.TrimSpace(r.Display()) != "" || r.Reasoning != "" || len(r.ToolCalls) > 0 || len(r.Media) > 0
+	return strings.TrimSpace(r.Display()) != "" || r.Reasoning != "" || len(r.ToolCalls) > 0 || len(r.Media) > 0 || len(documents(r)) > 0
 }
 
 // lead are the records before the page that belong to its first turn, back to the
@@ -339,7 +365,10 @@ func (p *page) take(it *session.Item) {
 	m := &said{
 		Index: it.Index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
 		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Event: r.Event, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
-		turn: r.TurnID, files: r.Media,
+		turn: r.TurnID, files: r.Media, documents: documents(r),
+	}
+	if r.Event == bus.SubagentResult {
+		m.Content, m.TaskID = head(resultOf(r), saidBytes), r.TaskID
 	}
 	if r.Mark() { // in the place of an answer
 		m.Role, m.Interrupted = llm.Assistant, true
@@ -351,16 +380,20 @@ func (p *page) take(it *session.Item) {
 		call := &called{CallID: c.ID, Name: c.Name, args: head(c.Arguments, callBytes)}
 		m.ToolCalls, p.pending[c.ID] = append(m.ToolCalls, call), call
 	}
-	if visible(it) {
+	if shown(it) {
 		p.messages = append(p.messages, m)
 	}
 }
 
 // turnOf names the turn of a record as the events of the socket do: by what its
-// client called the message, if it did.
+// client called the message that began it, if it did. A message that joined a
+// turn has its own name, and the answer to a question that of its turn.
 func (p *page) turnOf(r *session.Record) string {
-	if id, ok := strings.CutPrefix(r.InboundID, p.key+"/"); ok && !strings.HasPrefix(id, "~") {
-		p.turn, p.client = r.TurnID, id
+	if id, ok := strings.CutPrefix(r.InboundID, p.key+"/"); ok && !strings.HasPrefix(id, "~") && r.Event != "answer" {
+		if p.turn != r.TurnID || p.client == "" {
+			p.turn, p.client = r.TurnID, id
+		}
+		return id
 	}
 	if r.TurnID == p.turn && p.client != "" {
 		return p.client
@@ -376,6 +409,7 @@ func (p *page) result(r *session.Record) {
 	}
 	delete(p.pending, r.ToolCallID)
 	said, fenced := runner.Unfence(r.Content)
+	said = strings.TrimSuffix(said, tool.Hint) // is for the model
 	said = head(said, callBytes)
 	call.Result, call.IsError, call.Untrusted = &said, r.IsError, fenced
 	if call.DurationMS = r.LatencyMS; call.DurationMS > 0 {
@@ -393,13 +427,7 @@ func (p *page) finish(h *Backend) []*said {
 				*c.Result = clip(h.redact(*c.Result), callBytes)
 			}
 		}
-		for _, file := range m.files {
-			a := Attachment{Name: filepath.Base(file)}
-			if h.Attachment != nil {
-				a = h.Attachment(file)
-			}
-			m.Media, m.Attachments = append(m.Media, a.Name), append(m.Attachments, a)
-		}
+		h.attachments(m)
 	}
 	if p.messages == nil {
 		p.messages = []*said{}

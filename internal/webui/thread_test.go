@@ -3,14 +3,18 @@ package webui_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
 type call struct {
@@ -88,6 +92,30 @@ func TestThread(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.Messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// What a subagent found is on the page, without our words to the model; the page
+// names the subagents that run.
+func TestThreadSubagents(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	suffix := "\n[what it was to do, and its words]\n" + runner.Fence(llm.Text("sheep\nTask: Count the sheep\n\nResult:\nSeven sheep,\nsk-hush"), "x", "quote").Text + "\n\n[Runtime]"
+	found := user("[A subagent of this conversation has ended: done.]" + suffix)
+	found.Runtime, found.Event, found.TaskID, found.Internal = &session.RuntimeContext{Suffix: suffix}, bus.SubagentResult, "5e1f", true
+	h.say(t, "websocket:a", user("Count."), calls("c1"), result("c1", "Subagent 5e1f works"), answer("Started."), found, answer("Seven."))
+	got := read[struct {
+		Messages []struct {
+			Role, Content, Event string
+			TaskID               string `json:"task_id"`
+		}
+		Subagents []string
+	}](t, h, "sessions/websocket:a/webui-thread")
+	if len(got.Messages) != 5 || !slices.Equal(got.Subagents, []string{"5e1fwebsocket:a"}) {
+		t.Fatalf("got %+v", got)
+	}
+	if m := got.Messages[3]; m.Role != "user" || m.Event != "subagent_result" || m.TaskID != "5e1f" || m.Content != "Seven sheep,\n[redacted]" {
+		t.Errorf("the result is %+v", m)
 	}
 }
 
@@ -275,5 +303,39 @@ func TestThreadDirections(t *testing.T) {
 	h.Seq = func(key string) (int64, bool) { return 41, key == "websocket:a" }
 	if p := read[page](t, h, "sessions/websocket:a/webui-thread?limit=1"); p.Seq == nil || *p.Seq != 41 {
 		t.Errorf("seq = %v", p.Seq)
+	}
+}
+
+// A document of a message is named to the model in words; people see it as a file.
+func TestDocumentsOfAMessage(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.Attachment = func(path string) webui.Attachment {
+		a := webui.Attachment{Name: filepath.Base(path)}
+		if filepath.Dir(path) == "/media" {
+			a.URL, a.Type, a.Size = "/api/media/x/y", "text/plain; charset=utf-8", 7
+		}
+		return a
+	}
+	suffix := "\n[Attachment: /media/X77PESYCEKHI_notes.md (notes.md, 7 bytes)]\n[Attachment: /etc/passwd (passwd, 1 bytes)]\n"
+	one, two := user("look"+suffix), user(suffix)
+	for _, r := range []*session.Record{&one, &two} {
+		r.Runtime = &session.RuntimeContext{Suffix: suffix}
+	}
+	h.say(t, "websocket:a", one, two)
+	got := read[struct {
+		Messages []struct {
+			Content     string
+			Attachments []webui.Attachment
+		}
+	}](t, h, "sessions/websocket:a/webui-thread")
+	want := []webui.Attachment{{Name: "notes.md", Type: "text/plain; charset=utf-8", Size: 7, URL: "/api/media/x/y"}}
+	if len(got.Messages) != 2 || got.Messages[0].Content != "look" || got.Messages[1].Content != "" {
+		t.Fatalf("messages: %+v", got)
+	}
+	for _, m := range got.Messages {
+		if !slices.Equal(m.Attachments, want) {
+			t.Errorf("attachments: %+v", m.Attachments)
+		}
 	}
 }

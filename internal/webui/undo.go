@@ -101,6 +101,8 @@ func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := lasting(ctx)
+	defer cancel()
 	t, err := h.Undo.Find(ctx, in.ID)
 	if err != nil {
 		return nil, undoRefusal(err)

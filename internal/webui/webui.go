@@ -46,8 +46,8 @@ type Backend struct {
 	Jail      *diskio.Jail // what may be looked at
 
 	// Running reports whether a conversation has a turn, or messages that wait
-	// for one. nil: none has.
-	Running func(key string) bool
+	// for one, and which subagents run for it. nil: none has.
+	Running func(key string) (busy bool, subagents []string)
 	// Delete moves a conversation to the archive, with all that goes on in it,
 	// and reports whether there was one. nil: Sessions does it.
 	Delete func(ctx context.Context, key string) (bool, error)
@@ -67,8 +67,8 @@ type Backend struct {
 	// Dream lets memory take in what was said. nil: nothing does.
 	Dream func(ctx context.Context) (memory.Report, error)
 	// TriggerSecret is the key with which programs elsewhere sign what they send
-	// to a trigger. nil: there is none.
-	TriggerSecret func(id string) (string, error)
+	// to a trigger; renew makes another one. nil: there is none.
+	TriggerSecret func(id string, renew bool) (string, error)
 	// Undo keeps what files held before turns changed them. nil: nothing does.
 	Undo Undo
 	// Undone tells the model of a conversation which files are as they were
@@ -83,10 +83,16 @@ type Options struct {
 	Backend  func(ctx context.Context) (Backend, error)
 	Store    store.Store // where what belongs to the interface is kept
 	Commands []Command   // slash commands
+	Unread   *Unread     // nil: nothing is counted
+	// Approvals is what people are asked. nil: nobody is.
+	Approvals *Approvals
 	// Reads and Actions are what the program adds, by path below /api/
 	// and by name.
 	Reads   map[string]Read
 	Actions map[string]Action
+	// Publish tells clients that subscribe to a topic that something has changed.
+	// nil: nobody listens.
+	Publish func(topic string, data any)
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -134,12 +140,15 @@ type API struct {
 
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
+	if o.Publish == nil {
+		o.Publish = func(string, any) {}
+	}
 	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), memories{d}.actions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), approving{d}.actions(), memories{d}.actions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), approving{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
 		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
@@ -238,6 +247,15 @@ func (d *API) Do(ctx context.Context, name string, payload json.RawMessage) (jso
 	}
 	d.log(ctx, name, err)
 	return nil, refusal(err)
+}
+
+// lastingTime bounds what goes on without its client.
+const lastingTime = 2 * time.Minute
+
+// lasting is for a change of several steps, which must not end half-way because the
+// connection is lost: the client asks again and gets the answer then.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastingTime)
 }
 
 // decode reads a payload; members it does not know are an error, because an

@@ -14,10 +14,10 @@ import (
 )
 
 // entries are the files that the document loads by name; alone are scripts that
-// share no part with them: one runs before the first paint, one in a worker.
+// share no part with them: one runs before the first paint, two in workers.
 var (
 	entries = []string{"main.tsx", "main.css"}
-	alone   = []string{"boot.ts", "highlight.worker.ts"}
+	alone   = []string{"boot.ts", "highlight.worker.ts", "sw.ts"}
 )
 
 // libraries maps the names of imports to files in web/vendor.
@@ -28,6 +28,7 @@ var libraries = map[string]string{
 	"@preact/signals":      "signals/signals.mjs",
 	"@preact/signals-core": "signals-core/signals-core.mjs",
 	"marked":               "marked/marked.esm.js",
+	"temml":                "temml/temml.mjs",
 }
 
 // options are those of pages and tests alike. Settings of the machine, such as
@@ -92,7 +93,7 @@ func bundle(web string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"index.html", "icon.svg"} {
+	for _, name := range []string{"index.html", "away.html", "manifest.webmanifest", "icon.svg", "icon-192.png", "icon-512.png"} {
 		if files[name], err = os.ReadFile(filepath.Join(web, "src", name)); err != nil {
 			return nil, err
 		}

@@ -9,12 +9,15 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 func main() {
@@ -55,6 +58,48 @@ func run(root string, check bool, tests string, vendor bool) error {
 	return write(dist, files)
 }
 
+// storedAs is the name of a file in the folder. Text is compressed there: the
+// program embeds the folder, and browsers take it like that.
+func storedAs(name string) string {
+	if name == "manifest.json" || filepath.Ext(name) == ".png" {
+		return name
+	}
+	return name + ".gz"
+}
+
+// belongs reports whether a file of the folder is one of the pages.
+func belongs(file string, files map[string][]byte) bool {
+	name := strings.TrimSuffix(file, ".gz")
+	return files[name] != nil && storedAs(name) == file
+}
+
+func compress(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return out.Bytes(), err
+}
+
+// content is what a file of the folder holds. Two versions of Go may compress the
+// same text differently.
+func content(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || filepath.Ext(path) != ".gz" {
+		return data, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
 // compare reports the first committed file that is not what the sources give.
 func compare(dist string, files map[string][]byte) error {
 	there, err := os.ReadDir(dist)
@@ -62,12 +107,12 @@ func compare(dist string, files map[string][]byte) error {
 		return err
 	}
 	for _, e := range there {
-		if _, ok := files[e.Name()]; !ok {
+		if !belongs(e.Name(), files) {
 			return fmt.Errorf("%s does not belong to the pages: run make web", filepath.Join(dist, e.Name()))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		got, err := os.ReadFile(filepath.Join(dist, name))
+		got, err := content(filepath.Join(dist, storedAs(name)))
 		if err != nil || !bytes.Equal(got, files[name]) {
 			return fmt.Errorf("%s is stale: run make web", filepath.Join(dist, name))
 		}
@@ -85,7 +130,7 @@ func write(dist string, files map[string][]byte) error {
 		return err
 	}
 	for _, e := range there {
-		if _, ok := files[e.Name()]; ok {
+		if belongs(e.Name(), files) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dist, e.Name())); err != nil {
@@ -93,7 +138,16 @@ func write(dist string, files map[string][]byte) error {
 		}
 	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dist, name), data, 0o644); err != nil {
+		path := filepath.Join(dist, storedAs(name))
+		if old, err := content(path); err == nil && bytes.Equal(old, data) {
+			continue
+		}
+		if storedAs(name) != name {
+			if data, err = compress(data); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (r *receiver) answer(ctx context.Context, e *envelope) {
 		r.problem("invalid option", "", e)
 		return
 	}
-	if _, ok := r.c.hub.attachFor(r.socket, e.ChatID, 0, false); !ok {
+	if _, ok := r.c.hub.attach(r.socket, e.ChatID, 0, false); !ok {
 		r.denied(e)
 		return
 	}

@@ -72,6 +72,47 @@ func TestQuestionFrames(t *testing.T) {
 	if m := c.until("question_gone"); m["question_id"] != "q" || m["text"] != "too late" || m["chat_id"] != chat {
 		t.Errorf("gone: %v", m)
 	}
+	r.send(bus.Outbound{ID: "2", Kind: bus.Ask, Route: rt, Text: "sure?", Question: &bus.Question{ID: "r", Detail: &bus.Detail{Tool: "exec", Command: "ls", Sandbox: true}}})
+	q, _ := c.until("message")["question"].(map[string]any)
+	if diff := cmp.Diff(map[string]any{"tool": "exec", "command": "ls", "sandbox": true}, q["detail"]); diff != "" {
+		t.Error(diff)
+	}
+	r.send(bus.Outbound{Kind: bus.Gone, Route: rt, Question: &bus.Question{ID: "r", Outcome: &bus.Outcome{Option: "no", Remark: "later"}}})
+	if m := c.until("question_answered"); m["question_id"] != "r" || m["option"] != "no" || m["remark"] != "later" {
+		t.Errorf("answered: %v", m)
+	}
+	c.until("question_gone") // for clients that know nothing else
+	r.send(bus.Outbound{Kind: bus.Gone, Route: rt, Question: &bus.Question{ID: "s", Outcome: &bus.Outcome{Expired: true}}})
+	if m := c.until("question_expired"); m["question_id"] != "s" {
+		t.Errorf("expired: %v", m)
+	}
+}
+
+// The output of a running command grows in one event; a client that comes later
+// gets what is kept of it.
+func TestToolOutput(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"go","turn_id":"t1"}`)
+	r.inbound()
+	for _, piece := range []string{"one\n", "two\n"} {
+		r.send(bus.Outbound{Kind: bus.ToolOutput, Route: route(chat, "t1"), Text: piece, Tool: &bus.Tool{CallID: "c1", Name: "exec"}})
+	}
+	got := ""
+	for got != "one\ntwo\n" {
+		m := c.until("tool_output")
+		piece, _ := m["text"].(string)
+		if got += piece; m["call_id"] != "c1" || len(got) > 8 {
+			t.Fatalf("%v after %q", m, got)
+		}
+	}
+	later := r.dial("client_id=phone&token=" + testToken)
+	later.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	if m := later.until("tool_output"); m["text"] != "one\ntwo\n" || m["call_id"] != "c1" {
+		t.Errorf("a later client got %v", m)
+	}
 }
 
 // A client that proved nothing chats, is not asked and cannot answer, with

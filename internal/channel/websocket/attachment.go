@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -26,6 +27,7 @@ const (
 // attachment is a file that came inside a frame.
 type attachment struct {
 	name, mime, data string // data is base64
+	upload           string // id of a file that came ahead, in the place of data
 	size             int64  // decoded
 }
 
@@ -60,9 +62,14 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 		var item struct {
 			DataURL string `json:"data_url"`
 			Name    string `json:"name"`
+			Upload  string `json:"upload_id"`
 		}
 		if in.Decode(&item) != nil {
 			return nil, "malformed"
+		}
+		if item.Upload != "" && item.DataURL == "" {
+			files = append(files, attachment{upload: item.Upload})
+			continue
 		}
 		f, reason := parseDataURL(item.DataURL)
 		if reason != "" {
@@ -70,6 +77,9 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 		}
 		f.name = cut(item.Name, 256)
 		files = append(files, f)
+	}
+	if slices.ContainsFunc(files, func(f attachment) bool { return f.upload != "" }) {
+		return files, "" // nothing is known about them yet
 	}
 	return files, overLimit(files)
 }
@@ -129,11 +139,20 @@ func parseDataURL(url string) (attachment, string) {
 }
 
 // store writes files that came in to the media store; reason says why not.
-func (c *Channel) store(ctx context.Context, files []attachment) (out []bus.Media, reason string) {
+func (r *receiver) store(ctx context.Context, files []attachment) (out []bus.Media, reason string) {
+	if reason := r.c.uploads.described(files, r.device); reason != "" {
+		return nil, reason
+	}
 	for _, f := range files {
-		m, reason := c.storeOne(ctx, f)
+		var m bus.Media
+		var reason string
+		if f.upload != "" {
+			m, reason = r.c.uploads.adopt(f, r.device, r.c.d.Media.Dir)
+		} else {
+			m, reason = r.c.storeOne(ctx, f)
+		}
 		if reason != "" {
-			discard(out)
+			r.c.uploads.refund(files, out, r.device, uploadDir(r.c.d))
 			return nil, reason
 		}
 		out = append(out, m)

@@ -246,6 +246,14 @@ func (c *Channel) Proxies() []netip.Prefix {
 	return c.set.TrustedProxy.peers
 }
 
+// Host is the address of a listener of our own; "" if there is none, or it has all.
+func (c *Channel) Host() string {
+	if ip := net.ParseIP(c.set.Host); !c.set.own || ip != nil && ip.IsUnspecified() {
+		return ""
+	}
+	return c.set.Host
+}
+
 // Vouched reports whether a trusted proxy says who is signed in.
 func (c *Channel) Vouched(r *http.Request) bool {
 	p := c.set.TrustedProxy

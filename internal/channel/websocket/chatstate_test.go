@@ -79,7 +79,7 @@ func TestGoalsAndEdits(t *testing.T) {
 		{"event": "turn_model_updated", "turn_id": "t1", "model_name": "m2", "model_preset": "fast", "context_window_tokens": 1000.0, "fallback": true},
 		{
 			"event": "turn_end", "id": "f1", "turn_id": "t1", "latency_ms": 7.0, "stop_reason": "completed", "model": "m2",
-			"context_window_tokens": 1000.0, "goal_state": shown, "usage": map[string]any{"prompt_tokens": 0.0, "completion_tokens": 0.0},
+			"undo_id": "t", "fallback": true, "context_window_tokens": 1000.0, "goal_state": shown, "usage": map[string]any{"prompt_tokens": 0.0, "completion_tokens": 0.0},
 		},
 	} {
 		want["chat_id"] = chat

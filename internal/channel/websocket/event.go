@@ -3,6 +3,7 @@ package websocket
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,10 @@ const (
 	evSidebar       = "sidebar_state_updated"
 	evUsualModel    = "runtime_model_updated"
 	evGone          = "question_gone"
+	evAnswered      = "question_answered"
+	evExpired       = "question_expired"
+	evToolOutput    = "tool_output"
+	evUsage         = "usage"
 )
 
 // metaTurn is the key under which a message carries the turn id of its client.
@@ -88,21 +93,38 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 			f := newFrame(evToolDelta, c.id, len(t.Arguments)+128).text("call_id", t.CallID).text("name", t.Name)
 			c.ring.add(&event{to: modern}, f.number("index", int64(t.Index)).must("arguments", t.Arguments))
 		}
+	case bus.ToolOutput:
+		if out.Tool != nil {
+			c.ring.stream(evToolOutput, out.Tool.CallID, out.Text, modern)
+		}
 	case bus.Progress, bus.ToolHint, bus.Notice:
 		c.ring.add(&event{to: h.audience(out.Kind)}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
 	case bus.Gone:
 		if q := out.Question; q != nil {
+			c.closed(q)
+			c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.id == q.ID })
 			c.ring.add(&event{to: modern}, newFrame(evGone, c.id, len(q.ID)+len(out.Text)+32).must("question_id", q.ID).text("text", out.Text))
 		}
 	case bus.GoalState:
 		c.ring.add(&event{to: modern}, goalFrame(c.id, out.Goal))
 	case bus.FileEdit:
+		c.edited = out.Route.MessageID
 		c.ring.add(&event{to: modern}, newFrame(evEdit, c.id, 1024).text("turn_id", visible(out.Route.MessageID)).raw("edits", editList(out.Edits)))
+	case bus.Used:
+		if out.Turn != nil {
+			f := withUsage(newFrame(evUsage, c.id, 256).text("turn_id", visible(out.Route.MessageID)), out.Turn)
+			c.used = slices.Clone(f)
+			c.ring.add(&event{to: modern}, f)
+		}
 	case bus.Final:
 		delete(h.cut, c.id)
 		return c.final(out, m)
 	case bus.Message, bus.Ask:
-		return c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
+		f := c.message(out, m)
+		if q := out.Question; out.Kind == bus.Ask && q != nil {
+			c.asked = append(c.asked, asked{id: q.ID, seq: c.ring.last + 1, expires: q.Expires, frame: slices.Clone(f)})
+		}
+		return c.ring.add(&event{id: out.ID, keep: true}, f)
 	}
 	return nil
 }
@@ -149,20 +171,36 @@ func (c *chat) final(out bus.Outbound, m *media) *event {
 			number("context_window_tokens", int64(out.Turn.Window)).flag("fallback", out.Turn.Fallback != "")
 		c.ring.add(&event{to: modern}, f.text("turn_id", visible(turn)))
 	}
-	end := c.ring.add(&event{to: modern}, turnEnd(c.id, turn, out))
+	f := turnEnd(c.id, turn, out)
+	if c.edited != "" && c.edited == turn {
+		f = f.text("undo_id", out.Turn.ID)
+	}
+	end := c.ring.add(&event{to: modern}, f)
 	if e == nil {
 		end.id, end.keep, e = out.ID, true, end
 	}
 	if turn == c.turn && turn != "" {
-		c.turn = ""
+		c.turn, c.used = "", nil
 		c.ring.add(&event{to: modern}, newFrame(evStatus, c.id, 64).text("status", "idle").text("turn_id", visible(turn)))
 	}
 	return e
 }
 
+// closed tells how a question was answered, or that it was not.
+func (c *chat) closed(q *bus.Question) {
+	switch o := q.Outcome; {
+	case o == nil:
+	case o.Option != "":
+		f := newFrame(evAnswered, c.id, len(q.ID)+len(o.Option)+len(o.Remark)+48)
+		c.ring.add(&event{to: modern}, f.must("question_id", q.ID).must("option", o.Option).text("remark", o.Remark))
+	case o.Expired:
+		c.ring.add(&event{to: modern}, newFrame(evExpired, c.id, len(q.ID)+32).must("question_id", q.ID))
+	}
+}
+
 // begin notes which message is being worked on.
 func (c *chat) begin(id string, now time.Time) {
-	c.turn, c.since = id, now
+	c.turn, c.since, c.used = id, now, nil
 	c.ring.add(&event{to: modern}, runningFrame(c.id, id, now))
 }
 
@@ -178,8 +216,11 @@ func (c *chat) message(out bus.Outbound, m *media) frame {
 	}
 	if q := out.Question; q != nil {
 		qf := text.AppendJSON([]byte(`{"id":`), q.ID)
-		qf = frame(qf).text("code", q.Code).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339)).end()
-		f = f.raw("question", qf)
+		qf = frame(qf).text("code", q.Code).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339))
+		if detail, err := json.Marshal(q.Detail); err == nil && q.Detail != nil {
+			qf = frame(qf).raw("detail", detail)
+		}
+		f = f.raw("question", frame(qf).end())
 		if len(q.Options) > 0 {
 			f = append(appendList(append(f.key("buttons"), '['), labels(out.Kind, q)), ']')
 		}
@@ -213,12 +254,19 @@ func turnEnd(chat, turn string, out bus.Outbound) frame {
 	t := out.Turn
 	f := newFrame(evTurnEnd, chat, 256).text("turn_id", visible(turn)).text("id", out.ID).number("latency_ms", t.DurationMS).
 		text("stop_reason", t.StopReason).text("model", cmp.Or(t.Fallback, t.Model)).text("error", t.Error)
+	if t.Fallback != "" {
+		f = f.flag("fallback", true)
+	}
 	if t.Window > 0 {
 		f = f.number("context_window_tokens", int64(t.Window))
 	}
 	if t.Goal != nil {
 		f = f.raw("goal_state", goalJSON(t.Goal))
 	}
+	return withUsage(f, t)
+}
+
+func withUsage(f frame, t *bus.Turn) frame {
 	usage, err := json.Marshal(t.Usage)
 	if err != nil { // a cost that is no number
 		return f
@@ -288,9 +336,15 @@ func toolEvents(t *bus.Tool) []byte {
 	}
 	switch t.Phase {
 	case "error":
-		f = f.text("error", t.Detail)
+		f = f.text("error", cmp.Or(t.Result, t.Detail))
 	case "end":
-		f = f.must("result", t.Detail)
+		f = f.must("result", cmp.Or(t.Result, t.Detail))
+	}
+	if t.Untrusted {
+		f = f.flag("untrusted", true)
+	}
+	if t.Denied {
+		f = f.flag("denied", true)
 	}
 	if t.Phase != "start" {
 		f = f.number("duration_ms", t.DurationMS)

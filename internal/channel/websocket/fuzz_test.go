@@ -27,11 +27,11 @@ func FuzzFrame(f *testing.F) {
 		c := build(t, d, Options{
 			API:        &clerk{},
 			Scope:      func(_ context.Context, _ bus.Route, want Scope, _ bool) (Scope, error) { return want, nil },
-			Fork:       func(context.Context, bus.Route, bus.Route, int, string) error { return nil },
+			Fork:       func(context.Context, bus.Route, bus.Route, int, int, string) error { return nil },
 			Transcribe: func(context.Context, string, time.Duration) (string, string) { return "heard", "" },
 		}, `{"token":"x"}`)
 		l := &life{submit: func(context.Context, bus.Inbound) error { return nil }}
-		s := &socket{c: c, life: l, client: "fuzz", home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{}, proven: true, local: true}
+		s := &socket{c: c, life: l, person: person{client: "fuzz", proven: true}, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{}, local: true}
 		c.hub.join(s)
 		var wg sync.WaitGroup
 		r := receiver{socket: s, wg: &wg}

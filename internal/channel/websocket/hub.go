@@ -3,6 +3,7 @@ package websocket
 import (
 	"container/list"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type hub struct {
 	cut   map[string]bool // chats that were forgotten in the middle of an answer
 	seats int             // connections, also those that are about to be
 	peers map[*socket]bool
+	away  int // private chats that wait for their device
+
+	pausing bool // changes of topics are held back for a moment
 }
 
 // chat is one conversation.
@@ -51,9 +55,20 @@ type chat struct {
 	stop     string    // message that ends the turn without its answer: /stop
 	thinking bool      // the last text was reasoning
 	model    string    // that worked on it last, as clients were told
+	edited   string    // message whose turn changed files
 	accepted []string  // ids of the last messages
 	private  *private  // of a chat that is kept nowhere
+	asked    []asked   // questions that are open
+	used     frame     // what the turn has used so far, without a number
 	stream   streaming
+}
+
+// asked is a question that waits for its answer.
+type asked struct {
+	id      string
+	seq     int64 // number of its event
+	expires time.Time
+	frame   frame // without a number
 }
 
 // streaming is the text of the running turn.
@@ -112,12 +127,15 @@ func (h *hub) rest(c *chat) {
 		h.idle.Remove(c.idle)
 		c.idle = nil
 	}
-	if len(c.sockets) > 0 {
+	if len(c.sockets) > 0 || c.private != nil {
 		return
 	}
-	if len(c.ring.events) == 0 && c.turn == "" {
+	if len(c.ring.events) == 0 && c.turn == "" || strings.HasPrefix(c.id, watchPrefix) {
 		delete(h.chats, c.id)
 		return
+	}
+	if slices.ContainsFunc(c.asked, func(q asked) bool { return h.now().Before(q.expires) }) {
+		return // until the question is closed
 	}
 	c.weight = c.ring.bytes + 512
 	h.bytes += c.weight
@@ -174,10 +192,10 @@ func (h *hub) detach(s *socket, c *chat) {
 		for _, e := range c.ring.events {
 			e.release()
 		}
-	}
-	if c.private != nil && c.private.owner == s {
-		delete(h.chats, c.id)
-		return
+		if c.private != nil {
+			h.leavePrivate(c)
+			return
+		}
 	}
 	c.ring.trim(c.passed())
 	h.rest(c)
@@ -186,10 +204,23 @@ func (h *hub) detach(s *socket, c *chat) {
 // passed is the number all connections have got.
 func (c *chat) passed() int64 {
 	low := c.ring.last
+	if c.stream.open && c.stream.before >= 0 {
+		low = c.stream.before // who joins gets all of the text
+	}
 	for _, p := range c.sockets {
 		low = min(low, p.seq)
 	}
 	return low
+}
+
+// start is where a connection that knows nothing begins: where the ring says, but
+// not behind the first byte of the text that is being streamed.
+func (c *chat) start() int64 {
+	at := c.ring.start()
+	if c.stream.open && c.stream.before >= c.ring.gone {
+		at = min(at, c.stream.before)
+	}
+	return at
 }
 
 // release lets the sender of an event go on.
@@ -206,6 +237,8 @@ type attached struct {
 	complete bool  // nothing was missed since the number that was asked for
 	turn     string
 	since    time.Time
+	asked    []frame // open questions from before
+	used     frame   // by the turn so far
 }
 
 // attach lets a connection listen to a chat. With resume it begins after
@@ -222,12 +255,18 @@ func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, 
 func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c := h.chats[id]; strings.HasPrefix(id, privatePrefix) && (c == nil || c.private == nil || !c.private.of(s)) {
+		return attached{}, false // over, or not its own
+	}
 	c := h.chat(id)
-	if c.private != nil && c.private.owner != s || c.sockets[s] == nil && len(s.places) >= maxPlaces {
+	if c.sockets[s] == nil && len(s.places) >= maxPlaces {
 		h.rest(c)
 		return attached{}, false
 	}
-	start, complete := c.ring.start(), true
+	if c.private != nil {
+		h.returned(c)
+	}
+	start, complete := c.start(), true
 	begin := start
 	if resume {
 		// Numbers from an earlier life of this chat are lower than all of ours:
@@ -250,7 +289,13 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 	p.floor = c.ring.gone
 	h.rest(c)
 	s.mark(c, p)
-	return attached{seq: p.seq, complete: complete, turn: c.turn, since: c.since}, true
+	out := attached{seq: p.seq, complete: complete, turn: c.turn, since: c.since, used: slices.Clone(c.used)}
+	for _, q := range c.asked {
+		if q.seq <= max(p.seq, c.ring.gone) && h.now().Before(q.expires) {
+			out.asked = append(out.asked, slices.Clone(q.frame))
+		}
+	}
+	return out, true
 }
 
 // forget drops what happened in a chat, as if it had never been.

@@ -157,8 +157,8 @@ func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	return kept, err
 }
 
-// serveMedia hands out a file to who has its address.
-func (c *Channel) serveMedia(w http.ResponseWriter, r *http.Request) {
+// ServeMedia hands out a file to who has its address: the path values sig and payload.
+func (c *Channel) ServeMedia(w http.ResponseWriter, r *http.Request) {
 	payload := r.PathValue("payload")
 	name, err := base64.RawURLEncoding.DecodeString(payload)
 	sig := c.links.sign(payload)

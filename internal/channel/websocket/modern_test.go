@@ -389,11 +389,41 @@ func TestSoftErrors(t *testing.T) {
 	}
 }
 
+// Who joins in the middle of a turn is told what it has used.
+func TestUsageOfARunningTurn(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	c.say(`{"type":"message","chat_id":"a","content":"x","turn_id":"1"}`)
+	c.until("message_accepted")
+	used := final("", "a", "1", "")
+	used.Kind, used.Turn.Usage = bus.Used, bus.Usage{Prompt: 5}
+	r.send(used)
+	c.until("usage")
+	later := r.login()
+	later.say(`{"type":"attach","chat_id":"a"}`)
+	later.until("goal_status")
+	if m := later.next(); m["event"] != "usage" || m["turn_id"] != "1" || fmt.Sprint(m["usage"]) != "map[completion_tokens:0 prompt_tokens:5]" {
+		t.Errorf("got %v", m)
+	}
+	r.send(final("f", "a", "1", "done"))
+	c.until("turn_end")
+	last := r.login()
+	last.say(`{"type":"attach","chat_id":"a"}`)
+	last.until("attached")
+	last.say(`{"type":"dance"}`)
+	for m := last.next(); m["event"] != "error"; m = last.next() {
+		if m["event"] == "usage" {
+			t.Errorf("after the turn: %v", m)
+		}
+	}
+}
+
 func TestFork(t *testing.T) {
 	t.Parallel()
 	var got string
 	r := start(t, "", func(_ *channel.Deps, o *Options) {
-		o.Fork = func(_ context.Context, from, to bus.Route, n int, title string) error {
+		o.Fork = func(_ context.Context, from, to bus.Route, n, _ int, title string) error {
 			if from.ChatID == "gone" {
 				return errors.New("no such session")
 			}

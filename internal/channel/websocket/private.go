@@ -1,7 +1,7 @@
 package websocket
 
 import (
-	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
@@ -14,14 +14,52 @@ const (
 	maxSaid      = 64 // messages of a private chat that the agent is told
 	maxSaidBytes = 256 << 10
 	maxPrivate   = 16 // private chats of one connection
+	maxAway      = 64 // private chats that wait for their device
+
+	awayTime = 2 * time.Minute // for which they do
 )
 
-// private is a chat that is kept nowhere but here and dies with the connection
-// that opened it.
+// private is a chat that is kept nowhere but here. It dies with the connection
+// that opened it; that of a page waits a while for the same device.
 type private struct {
 	owner   *socket
 	history []bus.Said
 	bytes   int
+	away    *time.Timer // ends the chat, while no connection listens to it
+}
+
+// of reports whether a chat is that of a connection.
+func (p *private) of(s *socket) bool {
+	return p.owner == s || s.device != "" && s.device == p.owner.device
+}
+
+// leavePrivate lets a chat without a connection wait, or ends it. The caller
+// holds mu.
+func (h *hub) leavePrivate(c *chat) {
+	if c.private.owner.device == "" || h.away >= maxAway {
+		delete(h.chats, c.id)
+		return
+	}
+	h.away++
+	var end *time.Timer
+	end = time.AfterFunc(awayTime, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if c.private.away == end {
+			h.returned(c)
+			delete(h.chats, c.id)
+		}
+	})
+	c.private.away = end
+}
+
+// returned ends the wait of a private chat, if it waits. The caller holds mu.
+func (h *hub) returned(c *chat) {
+	if c.private.away != nil {
+		c.private.away.Stop()
+		c.private.away = nil
+		h.away--
+	}
 }
 
 // said remembers a message, forgetting the oldest. Clean says that no words
@@ -58,30 +96,22 @@ func (h *hub) openPrivate(s *socket, id string) (attached, bool) {
 	return attached{seq: c.ring.last}, true
 }
 
-// attachFor is attach for an id that a client names: a private chat must be
-// its own and still there.
-func (h *hub) attachFor(s *socket, id string, after int64, resume bool) (attached, bool) {
-	if strings.HasPrefix(id, privatePrefix) {
-		h.mu.Lock()
-		c := h.chats[id]
-		mine := c != nil && c.private != nil && c.private.owner == s
-		h.mu.Unlock()
-		if !mine {
-			return attached{}, false
-		}
-	}
-	return h.attach(s, id, after, resume)
-}
-
 // discardPrivate ends a private chat.
 func (h *hub) discardPrivate(s *socket, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chats[id]
-	if c == nil || c.private == nil || c.private.owner != s {
+	if c == nil || c.private == nil || !c.private.of(s) {
 		return false
 	}
-	h.detach(s, c)
+	for other := range c.sockets {
+		delete(other.places, c)
+	}
+	for _, e := range c.ring.events {
+		e.release()
+	}
+	h.returned(c)
+	delete(h.chats, id)
 	return true
 }
 

@@ -42,14 +42,20 @@ type envelope struct {
 
 	SourceChatID string `json:"source_chat_id"`
 	BeforeUser   *int   `json:"before_user_index"`
+	BeforeIndex  *int   `json:"before_index"`
 	Title        string `json:"title"`
 
 	RequestID  string          `json:"request_id"`
 	Action     string          `json:"action"`
 	Payload    json.RawMessage `json:"payload"`
 	State      json.RawMessage `json:"state"`
+	Topics     json.RawMessage `json:"topics"`
 	DataURL    string          `json:"data_url"`
 	DurationMS float64         `json:"duration_ms"`
+
+	Key    string `json:"key"` // of a conversation of any channel
+	Model  string `json:"model"`
+	Preset string `json:"preset"`
 
 	QuestionID string `json:"question_id"` // of an answer
 	Option     string `json:"option"`
@@ -160,6 +166,14 @@ func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 		r.transcribe(ctx, e)
 	case "webui_request":
 		r.webui(ctx, e)
+	case "stop":
+		stopTurn(ctx, r, e)
+	case "watch":
+		watch(r, e)
+	case "set_model":
+		setModel(ctx, r, e)
+	case "subscribe":
+		subscribe(r, e)
 	case "set_sidebar_state":
 		r.setSidebar(ctx, e)
 	case "set_workspace_scope":
@@ -231,7 +245,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 		after = *e.LastSeq
 	}
 	defer r.hold(e.ChatID)()
-	a, ok := r.c.hub.attachFor(r.socket, e.ChatID, after, resume)
+	a, ok := r.c.hub.attach(r.socket, e.ChatID, after, resume)
 	if !ok {
 		r.denied(e)
 		return
@@ -240,11 +254,11 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	if resume {
 		f = f.flag("resumed", true).flag("complete", a.complete)
 	}
-	stand := r.c.chatState(ctx, e.ChatID)
+	stand := chatState(ctx, r.c, e.ChatID)
 	if r.c.o.Model != nil {
 		f = f.text("model_name", r.c.o.Model())
 	}
-	f = f.text("model_preset", stand.Preset)
+	f = f.text("model_preset", stand.Preset).text("title", stand.Title)
 	if stand.Scope != nil {
 		f = f.raw("workspace_scope", mustJSON(stand.Scope))
 	}
@@ -252,13 +266,21 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	if stand.Goal != nil {
 		r.reply(goalFrame(e.ChatID, stand.Goal))
 	}
+	if r.proven {
+		for _, q := range a.asked {
+			r.reply(q)
+		}
+	}
 	if a.turn != "" {
 		r.reply(runningFrame(e.ChatID, a.turn, a.since))
+		if a.used != nil {
+			r.reply(a.used)
+		}
 	}
 }
 
 // chatState is what is kept about a chat.
-func (c *Channel) chatState(ctx context.Context, chat string) ChatState {
+func chatState(ctx context.Context, c *Channel, chat string) ChatState {
 	if c.o.ChatState == nil || strings.HasPrefix(chat, privatePrefix) {
 		return ChatState{}
 	}
@@ -340,7 +362,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 		r.problem("missing content", "", e)
 		return
 	}
-	if _, ok := r.c.hub.attachFor(r.socket, e.ChatID, 0, false); !ok {
+	if _, ok := r.c.hub.attach(r.socket, e.ChatID, 0, false); !ok {
 		r.denied(e)
 		return
 	}
@@ -378,7 +400,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	if known {
 		m.files = nil // nobody will look at them
 	}
-	media, reason := r.c.store(ctx, m.files)
+	media, reason := r.store(ctx, m.files)
 	if reason != "" {
 		r.problem("attachment_rejected", reason, e)
 		return
@@ -388,11 +410,18 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		in.Meta = map[string]string{metaTurn: m.turn}
 	}
 	state := r.c.hub.reserve(&in, known)
-	if err := r.life.submit(ctx, in); err != nil {
+	if strings.HasPrefix(m.chat, privatePrefix) && !in.Stateless { // another page of the device ended the chat just now
 		r.c.hub.unreserve(in, state)
 		discard(media)
+		r.denied(e)
+		return
+	}
+	if err := r.life.submit(ctx, in); err != nil {
+		r.c.hub.unreserve(in, state)
+		r.c.uploads.refund(m.files, media, r.device, uploadDir(r.c.d))
 		switch {
 		case ctx.Err() != nil:
+		case m.turn != "" && errors.Is(err, channel.ErrStopping): // the client says it again after the restart
 		case errors.Is(err, bus.ErrTooLarge):
 			r.problem("message_rejected", "text_too_large", e)
 		default:
@@ -401,7 +430,11 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		}
 		return
 	}
-	r.c.hub.accepted(r.socket, in, state)
+	shown, err := r.c.link(ctx, in.Media)
+	if err != nil {
+		shown = nil // the message is safe; its files are in the thread
+	}
+	r.c.hub.accepted(r.socket, in, state, shown)
 	if m.modern {
 		f := newFrame(evAccepted, m.chat, 128).text("turn_id", m.turn).flag("starts_turn", state.starts)
 		if !state.starts && state.active != "" {
@@ -438,13 +471,19 @@ func (r *receiver) fork(ctx context.Context, e *envelope) {
 	switch {
 	case !validChatID(e.SourceChatID):
 		r.problem("invalid chat_id", "source_chat_id", e)
-	case e.BeforeUser == nil || *e.BeforeUser < 0:
+	case e.BeforeUser == nil && e.BeforeIndex == nil || e.BeforeUser != nil && *e.BeforeUser < 0:
 		r.problem("invalid before_user_index", "", e)
 	case r.c.o.Fork == nil || strings.HasPrefix(e.SourceChatID, privatePrefix):
 		r.problem("unsupported", "fork_chat", e)
 	default:
 		from, to := bus.Route{Channel: r.c.d.Name, ChatID: e.SourceChatID}, bus.Route{Channel: r.c.d.Name, ChatID: newChatID()}
-		if err := r.c.o.Fork(ctx, from, to, *e.BeforeUser, cut(e.Title, 256)); err != nil {
+		user, index := -1, -1
+		if e.BeforeUser != nil {
+			user = *e.BeforeUser
+		} else {
+			index = *e.BeforeIndex
+		}
+		if err := r.c.o.Fork(ctx, from, to, user, index, cut(e.Title, 256)); err != nil {
 			r.c.d.Log.WarnContext(ctx, "fork a chat", "channel", r.c.d.Name, "err", err)
 			r.problem("fork_rejected", "the chat could not be copied", e)
 			return

@@ -65,7 +65,11 @@ func (e *event) after(seq int64, chat string) []byte {
 		from = e.cuts[n]
 	}
 	rest := string(e.text[from:])
-	e.joined = newFrame(e.kind, chat, len(rest)+len(e.stream)).must("text", rest).text("stream_id", e.stream).numbered(e.last)
+	name := "stream_id"
+	if e.kind == evToolOutput {
+		name = "call_id"
+	}
+	e.joined = newFrame(e.kind, chat, len(rest)+len(e.stream)).must("text", rest).text(name, e.stream).numbered(e.last)
 	e.joinedAfter, e.joinedLast = seq, e.last
 	return e.joined
 }

@@ -26,18 +26,16 @@ var errBehind = errors.New("the peer reads too slowly")
 // socket is one connection. Its handler reads, one goroutine writes, one
 // pings; whichever fails ends the others.
 type socket struct {
-	c        *Channel
-	life     *life
-	conn     *ws.Conn
-	cork     *cork           // below conn
-	client   string          // id it gave
-	home     string          // chat of messages that name none
-	proven   bool            // came with something that only the owner knows
-	identity string          // who it proved to be; of others the name they chose, marked as such
-	local    bool            // from a program of our user on this machine
-	wake     chan struct{}   // capacity 1: something is there to write
-	eased    chan struct{}   // capacity 1: answers were taken to be written
-	gone     <-chan struct{} // closed when the person is signed out; nil: never
+	c    *Channel
+	life *life
+	conn *ws.Conn
+	cork *cork // below conn
+	person
+	home  string          // chat of messages that name none
+	local bool            // from a program of our user on this machine
+	wake  chan struct{}   // capacity 1: something is there to write
+	eased chan struct{}   // capacity 1: answers were taken to be written
+	gone  <-chan struct{} // closed when the person is signed out; nil: never
 
 	// Guarded by hub.mu.
 	modern  bool   // has spoken the newer protocol
@@ -47,6 +45,7 @@ type socket struct {
 	replies [][]byte
 	places  map[*chat]*place
 	dirty   []*chat // with something to write
+	feed    feed    // what happens outside of chats
 }
 
 // outgoing is a frame on its way.
@@ -223,6 +222,7 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 	case s.eased <- struct{}{}:
 	default: // nobody waits, or it was said already
 	}
+	batch = s.feed.take(batch, h.pausing)
 	for len(s.dirty) > 0 && len(batch) < batchFrames {
 		c := s.dirty[0]
 		p := s.places[c]

@@ -54,7 +54,7 @@ func (h *hub) unreserve(in bus.Inbound, r reservation) {
 }
 
 // accepted tells the others in the chat.
-func (h *hub) accepted(from *socket, in bus.Inbound, r reservation) {
+func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *media) {
 	if r.repeated {
 		return
 	}
@@ -67,6 +67,9 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation) {
 			c.private.said(bus.RoleUser, in.Text, !in.Foreign() && len(in.Media) == 0)
 		}
 		f := newFrame(evUser, c.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(id)).text("client_id", from.client)
+		if m != nil {
+			f = m.append(f)
+		}
 		c.ring.add(&event{to: modern, except: from.home}, f)
 		if r.starts && c.turn == id {
 			c.ring.add(&event{to: modern}, runningFrame(c.id, id, c.since))

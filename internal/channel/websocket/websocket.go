@@ -35,9 +35,10 @@ const (
 // Options are abilities that the gateway lends.
 type Options struct {
 	// Fork makes a new conversation of the beginning of another, up to before
-	// the given message of the user, counted from 0. Nil: clients are told
-	// that it cannot be done.
-	Fork func(ctx context.Context, from, to bus.Route, beforeUser int, title string) error
+	// the given message of the user, counted from 0, or, if that is negative, before
+	// the message with an index of the thread. Nil: clients are told that it cannot
+	// be done.
+	Fork func(ctx context.Context, from, to bus.Route, beforeUser, beforeIndex int, title string) error
 	// Transcribe turns a recording of that length (0 is unknown) into text, or says
 	// why not in the words of the protocol, such as "not_configured". Nil:
 	// channel.Deps.Transcribe, which gives no reasons.
@@ -51,6 +52,10 @@ type Options struct {
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
 	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	// SetModel chooses the model of a chat by its name or that of a preset; neither is
+	// the usual one. It returns the name of the model; an error is for the person.
+	// Nil: clients are told that it cannot be done.
+	SetModel func(ctx context.Context, chat bus.Route, model, preset string) (string, error)
 	// Recall is the final reply to a message that was answered before; false if
 	// there is none. Nil: nobody remembers.
 	Recall func(ctx context.Context, in bus.Inbound) (bus.Outbound, bool)
@@ -59,6 +64,9 @@ type Options struct {
 	Exposed func() bool
 	// API is what a web interface looks at and changes. Nil: there is none.
 	API API
+	// Pages finds what answers a browser on a listener of our own; exposed says that
+	// other machines reach it. Nil: there are no pages.
+	Pages func(r *http.Request, exposed bool) (http.Handler, bool)
 	// Hidden reports whether only the gateway's own pages use the channel, because
 	// no section enables it: programs find nothing then. Nil: they do.
 	Hidden func() bool
@@ -69,6 +77,7 @@ type ChatState struct {
 	Goal   *bus.Goal // nil: none was ever set
 	Preset string    // of the model, "" for the usual one
 	Scope  *Scope    // nil: the workspace
+	Title  string    // "" if it has none
 }
 
 // Scope is the folder a chat works in.
@@ -122,6 +131,8 @@ type Channel struct {
 	links  links
 	asked  requests
 
+	uploads uploads
+
 	mu   sync.Mutex
 	live *life // nil while Run is not going on
 }
@@ -150,14 +161,11 @@ func (c *Channel) clients() int {
 
 // Caps implements channel.Channel: clients get everything as it was said.
 func (c *Channel) Caps() channel.Caps {
-	return channel.Caps{Whole: true, Buttons: true, MaxMedia: c.maxMedia(), Clients: c.clients}
-}
-
-func (c *Channel) maxMedia() int64 {
-	if c.d.Media == nil {
-		return 0
+	caps := channel.Caps{Whole: true, Buttons: true, Clients: c.clients}
+	if c.d.Media != nil {
+		caps.MaxMedia = c.d.Media.Max
 	}
-	return c.d.Media.Max
+	return caps
 }
 
 // Routes implements channel.Handler. They are empty when the channel has a
@@ -171,7 +179,7 @@ func (c *Channel) Routes() map[string]http.Handler {
 
 func (c *Channel) routes() map[string]http.Handler {
 	r := map[string]http.Handler{
-		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.serveMedia), // the address is the permission
+		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.ServeMedia), // the address is the permission
 		"GET " + bootstrapPath:                 c.open(c.serveBootstrap),
 	}
 	add := func(path string, h http.HandlerFunc) {
@@ -220,6 +228,10 @@ func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
 		where = ln.Addr().String()
 		srv = c.server()
 		go func() { served <- c.serve(srv, ln) }()
+	}
+	if c.d.Media != nil {
+		c.uploads.clear(uploadDir(c.d))
+		defer c.uploads.clear(uploadDir(c.d))
 	}
 	c.begin(l)
 	c.d.Ready(where, nil)
@@ -286,8 +298,18 @@ func (c *Channel) server() *http.Server {
 	for pattern, h := range c.routes() {
 		mux.Handle(pattern, h)
 	}
+	exposed := c.set.UnixSocketPath == "" && !isLoopback(c.set.Host)
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.o.Pages != nil {
+			if h, ok := c.o.Pages(r, exposed); ok {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+	})
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: 3 * headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: all, ReadHeaderTimeout: headerTimeout, ReadTimeout: 3 * headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog:  slog.NewLogLogger(c.d.Log.Handler(), slog.LevelDebug), // strangers cause most of it
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
 	}
@@ -341,14 +363,17 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 
 // ServePage is serveSocket for a page of ours whose person is signed in, until gone
 // is closed.
-func (c *Channel) ServePage(w http.ResponseWriter, r *http.Request, gone <-chan struct{}) {
-	c.connect(w, r, gone, func() (person, bool) { return person{client: clientID(r), identity: owner, proven: true}, true })
+func (c *Channel) ServePage(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
+	c.connect(w, r, gone, func() (person, bool) {
+		return person{client: clientID(r), identity: owner, device: device, proven: true}, true
+	})
 }
 
 // person is who is behind a connection.
 type person struct {
 	client   string // id it gave
 	identity string // who it proved to be; of others the name they chose, marked as such
+	device   string // that a page is signed in as, "" for programs
 	proven   bool   // came with something that only the owner knows
 }
 
@@ -390,8 +415,8 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
-		c: c, life: l, conn: conn, cork: corked.conn, client: who.client, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
-		proven: who.proven, identity: who.identity, local: c.isLocal(r), gone: gone,
+		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
+		local: c.isLocal(r), gone: gone,
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()
@@ -413,7 +438,7 @@ func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	err = c.hub.delivered(ctx, e)
 	if errors.Is(err, channel.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
-		return "", nil // the chat has ended with its connection
+		return "", nil // it is kept in the hub alone
 	}
 	return "", err
 }

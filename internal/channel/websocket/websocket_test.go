@@ -125,7 +125,7 @@ func (r *rig) inbound() bus.Inbound {
 	select {
 	case in := <-r.got:
 		return in
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Minute):
 		r.t.Fatal("no message reached the agent")
 		return bus.Inbound{}
 	}
@@ -175,7 +175,7 @@ func (r *rig) login() *client { r.t.Helper(); return r.dial("client_id=tester&to
 // next is the next event.
 func (c *client) next() map[string]any {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Minute)
 	defer cancel()
 	_, data, err := c.conn.Read(ctx)
 	if err != nil {

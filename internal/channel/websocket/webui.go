@@ -172,7 +172,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 		case !fits:
 			return failed(id, http.StatusConflict, "request_id_reused", "this request_id was used for something else", nil)
 		case mine:
-			f, carried := r.c.act(ctx, id, action, payload)
+			f, carried := act(ctx, r.c, id, action, payload)
 			kept := []byte(f)
 			if !carried {
 				kept = nil
@@ -193,7 +193,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 
 // act carries out an action and tells others what changed. carried is false
 // when it was interrupted.
-func (c *Channel) act(ctx context.Context, id, action string, payload json.RawMessage) (f frame, carried bool) {
+func act(ctx context.Context, c *Channel, id, action string, payload json.RawMessage) (f frame, carried bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.d.Log.ErrorContext(ctx, "an action was given up, please report this", "action", action, "panic", p, "stack", string(debug.Stack()))
@@ -208,12 +208,15 @@ func (c *Channel) act(ctx context.Context, id, action string, payload json.RawMe
 		status, code, params := detailOf(err)
 		return failed(id, status, code, err.Error(), params), true
 	}
-	c.tell(action, payload, result)
+	tell(c, action, payload, result)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
 }
 
 // tell lets all clients know about what one of them changed for all.
-func (c *Channel) tell(action string, payload, result json.RawMessage) {
+func tell(c *Channel, action string, payload, result json.RawMessage) {
+	for _, topic := range topicsOf(action) {
+		c.Publish(topic, nil)
+	}
 	switch kind, _, _ := strings.Cut(action, "."); kind {
 	case "sidebar":
 		c.hub.broadcast(newFrame(evSidebar, "", len(result)+32).raw("state", result), true)
@@ -258,7 +261,7 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		r.problem("sidebar_state_rejected", err.Error(), e)
 		return
 	}
-	r.c.tell("sidebar.update", payload, result)
+	tell(r.c, "sidebar.update", payload, result)
 }
 
 func failed(id string, status int, code, message string, params map[string]any) frame {

@@ -215,6 +215,11 @@ func oldest(list []*entry) int {
 func (s *Server) Revoke(ctx context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, p := range s.pending {
+		if p.device == id {
+			p.denied = true // it must not poll itself in again
+		}
+	}
 	return s.revoke(ctx, id)
 }
 
@@ -225,7 +230,7 @@ func (s *Server) revoke(ctx context.Context, id string) error {
 	}
 	keep, drop := d.split(func(e *entry) bool { return e.ID != id })
 	if len(drop) == 0 {
-		return fmt.Errorf("%w: %s", errUnknown, text.Label(id, nameLength))
+		return fmt.Errorf("%w: %s", ErrUnknown, text.Label(id, nameLength))
 	}
 	next := &document{Gateway: d.Gateway, Devices: keep}
 	if err := s.save(ctx, next); err != nil {
@@ -239,8 +244,8 @@ func (s *Server) revoke(ctx context.Context, id string) error {
 	return nil
 }
 
-// errUnknown says that there is no such device or request.
-var errUnknown = errors.New("there is no such device")
+// ErrUnknown says that there is no such device or request.
+var ErrUnknown = errors.New("there is no such device")
 
 func (s *Server) changed() {
 	if s.o.Changed != nil {

@@ -125,7 +125,7 @@ func TestLink(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(h.dir, "devices.json")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	h.open() // a restart signs nobody out, and voids links
+	h.open() // a restart keeps devices signed in, and voids links
 	if !b.in() {
 		t.Error("signed out by a restart")
 	}
@@ -191,6 +191,9 @@ func TestGuessing(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
+	if r := (&browser{h: h, address: "192.0.2.1"}).login(code(h.Link())); r.State != "in" {
+		t.Errorf("guesses of another program hold up a link: %+v", r)
+	}
 	if r := b.login(code(typed)); r.Error.Code != "slow_down" || r.status != http.StatusTooManyRequests {
 		t.Errorf("the sixth in a minute: %+v", r)
 	}
@@ -241,8 +244,15 @@ func TestConsent(t *testing.T) {
 	if got := phone.login(poll); got.State != "in" || !phone.in() {
 		t.Errorf("again: %+v", got)
 	}
-	if list, _ := h.Devices(t.Context()); len(list) != 1 {
-		t.Errorf("%d devices", len(list))
+	list, _ := h.Devices(t.Context())
+	if len(list) != 1 {
+		t.Fatalf("%d devices", len(list))
+	}
+	if err := h.Revoke(t.Context(), list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := phone.login(poll); got.State != "denied" || phone.in() {
+		t.Errorf("a device that is signed out lets itself in again: %+v", got)
 	}
 
 	other := &browser{h: h, address: "192.0.2.6"}
@@ -308,7 +318,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A damaged list is kept aside; nobody is signed in by it.
+// A damaged list is kept aside, and signs no device in.
 func TestDamagedDevices(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

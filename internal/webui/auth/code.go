@@ -7,8 +7,10 @@ import (
 	"time"
 )
 
+// LinkLife is how long a link or a code works.
+const LinkLife = 5 * time.Minute
+
 const (
-	codeLife    = 5 * time.Minute
 	spentMemory = 24 * time.Hour // how long the second use of a link is noticed
 	maxCodes    = 64
 	typedLength = 8
@@ -47,7 +49,7 @@ func (c *codes) make(secret string, now time.Time) {
 		}
 		delete(*c, first)
 	}
-	(*c)[hash(secret)] = &code{ends: now.Add(codeLife)}
+	(*c)[hash(secret)] = &code{ends: now.Add(LinkLife)}
 }
 
 // Link makes the secret of a one-time link.

@@ -13,7 +13,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-const maxLogin = 4 << 10 // bytes of a request
+const (
+	maxLogin  = 4 << 10          // bytes of a request
+	loginTime = 10 * time.Second // for them to arrive
+)
 
 // ask is what a page sends to sign in: one of them.
 type ask struct {
@@ -108,7 +111,10 @@ func readAsk(w http.ResponseWriter, r *http.Request) (in ask, ok bool) {
 		Refuse(w, http.StatusUnsupportedMediaType, "invalid", "send JSON")
 		return in, false
 	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(loginTime)) // not every connection can
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
+	_ = rc.SetReadDeadline(time.Time{})
 	if err == nil {
 		err = json.Unmarshal(body, &in)
 	}
@@ -141,10 +147,10 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 	defer s.mu.Unlock()
 	site, now := s.o.Site(), s.o.Now()
 	address := site.peer(r)
-	if s.wrong.slow(address, now) {
+	link := s.links[hash(given)] // nobody guesses one, so guesses of others do not hold it up
+	if link == nil && s.wrong.slow(address, now) {
 		return answer{}, "", &refusal{http.StatusTooManyRequests, "slow_down", "too many wrong codes; wait a minute"}, nil
 	}
-	link := s.links[hash(given)]
 	c := link
 	if c == nil {
 		c = s.typed[hash(strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(given)))]

@@ -97,7 +97,7 @@ func (s *Server) Decide(digits string, allow bool) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w that shows %s", errUnknown, text.Label(digits, 6))
+	return fmt.Errorf("%w that shows %s", ErrUnknown, text.Label(digits, 6))
 }
 
 // poll tells a device whether another has agreed, and signs it in then.
@@ -117,7 +117,7 @@ func (s *Server) poll(r *http.Request, secret string) (answer, string, error) {
 		return answer{State: "pending"}, "", nil
 	}
 	if p.device != "" { // its browser did not see the answer
-		if err := s.revoke(r.Context(), p.device); err != nil && !errors.Is(err, errUnknown) {
+		if err := s.revoke(r.Context(), p.device); err != nil && !errors.Is(err, ErrUnknown) {
 			return answer{}, "", err
 		}
 	}

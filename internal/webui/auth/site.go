@@ -69,6 +69,18 @@ func (s Site) Read(r *http.Request) Problem {
 	return Fine
 }
 
+// Follow checks a request of a link that a page follows, which cannot have our
+// header. The address must be a secret of its own.
+func (s Site) Follow(r *http.Request) Problem {
+	switch {
+	case !s.Ours(r):
+		return WrongHost
+	case !sameOrigin(r):
+		return WrongOrigin
+	}
+	return Fine
+}
+
 // Change checks a request that changes something: it must say where it is from.
 func (s Site) Change(r *http.Request) Problem {
 	if p := s.Read(r); p != Fine {
@@ -125,7 +137,7 @@ func (s Site) Encrypted(r *http.Request) bool {
 // peer is the address of the browser, as well as we know it.
 func (s Site) peer(r *http.Request) string {
 	if s.proxied(r) {
-		hops := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")   // some proxies add a line
 		if addr, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1])); err == nil { // the one our proxy wrote
 			return addr.Unmap().String()
 		}

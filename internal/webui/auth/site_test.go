@@ -76,7 +76,7 @@ func TestSecureCookie(t *testing.T) {
 		b := &browser{h: h, address: "192.0.2.1"}
 		r := b.request(http.MethodPost, "/webui/login", code(h.Link()))
 		r.Header.Set("X-Forwarded-Proto", tt.forwarded)
-		r.Header.Set("X-Forwarded-For", "198.51.100.9, 203.0.113.7")
+		r.Header["X-Forwarded-For"] = []string{"198.51.100.9", "198.51.100.8, 203.0.113.7"}
 		if tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}

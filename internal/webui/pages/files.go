@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -14,12 +16,16 @@ import (
 	"sync"
 )
 
-// dist is what make web builds from web/src.
+// dist is what make web builds from web/src. Nearly every browser takes the files
+// as they are there, compressed.
 //
 //go:embed dist
 var dist embed.FS
 
-const documentName = "index.html"
+const (
+	documentName = "index.html"
+	awayName     = "away.html" // shown by the service worker while the gateway is away
+)
 
 // bundle is the built interface.
 type bundle struct {
@@ -30,8 +36,8 @@ type bundle struct {
 // file is one of them.
 type file struct {
 	kind  string
-	plain []byte
-	gzip  func() []byte
+	plain func() []byte
+	gzip  func() []byte // nil: it was not worth it
 }
 
 // embedded is the bundle in this program, made on first use.
@@ -58,20 +64,40 @@ func load(from fs.FS) *bundle {
 		}
 		_, _ = sum.Write([]byte(name + "\x00" + strconv.Itoa(len(data)) + "\x00"))
 		_, _ = sum.Write(data)
-		b.files[name] = newFile(name, data)
+		b.files[strings.TrimSuffix(name, ".gz")] = stored(name, data)
 		return nil
 	})
 	b.build = hex.EncodeToString(sum.Sum(nil))[:16]
-	if doc := b.files[documentName]; doc != nil {
-		b.files[documentName] = newFile(documentName, bytes.ReplaceAll(doc.plain, []byte("assets/BUILD/"), []byte("assets/"+b.build+"/")))
+	for _, name := range []string{documentName, awayName, workerName, manifestName} {
+		if doc := b.files[name]; doc != nil {
+			b.files[name] = newFile(name, bytes.ReplaceAll(doc.plain(), []byte("assets/BUILD/"), []byte("assets/"+b.build+"/")))
+		}
 	}
 	return b
 }
 
+// stored is a file as it is in the program.
+func stored(name string, data []byte) *file {
+	same := func() []byte { return data }
+	base, compressed := strings.CutSuffix(name, ".gz")
+	if !compressed {
+		return &file{kind: kindOf(name), plain: same}
+	}
+	return &file{kind: kindOf(base), gzip: same, plain: sync.OnceValue(func() []byte {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil // make web-check compares what the files hold
+		}
+		plain, _ := io.ReadAll(z)
+		return plain
+	})}
+}
+
+// newFile is a file that is made here.
 func newFile(name string, data []byte) *file {
 	return &file{
 		kind:  kindOf(name),
-		plain: data,
+		plain: func() []byte { return data },
 		gzip: sync.OnceValue(func() []byte {
 			var out bytes.Buffer
 			z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -117,10 +143,12 @@ func (s *Server) static(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// document is the one page.
-func (s *Server) document(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-cache")
-	s.send(w, r, s.files().files[documentName])
+// document is the one page, or a file whose address stays the same in all builds.
+func (s *Server) document(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		s.send(w, r, s.files().files[name])
+	}
 }
 
 // asset is a script, a style or a picture of this build.
@@ -146,14 +174,45 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, f *file) {
 	h, body := w.Header(), f.plain
 	h.Set("Content-Type", f.kind)
 	h.Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body = f.gzip()
+	if f.gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = f.gzip
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	data := body()
+	h.Set("Content-Length", strconv.Itoa(len(data)))
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(body)
+		_, _ = w.Write(data)
 	}
+}
+
+// packFrom is how many bytes JSON must have to be compressed.
+const packFrom = 1 << 10
+
+// packing compresses JSON, which reads write in one piece.
+type packing struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *packing) WriteHeader(status int) {
+	p.begun = true
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (p *packing) Write(data []byte) (int, error) {
+	h := p.Header()
+	if p.begun || len(data) <= packFrom || h.Get("Content-Type") != "application/json" {
+		p.begun = true
+		return p.ResponseWriter.Write(data)
+	}
+	p.begun = true
+	h.Set("Content-Encoding", "gzip")
+	h.Set("Vary", "Accept-Encoding")
+	z, _ := gzip.NewWriterLevel(p.ResponseWriter, gzip.BestSpeed) // a level that exists
+	_, err := z.Write(data)
+	return len(data), errors.Join(err, z.Close())
 }
 
 // protect keeps a page from loading, sending and being shown anything but its own.

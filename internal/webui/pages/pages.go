@@ -5,6 +5,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -23,15 +24,20 @@ type Options struct {
 	// API answers reads below /api/.
 	API http.Handler
 	// Socket takes the connection of a signed-in page, until gone is closed.
-	Socket func(w http.ResponseWriter, r *http.Request, gone <-chan struct{})
+	Socket func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{})
+	// Upload takes a file of a device that is signed in.
+	Upload func(w http.ResponseWriter, r *http.Request, device string)
+	// Media hands out a file to who has its address: the path values sig and payload.
+	Media http.HandlerFunc
 	// Vouched reports whether a trusted proxy says who is signed in.
 	Vouched func(r *http.Request) bool
 }
 
 // Server answers browsers.
 type Server struct {
-	o     Options
-	files func() *bundle
+	o        Options
+	files    func() *bundle
+	promises downloads
 }
 
 // New returns a Server. It prepares its files when the first browser asks.
@@ -43,8 +49,14 @@ const (
 	loginPath  = "/webui/login"
 	logoutPath = "/webui/logout"
 	socketPath = "/webui/socket"
+	uploadPath = "/webui/upload"
 	apiPath    = "/api/"
+	mediaPath  = "/api/media/"
 	assetsPath = "/assets/"
+
+	// A service worker has the folder of its address as its scope, and an
+	// installed page is known by the address of its manifest.
+	workerName, manifestName = "sw.js", "manifest.webmanifest"
 )
 
 // Match is the handler for a request of a browser to the pages. All others are not
@@ -65,12 +77,20 @@ func (s *Server) Match(r *http.Request) (http.Handler, bool) {
 		return s.guarded(http.MethodPost, s.o.Auth.Login), true
 	case strings.HasSuffix(at, logoutPath):
 		return s.guarded(http.MethodPost, s.o.Auth.Logout), true
+	case strings.HasSuffix(at, uploadPath):
+		return s.guarded(http.MethodPost, s.upload), true
+	case strings.Contains(at, downloadPath):
+		return http.HandlerFunc(s.download), true
 	case r.Header.Get(auth.PageHeader) != "" && strings.Contains(at, apiPath):
 		return s.guarded(http.MethodGet, s.read), true
+	case strings.Contains(at, mediaPath) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		return http.HandlerFunc(s.media), true
 	case strings.Contains(at, assetsPath):
 		return s.static(s.asset), true
 	case strings.HasSuffix(at, "/"):
-		return s.static(s.document), true
+		return s.static(s.document(documentName)), true
+	case path.Base(at) == workerName || path.Base(at) == manifestName:
+		return s.static(s.document(path.Base(at))), true
 	}
 	return nil, false
 }
@@ -123,13 +143,21 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) {
 	}
 	// Names of reads hold no /api/ and keys are escaped, so the last one is ours.
 	escaped := r.URL.EscapedPath()
-	u, err := url.ParseRequestURI(escaped[max(0, strings.LastIndex(escaped, apiPath)):])
+	s.answer(w, r, escaped[max(0, strings.LastIndex(escaped, apiPath)):]+"?"+r.URL.RawQuery)
+}
+
+// answer passes a request on as a read of the API.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, read string) {
+	u, err := url.ParseRequestURI(read)
 	if err != nil || !strings.HasPrefix(u.Path, apiPath) {
 		auth.Refuse(w, http.StatusBadRequest, "invalid", "the address is not as expected")
 		return
 	}
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w = &packing{ResponseWriter: w}
+	}
 	next := r.Clone(r.Context())
-	next.URL.Path, next.URL.RawPath = u.Path, u.RawPath
+	next.URL.Path, next.URL.RawPath, next.URL.RawQuery = u.Path, u.RawPath, u.RawQuery
 	s.o.API.ServeHTTP(w, next)
 }
 
@@ -159,5 +187,24 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	s.o.Socket(w, r, session.Gone)
+	s.o.Socket(w, r, deviceOf(session), session.Gone)
 }
+
+// upload takes a file of a signed-in page.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
+	if session, ok := s.session(w, r); ok {
+		s.o.Upload(w, r, deviceOf(session))
+	}
+}
+
+// media hands out a file, below whatever path. The address is the permission.
+func (s *Server) media(w http.ResponseWriter, r *http.Request) {
+	at := r.URL.Path
+	sig, payload, _ := strings.Cut(at[strings.LastIndex(at, mediaPath)+len(mediaPath):], "/")
+	r.SetPathValue("sig", sig)
+	r.SetPathValue("payload", payload)
+	s.o.Media(w, r)
+}
+
+// deviceOf names a device; all that a proxy signs in are one.
+func deviceOf(s auth.Session) string { return cmp.Or(s.ID, "proxy") }

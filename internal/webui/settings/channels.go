@@ -34,6 +34,9 @@ func (ch *channels) actions() map[string]webui.Action {
 		"settings.pairing.approve":        ch.settlePairing(true),
 		"settings.pairing.deny":           ch.settlePairing(false),
 		"settings.pairing.revoke":         ch.revokePairing,
+		"settings.pairing.invite":         ch.invite,
+		"settings.channel.restart":        ch.restart,
+		"settings.channel.logout":         func(ctx context.Context, p json.RawMessage) (any, error) { return logout(ctx, ch, p) },
 		"settings.channel.connect.start":  ch.connect,
 		"settings.channel.connect.poll":   ch.pollConnect,
 		"settings.channel.connect.cancel": ch.cancelConnect,
@@ -201,11 +204,16 @@ type featureState struct {
 	Name       string            `json:"name"`
 	Title      string            `json:"title,omitempty"` // of the platform
 	Login      bool              `json:"login,omitempty"` // it is connected with settings.channel.connect
+	Logout     bool              `json:"logout,omitempty"`
 	Configured bool              `json:"configured"`
 	Enabled    bool              `json:"enabled"`
 	State      channel.Condition `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
 	Identity   string            `json:"identity,omitempty"`
+	Since      time.Time         `json:"since,omitzero"` // of the state
+	Retry      time.Time         `json:"retry,omitzero"`
+	Received   int               `json:"received,omitempty"`
+	Sent       int               `json:"sent,omitempty"`
 }
 
 func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
@@ -217,13 +225,14 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
 	}
 	for _, s := range ch.Channels.Status() {
-		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity}
+		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity, Since: s.Since.UTC(), Retry: s.Retry.UTC(), Received: s.Received, Sent: s.Sent}
 	}
 	out := []featureState{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		f := list[name]
 		kind, _, _ := strings.Cut(name, ".")
-		f.Title, f.Login = ch.Drivers[kind].Title, ch.Drivers[kind].Login != nil
+		d := ch.Drivers[kind]
+		f.Title, f.Login, f.Logout = d.Title, d.Login != nil, d.Logout != nil && f.Configured
 		out = append(out, f)
 	}
 	return map[string]any{"channels": out}, nil

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"rsc.io/qr"
 
@@ -79,6 +81,22 @@ func (ch *channels) cancelConnect(ctx context.Context, payload json.RawMessage) 
 	return map[string]any{}, ch.logins.end(ctx, "channel:"+in.Name)
 }
 
+// logout makes a channel forget its account.
+func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, error) {
+	in, err := ch.connecting(payload)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Logout == nil {
+		return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+	}
+	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
+		return nil, webui.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
+	}
+	ch.Log.InfoContext(ctx, "a channel is logged out from the web interface", "channel", in.Name)
+	return map[string]any{"name": in.Name}, ch.Channels.Logout(ctx, in.Name)
+}
+
 // webDialog is a person at a page.
 type webDialog struct{ l *login }
 
@@ -88,12 +106,63 @@ func (d webDialog) Tell(s channel.Step) {
 	if !s.Expires.IsZero() {
 		step.Expires = s.Expires.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	if s.QR != "" {
-		if code, err := qr.Encode(s.QR, qr.L); err == nil {
-			step.Image = "data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())
+	step.Image = picture(s.QR)
+	d.l.tell(step)
+}
+
+// picture is a QR code as an address of itself, "" for nothing.
+func picture(text string) string {
+	if text == "" {
+		return ""
+	}
+	code, err := qr.Encode(text, qr.L)
+	if err != nil {
+		return ""
+	}
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())
+}
+
+// invite makes a code with which the owner introduces themselves to a channel, by
+// a link if the platform has such.
+func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, error) {
+	name, err := serverNamed(payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.known(name); err != nil {
+		return nil, err
+	}
+	if kind, _, _ := strings.Cut(name, "."); kind != "telegram" {
+		return nil, webui.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
+	}
+	for _, s := range ch.Channels.Status() {
+		bot, ok := strings.CutPrefix(s.Identity, "@")
+		if s.Name != name || s.State != channel.Running || !ok {
+			continue
+		}
+		code, expires := ch.Channels.Pairing().Invite(name)
+		link := "https://t.me/" + url.PathEscape(bot) + "?start=" + code
+		return map[string]any{"url": link, "qr_image": picture(link), "expires": expires.UTC().Truncate(time.Second)}, nil
+	}
+	return nil, webui.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
+}
+
+// restart connects a channel anew. The socket of this page is left alone.
+func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, error) {
+	name, err := serverNamed(payload)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := strings.Cut(name, "."); kind == "websocket" {
+		return nil, webui.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
+	}
+	for _, s := range ch.Channels.Status() {
+		if s.Name == name && s.Enabled {
+			ch.Log.InfoContext(ctx, "a channel is restarted from the web interface", "channel", name)
+			return map[string]any{"name": name}, ch.Channels.Restart(ctx, name)
 		}
 	}
-	d.l.tell(step)
+	return nil, webui.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
 }
 
 // Ask implements channel.Dialog.
@@ -129,5 +198,13 @@ func (ch *channels) readSchema(_ context.Context, r *http.Request) (any, error) 
 	if schema == nil {
 		schema = all.Properties.Channels.Rest
 	}
-	return map[string]any{"name": name, "title": ch.Drivers[kind].Title, "schema": schema}, nil
+	shown, err := shownSections(ch.Config())
+	if err != nil {
+		return nil, err
+	}
+	needed := []string{}
+	for _, f := range ch.Drivers[kind].Fields() {
+		needed = append(needed, f.Name)
+	}
+	return map[string]any{"name": name, "title": ch.Drivers[kind].Title, "schema": schema, "needed": needed, "settings": shown.Channels[name]}, nil
 }

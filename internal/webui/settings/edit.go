@@ -70,6 +70,7 @@ type edit struct {
 	// check judges what it would lead to. May be nil.
 	check func(next *config.Loaded) error
 	only  []string // settings it may change; nil is all
+	base  string   // version of the file that it is meant for; "" is any
 
 	channel string // whose section it is about, if it is about one
 }
@@ -84,6 +85,7 @@ type edited struct {
 	// Reconnect says that the socket itself restarts in a moment.
 	Reconnect bool   `json:"reconnect,omitempty"`
 	Note      string `json:"note,omitempty"`
+	Base      string `json:"base"` // version of the file that was written
 }
 
 // change edits the configuration file and puts it to use. What would not work
@@ -95,14 +97,19 @@ func (ed *editor) change(ctx context.Context, e edit) (edited, error) {
 	if err != nil {
 		return edited{}, err
 	}
-	next, changed, err := ed.write(ctx, e)
-	if errors.Is(err, config.ErrChanged) { // somebody else was faster
-		next, changed, err = ed.write(ctx, e)
+	next, changed, version, err := ed.write(ctx, e)
+	if errors.Is(err, config.ErrChanged) { // another program was faster
+		next, changed, version, err = ed.write(ctx, e)
 	}
 	if err != nil {
 		return edited{}, refuseEdit(err)
 	}
-	out := edited{Changed: append([]string{}, changed...), Restart: []string{}}
+	return ed.use(ctx, life, next, changed, version)
+}
+
+// use puts what was written to use.
+func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []string, version string) (edited, error) {
+	out := edited{Changed: append([]string{}, changed...), Restart: []string{}, Base: version}
 	if len(changed) == 0 {
 		return out, nil
 	}
@@ -115,7 +122,7 @@ func (ed *editor) change(ctx context.Context, e edit) (edited, error) {
 	}
 	if slices.ContainsFunc(changed, ofSocket) {
 		out.Reconnect, out.Note = true, "The socket restarts with these settings; connect again, with the new token or address if you changed them."
-		ed.reloadSoon(life) //nolint:contextcheck // it goes on when nobody waits any more
+		ed.reloadSoon(life) // it goes on when the client is gone
 	} else if err := ed.reloadAndWait(ctx, life); err != nil {
 		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", ed.Secrets.Redact(err.Error()))
 	}
@@ -146,7 +153,8 @@ func ofSocket(name string) bool {
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// reloadAndWait puts the file to use. It goes on when nobody waits any more.
+// reloadAndWait puts the file to use. It goes on when nobody waits any more: the file
+// is written, so a client that asks again must get this answer and not a second try.
 func (ed *editor) reloadAndWait(ctx, life context.Context) error {
 	done := make(chan error, 1)
 	ed.Go(func() { done <- ed.Reload(life) })
@@ -154,7 +162,7 @@ func (ed *editor) reloadAndWait(ctx, life context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil // if it fails, the owner is told
 	}
 }
 
@@ -171,19 +179,30 @@ func (ed *editor) reloadSoon(life context.Context) {
 }
 
 // write saves an edit that would work. The first result is the configuration
-// that it leads to.
-func (ed *editor) write(ctx context.Context, e edit) (*config.Loaded, []string, error) {
+// that it leads to, the third the version of the file.
+func (ed *editor) write(ctx context.Context, e edit) (*config.Loaded, []string, string, error) {
 	file, next, changed, err := ed.prepare(e)
-	if err != nil || len(changed) == 0 {
-		return next, nil, err
+	if err != nil {
+		return nil, nil, "", err
 	}
+	if len(changed) > 0 {
+		if err := ed.tryOut(ctx, next); err != nil {
+			return nil, nil, "", err
+		}
+		err = file.Save(ed.App.Now())
+	}
+	return next, changed, file.Version(), err
+}
+
+// tryOut refuses a configuration that an agent could not be built with.
+func (ed *editor) tryOut(ctx context.Context, next *config.Loaded) error {
 	for name, s := range next.Secrets() {
 		_ = ed.Secrets.Add(name, s) // errors must not show them
 	}
 	if err := ed.Try(ctx, next); err != nil {
-		return nil, nil, webui.Refuse(http.StatusUnprocessableEntity, "%s", ed.Secrets.Redact(err.Error()))
+		return webui.Refuse(http.StatusUnprocessableEntity, "%s", ed.Secrets.Redact(err.Error()))
 	}
-	return next, changed, file.Save(ed.App.Now())
+	return nil
 }
 
 // prepare makes an edit in memory.
@@ -225,15 +244,26 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	if err != nil {
 		return fail(err)
 	}
-	for _, p := range next.Disabled {
-		if !slices.ContainsFunc(now.Disabled, func(q config.Problem) bool { return q.Path == p.Path && q.Message == p.Message }) {
-			return fail(&config.Error{Kind: config.InvalidSchema, Issues: []config.Problem{p}})
-		}
+	if err := newlyDisabled(now, next); err != nil {
+		return fail(err)
+	}
+	if e.base != "" && e.base != file.Version() && len(changed) > 0 {
+		return fail(stale(file.Version(), now, next, changed))
 	}
 	if e.check != nil {
 		err = e.check(next)
 	}
 	return file, next, changed, err
+}
+
+// newlyDisabled refuses sections that would be left out and were not before.
+func newlyDisabled(now, next *config.Loaded) error {
+	for _, p := range next.Disabled {
+		if !slices.ContainsFunc(now.Disabled, func(q config.Problem) bool { return q.Path == p.Path && q.Message == p.Message }) {
+			return &config.Error{Kind: config.InvalidSchema, Issues: []config.Problem{p}}
+		}
+	}
+	return nil
 }
 
 // refuseEdit says in the terms of HTTP why an edit was not made.
@@ -242,12 +272,13 @@ func refuseEdit(err error) error {
 		return err
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Kind != config.IOError {
+		issues := slices.Clone(bad.Issues)
 		var lines []string
-		for _, p := range bad.Issues {
-			p.Line, p.Column = 0, 0 // of a text that was never written
-			lines = append(lines, p.String())
+		for i := range issues {
+			issues[i].Line, issues[i].Column = 0, 0 // of a text that was never written
+			lines = append(lines, issues[i].String())
 		}
-		return webui.Refuse(http.StatusUnprocessableEntity, "%s", strings.Join(lines, "\n"))
+		return with(webui.Refuse(http.StatusUnprocessableEntity, "%s", strings.Join(lines, "\n")), "issues", issues)
 	}
 	_, locked := errors.AsType[*diskio.LockedError](err)
 	switch {

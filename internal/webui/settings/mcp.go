@@ -36,6 +36,7 @@ func (srv *servers) actions() map[string]webui.Action {
 		"settings.mcp.test":          srv.tryServer,
 		"settings.mcp.reconnect":     srv.reconnectServer,
 		"settings.mcp.tools":         srv.serverTools,
+		"settings.mcp.accept":        srv.acceptServer,
 	}
 }
 
@@ -52,7 +53,10 @@ type serverState struct {
 	Enabled bool      `json:"enabled"`
 	Names   []string  `json:"tool_names"`
 	Held    []string  `json:"held,omitempty"` // withheld because their definition changed
+	New     int       `json:"unaccepted"`     // definitions that the owner has not accepted
 	Since   time.Time `json:"since,omitzero"` // of the state
+	// Settings are those of the file, credentials hidden.
+	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
 func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
@@ -69,16 +73,21 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 		live = a.Servers().Status()
 	}
 	list := []serverState{}
+	shown, err := shownSections(a.Config)
+	if err != nil {
+		return nil, err
+	}
 	entries := app.MCPEntries(a.Config)
 	for i, state := range mcp.Summaries(app.MCPEntries(a.Config), auth) { // in the same order
 		if state.Transport == mcp.Stdio {
 			state.Target = entries[i].Command // an argument may be a credential
 		}
-		s := serverState{Summary: state, Names: []string{}, Enabled: state.State != string(mcp.Off)}
+		s := serverState{Summary: state, Names: []string{}, Enabled: state.State != string(mcp.Off), Settings: shown.Tools.Servers[state.Name]}
 		for _, st := range live {
 			if st.Name == s.Name {
 				s.Live(st)
 				s.Names, s.Held, s.Since = append(s.Names, a.Servers().Names(s.Name)...), st.Held, st.Since.UTC()
+				s.New = st.New
 			}
 		}
 		list = append(list, s)
@@ -148,7 +157,7 @@ func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (
 	if err != nil {
 		return nil, err
 	}
-	found, err := auth.Logout(ctx, name)
+	found, err := auth.Logout(context.WithoutCancel(ctx), name) // the server is gone already
 	return struct {
 		edited
 		Logout bool `json:"login_forgotten"`

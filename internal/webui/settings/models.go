@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -30,6 +28,7 @@ func (md *models) actions() map[string]webui.Action {
 		"settings.model_call_order.update":     md.setCallOrder,
 		"settings.provider.update":             md.updateProvider,
 		"settings.provider.create":             md.createProvider,
+		"setup.try":                            md.try,
 	}
 }
 
@@ -180,21 +179,12 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	if !knownProvider(l, name) {
 		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
-	in := provider.MatchInput(l, app.Getenv(md.App.Env))
-	in.Provider, in.Model = name, "any" // the list does not depend on it
-	choice, err := catalog.Match(in)
-	if err != nil {
+	offers, choice, err := md.offers(ctx, l, name)
+	if err != nil && choice.Name == "" {
 		return nil, webui.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
 	}
-	ctx, cancel := context.WithTimeout(ctx, modelsWait)
-	defer cancel()
-	offers, err := provider.ListModels(ctx, l, choice)
 	if err != nil {
 		return nil, webui.Refuse(http.StatusBadGateway, "%s", md.Secrets.Redact(err.Error()))
 	}
-	list := []modelState{}
-	for _, o := range offers[:min(len(offers), modelsShown)] {
-		list = append(list, modelState{o.ID, o.Window, o.Tools, o.Vision})
-	}
-	return map[string]any{"provider": choice.Name, "models": list, "truncated": len(offers) > modelsShown}, nil
+	return map[string]any{"provider": choice.Name, "models": priced(l, md, choice, offers), "truncated": len(offers) > modelsShown}, nil
 }

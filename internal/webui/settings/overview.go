@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/llm/speech"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -27,6 +28,8 @@ type settingState struct {
 	Value     json.RawMessage `json:"value"`
 	Layer     config.Layer    `json:"layer"`  // file, env or flag
 	Source    string          `json:"source"` // in words
+	Line      int             `json:"line,omitempty"`
+	Variable  string          `json:"variable,omitempty"`
 	Reference bool            `json:"reference,omitempty"`
 	Doc       string          `json:"doc,omitempty"`
 }
@@ -38,6 +41,16 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 		return nil, err
 	}
 	l := md.Config()
+	_, text, err := md.onDisk()
+	if err != nil {
+		return nil, err
+	}
+	o := md.File
+	if o.Text = text; text != nil { // what the file says now, if it can be used
+		if fresh, err := config.Load(o); err == nil {
+			l = fresh
+		}
+	}
 	set := []settingState{}
 	for _, top := range []string{"agents", "providers", "modelPresets", "channels", "tools", "transcription", "api", "gateway"} {
 		es, err := l.Explain(top)
@@ -45,7 +58,7 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			return nil, err
 		}
 		for _, e := range es {
-			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Reference, e.Doc})
+			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Line, e.Source.Name, e.Source.Reference, e.Doc})
 		}
 	}
 	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
@@ -66,10 +79,16 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 		signIns = append(signIns, map[string]any{"name": acc.Name(), "signed_in": st.SignedIn, "account": st.Account, "problem": st.Problem})
 	}
 	m := a.ModelInfo()
+	spoken := l.Config.Transcription.Enabled
+	if o, err := provider.Speech(l, provider.SpeechChoice{}, app.Getenv(md.App.Env)); err == nil {
+		_, err = speech.New(o)
+		spoken = spoken && err == nil
+	}
 	problems, later := md.Status()
 	return map[string]any{
-		"file": l.File, "exists": l.Exists, "version": md.App.Version, "config": json.RawMessage(l.Show(false)), "set": set,
+		"file": l.File, "exists": l.Exists, "base": config.Version(text), "version": md.App.Version, "config": json.RawMessage(l.Show(false)), "set": set,
 		"model":     map[string]any{"name": m.Name, "provider": m.Provider, "why": m.Why, "key_source": m.KeySource, "demo": m.Demo},
+		"speech":    spoken,
 		"providers": providers, "sign_ins": signIns, "warnings": problemTexts(l.Warnings), "disabled": problemTexts(l.Disabled),
 		"problems": append([]string{}, problems...), "restart_required": append([]string{}, later...),
 	}, nil

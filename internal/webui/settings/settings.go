@@ -63,8 +63,10 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 	ed := &editor{Options: o}
 	waiting := &logins{Options: o}
 	md, ch, srv := &models{ed, waiting}, &channels{ed, waiting}, &servers{ed, waiting}
+	all := &whole{ed, ch}
 
 	reads = map[string]webui.Read{
+		"setup":                     md.readSetup,
 		"settings":                  md.readSettings,
 		"settings/usage":            ed.readUsage,
 		"settings/provider-models":  md.readModels,
@@ -72,6 +74,7 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 		"settings/pairing":          ch.readPairing,
 		"settings/mcp-presets":      srv.readMCP,
 		"settings/mcp-oauth/status": srv.readMCPLogins,
+		"settings/mcp-log":          srv.readLog,
 		"settings/nanobot-features": ch.readFeatures,
 		"settings/channel-schema":   ch.readSchema,
 		"settings/version-check":    ed.readVersion,
@@ -79,6 +82,7 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 			return nil, noCLIApps()
 		},
 	}
+	maps.Copy(reads, all.reads())
 
 	actions = map[string]webui.Action{
 		"settings.agent.update":            ed.patchAction(patchOf{below: []string{"agents", "defaults"}}),
@@ -88,7 +92,7 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 		"settings.network_safety.update":   ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
 		"workspace.pick_folder":            refusing(webui.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
 	}
-	for _, more := range []map[string]webui.Action{md.actions(), md.signInActions(), ch.actions(), srv.actions(), srv.loginActions()} {
+	for _, more := range []map[string]webui.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
 		maps.Copy(actions, more)
 	}
 	for _, name := range []string{"install", "update", "uninstall", "test"} {

@@ -26,7 +26,7 @@ import (
 
 const (
 	installTime = 2 * time.Minute // a homeserver of 240 MB is among them
-	scriptTime  = 3 * time.Minute
+	scriptTime  = 20 * time.Minute
 	stamp       = "installed.sha256" // of the files that name the libraries
 )
 

@@ -2,17 +2,22 @@
 // ignores clicks in its first half second: it may appear under a click that was
 // meant for something else.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { t } from "../i18n";
+import { shortTime, t } from "../i18n";
+import { t as tt } from "../i18n/tools";
 import type { QuestionItem } from "../state/items";
-import { answer, serverNow } from "../state/store";
+import { answer, link, serverNow } from "../state/store";
 import { toast } from "../state/toast";
 import { visible } from "../text/links";
+import { Icon } from "../ui/icon";
+import { MenuButton } from "../ui/menu";
+import type { Detail } from "../wire/types";
+import { Lines } from "./diff";
+import { lines, pretty } from "./tool";
 
 const calm = 500;
 
-/** label is what a button says. The answers to an approval are the same everywhere. */
-function label(item: QuestionItem, option: string): string {
-  if (item.code === undefined) return visible(option);
+/** optionLabel is what a button says. The answers to an approval are the same everywhere. */
+export function optionLabel(option: string): string {
   switch (option) {
     case "yes":
       return t("ask.yes");
@@ -22,60 +27,129 @@ function label(item: QuestionItem, option: string): string {
       return t("ask.turn");
     case "session":
       return t("ask.session");
+    case "always":
+      return tt("approve.always");
     default:
       return visible(option);
   }
 }
 
+const titled = ["exec", "write_file", "edit_file", "apply_patch", "message", "cron"] as const;
+
+function titleOf(item: QuestionItem): string {
+  const d = item.detail;
+  if (item.code === undefined) return t("ask.question");
+  if (!d) return t("ask.title");
+  if (d.host) return tt("approve.host", { host: visible(d.host) });
+  const known = titled.find((x) => x === d.tool);
+  return known ? tt(`value.ask.${known}`) : tt("value.ask.other", { name: visible(d.tool) });
+}
+
 export function Approval({ item, chat }: { item: QuestionItem; chat: string }) {
-  const title = item.code === undefined ? t("ask.question") : t("ask.title");
+  return item.state === "open" ? <Card key={item.id} item={item} chat={chat} /> : <Closed item={item} />;
+}
+
+/** Closed is one line: what became of the question. */
+function Closed({ item }: { item: QuestionItem }) {
+  const plain = item.code === undefined;
+  const option = item.option === undefined ? "" : plain ? visible(item.option) : optionLabel(item.option);
+  const said = item.state === "sent" ? t("ask.sent", { option }) : item.state === "answered" && option ? t("ask.answered", { option }) : (item.why ?? tt("approve.unanswered"));
+  return (
+    <details class="tool asked-before">
+      <summary>
+        <Icon name="chevron" class="chevron" />
+        <span class="what">{plain ? t("ask.question") : tt("approve.closed")}</span>
+        <span class="what flex">{said}</span>
+        {item.remark && <q>{visible(item.remark)}</q>}
+      </summary>
+      <div class="asked part">{lines(item.text)}</div>
+    </details>
+  );
+}
+
+function Card({ item, chat }: { item: QuestionItem; chat: string }) {
   const since = useRef(performance.now());
   const remark = useRef<HTMLInputElement>(null);
-  if (item.state !== "open") {
-    const option = item.option === undefined ? "" : label(item, item.option);
-    const said = item.state === "sent" ? t("ask.sent", { option }) : item.state === "answered" && option ? t("ask.answered", { option }) : (item.why ?? t("ask.gone"));
-    return (
-      <section class="approval closed" aria-label={title}>
-        <div class="asked">{lines(item.text)}</div>
-        <p class="hint">{said}</p>
-      </section>
-    );
-  }
+  const [sent, setSent] = useState(false);
+  const open = link.value.state === "open";
+  useEffect(() => setSent(false), [open]); // an answer may be lost with its connection
+  const title = titleOf(item);
   const say = (option: string) => {
-    if (performance.now() - since.current < calm) return;
-    if (!answer(chat, item.id, option, remark.current?.value.trim() ?? "")) toast(t("ask.offline"), true);
+    if (sent || performance.now() - since.current < calm) return;
+    if (answer(chat, item.id, option, remark.current?.value.trim() ?? "")) setSent(true);
+    else toast(t("ask.offline"), true);
   };
+  const approval = item.code !== undefined;
   const key = (e: KeyboardEvent) => {
-    if (e.target !== e.currentTarget || e.ctrlKey || e.metaKey || e.altKey) return;
-    const option = item.options.find((o) => o.toLowerCase().startsWith(e.key));
-    if (option !== undefined && (e.key === "y" || e.key === "n")) {
-      e.stopPropagation();
-      say(option);
-    }
+    if (e.target !== e.currentTarget || e.ctrlKey || e.metaKey || e.altKey || !approval) return;
+    const option = e.key === "y" ? "yes" : e.key === "n" ? "no" : "";
+    if (!item.options.includes(option)) return;
+    e.stopPropagation();
+    e.preventDefault();
+    say(option);
   };
+  // An approval: deny, the narrowest yes, and a menu of those that last.
+  const first = item.options.find((o) => o !== "no");
+  const more = item.options.filter((o) => o !== "no" && o !== first);
   return (
-    <section class="approval" tabIndex={0} aria-label={title} onKeyDown={key}>
+    <section class="approval" tabIndex={0} aria-label={title} aria-keyshortcuts={approval ? "y n" : undefined} onKeyDown={key}>
       <h3>
         {title}
         {item.expires && <Left until={item.expires} />}
       </h3>
-      <div class="asked" tabIndex={0}>{lines(item.text)}</div>
-      {item.code !== undefined && (
-        <label class="field remark">
-          <span>{t("ask.remark")}</span>
-          <input ref={remark} class="input" maxLength={2000} />
-        </label>
+      {item.detail ? <Facts detail={item.detail} text={item.text} /> : <div class="asked" tabIndex={0}>{lines(item.text)}</div>}
+      {approval ? (
+        <>
+          <label class="field remark">
+            <span>{t("ask.remark")}</span>
+            <input ref={remark} class="input" maxLength={2000} />
+          </label>
+          <div class="row">
+            {item.options.includes("no") && <button type="button" class="button" disabled={sent} onClick={() => say("no")}>{optionLabel("no")}</button>}
+            {first && <button type="button" class="button" disabled={sent} onClick={() => say(first)}>{optionLabel(first)}</button>}
+            {more.length > 0 && <MenuButton label={tt("approve.more")} text={tt("approve.more")} actions={more.map((o) => ({ label: optionLabel(o), run: () => say(o) }))} />}
+          </div>
+          <p class="hint keys">{tt("approve.keys")}</p>
+        </>
+      ) : (
+        <div class="row">
+          {item.options.map((o) => <button type="button" class="button" disabled={sent} onClick={() => say(o)}>{visible(o)}</button>)}
+        </div>
       )}
-      <div class="row">
-        {item.options.map((o) => (
-          <button type="button" class="button" onClick={() => say(o)}>{label(item, o)}</button>
-        ))}
-      </div>
     </section>
   );
 }
 
-const lines = (s: string) => s.split("\n").map(visible).join("\n");
+/** Facts show the call that is asked about, whole. */
+function Facts({ detail: d, text }: { detail: Detail; text: string }) {
+  const args = typeof d.arguments === "object" && d.arguments !== null ? (d.arguments as Record<string, unknown>) : undefined;
+  const rest = args && Object.keys(args).length > 0 ? pretty("", args) : "";
+  const network = d.network === "host" || d.network === "proxy" || d.network === "none" ? tt(`value.network.${d.network}`) : d.network;
+  const command = d.command !== undefined || d.tool === "exec";
+  return (
+    <>
+      {d.command && <pre class="output box" tabIndex={0} aria-label={tt("approve.command")}>{lines(d.command)}</pre>}
+      {d.diff ? <Lines diff={d.diff} /> : rest && <pre class="output box" tabIndex={0} aria-label={tt("approve.arguments")}>{rest}</pre>}
+      {d.reason && <p>{tt("approve.reason", { reason: visible(d.reason) })}</p>}
+      {d.untrusted?.length ? <p class="outside">{tt("approve.read", { what: d.untrusted.map((r) => `${visible(r.what)} (${shortTime(r.at)})`).join(tt("tools.and")) })}</p> : null}
+      <dl class="facts">
+        {d.folder && <dt>{tt("approve.in")}</dt>}
+        {d.folder && <dd>{visible(d.folder)}</dd>}
+        {!command && d.paths?.length ? <dt>{tt("approve.files")}</dt> : null}
+        {!command && d.paths?.length ? <dd>{d.paths.map(visible).join(" ")}</dd> : null}
+        {command && <dt>{tt("approve.sandbox")}</dt>}
+        {command && <dd>{d.sandbox ? tt("approve.yes") : tt("approve.no")}</dd>}
+        {command && network && <dt>{tt("approve.network")}</dt>}
+        {command && network && <dd>{network}</dd>}
+      </dl>
+      {d.covers && <p class="hint">{tt("approve.covers", { covers: visible(d.covers) })}</p>}
+      <details class="whole">
+        <summary class="hint">{tt("approve.whole")}</summary>
+        <div class="asked" tabIndex={0}>{lines(text)}</div>
+      </details>
+    </>
+  );
+}
 
 function Left({ until }: { until: string }) {
   const [now, setNow] = useState(serverNow());

@@ -1,49 +1,101 @@
 // A conversation: header, messages, composer.
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { Thread } from "../state/items";
-import { chatOf, fresh, gateway, open, says, sessions, thread } from "../state/store";
+import { chatOf, fresh, gateway, isTemporary, open, openPart, partOf, says, seen, sessions, temporaries, thread } from "../state/store";
+import { fail } from "../state/toast";
 import { label, visible } from "../text/links";
+import { Icon } from "../ui/icon";
+import type { Goal } from "../wire/types";
 import { Bar } from "../pages/bar";
+import { Meter } from "../pages/meter";
 import { Composer } from "./composer";
 import { ThreadView } from "./thread";
 
 export function titleOf(key: string): string {
   const s = sessions.value?.find((x) => x.key === key);
-  return label(s?.title || s?.preview || "") || t("chats.untitled");
+  if (isTemporary(key)) return t("chats.temporary.title");
+  return label(s?.title || thread(key).value.title || s?.preview || "") || t("chats.untitled");
 }
 
-export function Chat({ id }: { id: string }) {
+export function Chat({ id, at }: { id: string; at?: number }) {
   const chat = chatOf(id);
   const state = thread(id).value;
+  const part = at === undefined ? undefined : partOf(id, at);
+  const shown = part === undefined ? state : thread(part).value;
   const signedIn = gateway.value?.signed_in;
   useEffect(() => {
-    if (signedIn) open(id);
-  }, [id, signedIn]);
-  const title = titleOf(id);
-  useEffect(() => {
-    document.title = `${title} - ${t("app.name")}`;
-  }, [title]);
-  useAnnounce(state);
+    if (!signedIn) return;
+    open(id);
+    if (at !== undefined) void openPart(id, at);
+  }, [id, at, signedIn]);
+  useSeen(id);
+  useAnnounce(id, state);
   return (
     <>
-      <Bar title={title}>{state.model && <span class="model">{visible(state.model)}</span>}</Bar>
-      {state.items.length === 0 && state.loaded ? <Welcome /> : <ThreadView key={id} id={id} chat={chat ?? ""} thread={state} />}
-      {chat === undefined ? (
-        <p class="read-only">{t("chat.readonly", { channel: visible(id.split(":")[0]!) })}</p>
-      ) : (
-        <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />
-      )}
+      <Bar title={titleOf(id)}>{chat !== undefined && !isTemporary(id) ? <Chosen chat={chat} thread={state} /> : state.model && <span class="model">{visible(state.model)}</span>}<Meter /></Bar>
+      {state.goal?.active && <GoalLine goal={state.goal} />}
+      {shown.items.length === 0 && shown.loaded && part === undefined ? <Welcome id={id} demo={state.model === demoModel} /> : <ThreadView key={part ?? id} id={part ?? id} chat={chat ?? ""} thread={shown} at={at} />}
+      <Below id={id} state={state} />
     </>
   );
 }
 
-function Welcome() {
+/** Below is the composer, or why there is none. */
+function Below({ id, state }: { id: string; state: Thread }) {
+  const chat = chatOf(id);
+  if (chat === undefined) return <p class="read-only">{t("chat.readonly", { channel: visible(id.split(":")[0]!) })}</p>;
+  if (isTemporary(id) && !temporaries.value.includes(id)) return <p class="read-only">{t("chats.temporary.over")}</p>;
+  return <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />;
+}
+
+/** useSeen says that new answers were shown, once the person can see them. */
+function useSeen(id: string) {
+  const unread = sessions.value?.find((s) => s.key === id)?.unread ?? 0;
+  useEffect(() => {
+    if (unread === 0) return;
+    const tell = () => document.hidden || seen(id);
+    tell();
+    addEventListener("visibilitychange", tell);
+    return () => removeEventListener("visibilitychange", tell);
+  }, [id, unread]);
+}
+
+/** Chosen shows the model of a conversation and opens its options. */
+function Chosen({ chat, thread: state }: { chat: string; thread: Thread }) {
+  const [View, setView] = useState<{ is: ComponentType<{ chat: string; thread: Thread; onClose(): void }> } | undefined>(undefined);
+  const name = state.preset?.replace(/^model /, "") || state.model || t("chat.options");
+  return (
+    <>
+      <button type="button" class="button plain model" aria-haspopup="dialog" title={t("chat.options")} onClick={() => import("./options").then((m) => setView({ is: m.Options }), fail)}>
+        <span class="name">{visible(name)}</span>
+        <Icon name="chevron" class="turned" />
+      </button>
+      {View && <View.is chat={chat} thread={state} onClose={() => setView(undefined)} />}
+    </>
+  );
+}
+
+function GoalLine({ goal }: { goal: Goal }) {
+  return (
+    <p class="goal" role="status">
+      <strong>{t("chat.goal")}</strong> <span class="name">{visible(goal.ui_summary || goal.objective || "")}</span>
+      {goal.rounds ? <span class="hint">{t("chat.goal.round", { n: goal.rounds })}</span> : null}
+    </p>
+  );
+}
+
+/** demoModel is what the gateway calls its built-in demo. */
+const demoModel = "demo (not an AI)";
+
+function Welcome({ id, demo }: { id: string; demo: boolean }) {
   return (
     <div class="thread">
       <div class="welcome">
         <h2>{t("chat.empty.title")}</h2>
-        <p>{t("chat.empty.text")}</p>
+        <p>{isTemporary(id) ? t("chats.temporary.text") : t("chat.empty.text")}</p>
+        {demo && <p>{t("chat.empty.demo")} <a href="#/setup">{t("chat.empty.setup")}</a></p>}
       </div>
     </div>
   );
@@ -51,23 +103,26 @@ function Welcome() {
 
 // Screen readers hear finished paragraphs of the answer and the states of a
 // turn, not every character.
-function useAnnounce(state: Thread) {
-  const heard = useRef({ id: "", length: 0, running: false });
+function useAnnounce(id: string, state: Thread) {
+  const heard = useRef({ chat: "", id: "", length: 0, running: false });
   const running = state.running !== undefined;
-  const last = state.items[state.items.length - 1];
+  // Calls and the line below the turn may follow the text in the same frame.
+  const last = state.items.findLast((i) => i.kind === "text" || i.kind === "user");
   useEffect(() => {
     const h = heard.current;
+    if (h.chat !== id) Object.assign(h, { chat: id, id: "", length: 0, running }); // another conversation is no news
+    let said = "";
     if (last?.kind === "text") {
-      if (last.id.split("@")[0] !== h.id) Object.assign(h, { id: last.id.split("@")[0], length: running ? 0 : last.text.length });
+      const name = last.id.split("@")[0];
+      if (name !== h.id) Object.assign(h, { id: name, length: running || h.running ? 0 : last.text.length });
       const end = last.open ? last.text.lastIndexOf("\n\n") : last.text.length;
-      if (end > h.length) {
-        says.value = last.text.slice(h.length, end).slice(0, 2000);
-        h.length = end;
-      }
+      said = last.text.slice(h.length, Math.max(h.length, end)).slice(0, 2000);
+      h.length = Math.max(h.length, end);
     }
     if (running !== h.running) {
       h.running = running;
-      says.value = running ? t("chat.working") : t("chat.done");
+      said = running ? `${t("chat.working")} ${said}` : `${said}\n${t("chat.done")}`;
     }
-  }, [last, running]);
+    if (said) says.value = said;
+  }, [id, last, running]);
 }

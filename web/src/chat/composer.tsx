@@ -1,18 +1,26 @@
 // Where messages are written. Its text is not state: a key press renders nothing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { look, t } from "../i18n";
-import { commands, drafts, gateway, send, stop } from "../state/store";
+import { attached, taken } from "../state/attach";
+import { commands, drafts, gateway, keyOf, send, stop } from "../state/store";
+import { toast } from "../state/toast";
 import type { SlashCommand } from "../wire/types";
 import { Icon } from "../ui/icon";
+import { Estimate } from "./estimate";
+import { Attachments, add, filesOf } from "./files";
 import { bytes, sends } from "./keys";
+import { Mic } from "./mic";
 import { Palette, completed, fitting } from "./palette";
 
 const none = { fit: [], chosen: 0 };
 const most = 64 << 10;
 const warnAt = 60 << 10;
 
+const longPaste = 16 << 10; // characters; the browser's own paste of many lines takes seconds
+
 export function Composer({ chat, draftKey, running }: { chat: string; draftKey: string; running: boolean }) {
   const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
   const composed = useRef(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const [size, setSize] = useState(0); // only near the limit
@@ -62,16 +70,64 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     setSize(used > warnAt ? used : 0);
     timer.current ??= setTimeout(() => keep(f), 500);
   };
-  const submit = () => {
-    const f = field.current!;
-    const text = f.value.trim();
-    if (text === "" || bytes(text, warnAt) > most) return;
+  const empty = (f: HTMLTextAreaElement) => {
     f.value = "";
     changed();
     keep(f);
-    send(chat, text);
     f.focus();
   };
+  // convert makes a file of a text that is too long for a message.
+  const convert = () => {
+    const f = field.current!;
+    const before = attached(draftKey).peek().length;
+    add(draftKey, [new File([f.value], t("compose.filename"), { type: "text/plain" })]);
+    if (attached(draftKey).peek().length > before) empty(f);
+  };
+  const submit = () => {
+    const f = field.current!;
+    const text = f.value.trim();
+    const files = attached(draftKey).peek();
+    if (bytes(text, warnAt) > most) return convert();
+    if (files.some((a) => a.failure)) return toast(t("attach.failed"), true);
+    if (files.some((a) => !a.upload)) return toast(t("attach.wait"));
+    if (text === "" && files.length === 0) return;
+    const media = taken(draftKey);
+    empty(f);
+    send(chat, text, media);
+  };
+  const insert = (text: string) => {
+    const f = field.current;
+    const joined = (old: string) => [old.trimEnd(), text].filter(Boolean).join(" ");
+    if (!f) return drafts.write(draftKey, joined(drafts.read(draftKey))); // the person has gone to another page
+    f.value = joined(f.value);
+    changed();
+    f.focus();
+  };
+  const paste = (e: ClipboardEvent) => {
+    const files = filesOf(e.clipboardData);
+    const text = e.clipboardData?.getData("text/plain") ?? "";
+    if (files.length === 0 && text.length < longPaste) return;
+    e.preventDefault();
+    if (files.length > 0) return add(draftKey, files);
+    const f = field.current!;
+    f.setRangeText(text.replace(/\r\n?/g, "\n"), f.selectionStart, f.selectionEnd, "end");
+    changed();
+  };
+  useEffect(() => {
+    // A file that misses the composer must not replace the page.
+    const over = (e: DragEvent) => e.dataTransfer?.types.includes("Files") && e.preventDefault();
+    const drop = (e: DragEvent) => {
+      if (!e.dataTransfer?.types.includes("Files")) return;
+      e.preventDefault();
+      add(draftKey, filesOf(e.dataTransfer));
+    };
+    addEventListener("dragover", over);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("drop", drop);
+    };
+  }, [draftKey]);
   // pick reports whether a key was for the list of commands.
   const pick = (e: KeyboardEvent): boolean => {
     const { fit, chosen } = palette;
@@ -98,6 +154,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     <form class="composer" onSubmit={(e) => (e.preventDefault(), submit())}>
       {palette.fit.length > 0 && <Palette commands={palette.fit} chosen={palette.chosen} onChoose={choose} />}
       <div class="frame">
+        <Attachments of={draftKey} />
         <textarea
           ref={field}
           id="composer"
@@ -110,8 +167,9 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           aria-controls={palette.fit.length > 0 ? "palette" : undefined}
           aria-activedescendant={palette.fit.length > 0 ? `command-${palette.chosen}` : undefined}
           onBlur={() => setPalette(none)}
-          placeholder={t("compose.placeholder")}
+          placeholder={running ? t("compose.steer") : t("compose.placeholder")}
           onInput={changed}
+          onPaste={paste}
           onKeyDown={key}
           onCompositionEnd={() => {
             composed.current = true;
@@ -119,11 +177,18 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           }}
         />
         <div class="row">
+          <input ref={picker} type="file" multiple hidden onChange={(e) => (add(draftKey, e.currentTarget.files ?? []), (e.currentTarget.value = ""))} />
+          <button type="button" class="button plain square" aria-label={t("attach.pick")} title={t("attach.pick")} onClick={() => picker.current!.click()}>
+            <Icon name="clip" />
+          </button>
+          <Mic onText={insert} />
           {size > 0 && (
-            <span class={size > most ? "count bad" : "count"} role="status">
+            <span class="count bad" role="status">
               {size > most ? t("compose.toolong", { most: most >> 10 }) : t("compose.count", { used: Math.ceil(size / 1024), most: most >> 10 })}
             </span>
           )}
+          {size > 0 && <button type="button" class="button" onClick={convert}>{t("compose.convert")}</button>}
+          <Estimate session={keyOf(chat)} field={field} />
           <span class="row right">
             {running && (
               <button type="button" class="button" onClick={() => stop(chat)}>

@@ -1,17 +1,22 @@
 // One part of a conversation.
 import { Component } from "preact";
-import { count, fullDate, money, t } from "../i18n";
-import type { Attachment, EndItem, Item, TextItem, ThoughtItem, UserItem } from "../state/items";
-import { discard, resend } from "../state/store";
+import { fullDate, refusalText, t } from "../i18n";
+import { t as tt } from "../i18n/tools";
+import type { Attachment, Item, NoteItem, TextItem, ThoughtItem, UserItem } from "../state/items";
+import { chatOf, discard, fork, indexOf, isTemporary, resend } from "../state/store";
+import { toast } from "../state/toast";
 import { mediaSrc, ownHref, visible } from "../text/links";
+import { copy } from "../text/code";
 import { Text } from "../text/markdown";
 import { Icon } from "../ui/icon";
 import { Approval } from "./approval";
-import { Tool } from "./tool";
+import { Footer } from "./footer";
+import { Group, Tool } from "./tool";
 
 interface Props {
   item: Item;
   chat: string;
+  id: string; // of the conversation
 }
 
 interface State {
@@ -32,13 +37,13 @@ export class ItemView extends Component<Props, State> {
     this.setState({ broken: true });
   }
 
-  override render({ item, chat }: Props, { broken }: State) {
+  override render({ item, chat, id }: Props, { broken }: State) {
     if (broken) return <p class="notice">{"text" in item ? String(item.text) : ""}</p>;
     switch (item.kind) {
       case "user":
-        return <User item={item} chat={chat} />;
+        return <User item={item} chat={chat} id={id} />;
       case "text":
-        return <Answer item={item} />;
+        return <Answer item={item} id={id} />;
       case "thought":
         return <Thought item={item} />;
       case "tool":
@@ -46,14 +51,18 @@ export class ItemView extends Component<Props, State> {
       case "question":
         return <Approval item={item} chat={chat} />;
       case "end":
-        return <End item={item} />;
+        return <Footer item={item} />;
+      case "group":
+        return <Group item={item} />;
+      case "note":
+        return <Note item={item} />;
       case "notice":
         return <p class={item.bad ? "notice bad" : "notice"}>{item.text}</p>;
     }
   }
 }
 
-function User({ item, chat }: { item: UserItem; chat: string }) {
+function User({ item, chat, id }: { item: UserItem; chat: string; id: string }) {
   return (
     <article class={item.command ? "user command" : "user"} aria-label={t("chat.you")} title={item.at && fullDate(item.at)} dir="auto">
       {item.text}
@@ -61,22 +70,48 @@ function User({ item, chat }: { item: UserItem; chat: string }) {
       {item.state === "pending" && <span class="state">{t("chat.pending")}</span>}
       {item.state === "failed" && (
         <span class="state bad">
-          {t("chat.failed", { why: item.why ?? "" })}
+          {t("chat.failed", { why: refusalText(item.why ?? "") })}
           <button type="button" class="button" onClick={() => resend(chat, item.turn!)}>{t("chat.resend")}</button>
           <button type="button" class="button" onClick={() => discard(chat, item.turn!)}>{t("chat.discard")}</button>
         </span>
       )}
+      {item.state === "sent" && <Actions item={item} id={id} />}
     </article>
   );
 }
 
-function Answer({ item }: { item: TextItem }) {
+function Answer({ item, id }: { item: TextItem; id: string }) {
   return (
     <article aria-label={t("chat.answer")} aria-busy={item.open} dir="auto">
       <Text text={item.text} open={item.open} />
       <Files media={item.media} />
       {item.interrupted && <p class="notice">{t("chat.interrupted")}</p>}
+      {!item.open && <Actions item={item} id={id} />}
     </article>
+  );
+}
+
+/** Actions are what can be done with a message. A conversation goes on from one of
+ *  them in another conversation; this one stays as it is. */
+function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
+  const forks = chatOf(id) !== undefined && !isTemporary(id) && !(item.kind === "user" ? item.command : item.calls);
+  const branch = async () => {
+    const index = await indexOf(id, item);
+    if (index === undefined) return toast(t("chat.notstored"), true);
+    await fork(id, item.kind === "user" ? index : index + 1, item.kind === "user" ? item.text : undefined);
+  };
+  const words = item.kind === "user" ? t("chat.edit") : t("chat.fork");
+  return (
+    <span class="actions">
+      <button type="button" class="button plain square" aria-label={t("chat.copy")} title={t("chat.copy")} onClick={() => void copy(item.text)}>
+        <Icon name="copy" />
+      </button>
+      {forks && (
+        <button type="button" class="button plain square" aria-label={words} title={words} onClick={() => void branch()}>
+          <Icon name={item.kind === "user" ? "edit" : "fork"} />
+        </button>
+      )}
+    </span>
   );
 }
 
@@ -85,11 +120,17 @@ function Files({ media }: { media?: Attachment[] }) {
   return (
     <ul class="files">
       {media.map((m) => (
-        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : visible(m.name)}</li>
+        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : visible(m.name)}</li>
       ))}
     </ul>
   );
 }
+
+// A picture of before a reload is gone; its name is left.
+const gone = (e: Event) => {
+  const img = e.currentTarget as HTMLImageElement;
+  img.replaceWith(img.alt);
+};
 
 function File({ name, url }: { name: string; url: string }) {
   const image = /\.(?:png|jpe?g|gif|webp|avif)$/i.test(name);
@@ -112,17 +153,16 @@ function Thought({ item }: { item: ThoughtItem }) {
   );
 }
 
-function End({ item }: { item: EndItem }) {
-  const tokens = (item.usage?.prompt_tokens ?? 0) + (item.usage?.completion_tokens ?? 0);
-  const cost = item.usage?.cost_usd ?? 0;
+/** Note is a message that no person wrote. Its words are a stranger's. */
+function Note({ item }: { item: NoteItem }) {
+  const known = item.event === "subagent_result" || item.event === "session_message" ? item.event : "other";
   return (
-    <footer class="footer">
-      {item.ms !== undefined && <span>{t("end.seconds", { n: item.ms < 10_000 ? (item.ms / 1000).toFixed(1) : Math.round(item.ms / 1000) })}</span>}
-      {tokens > 0 && <span>{t("end.tokens", { n: count(tokens) })}</span>}
-      {cost > 0 && <span>{money(cost)}</span>}
-      {item.model && <span>{visible(item.model)}</span>}
-      {(item.stop === "stopped" || item.stop === "cancelled") && <span>{t("end.stopped")}</span>}
-      {item.error && <span class="bad">{t("end.error", { why: item.error })}</span>}
-    </footer>
+    <details class="thought note">
+      <summary>
+        <Icon name="chevron" class="chevron" />
+        {tt(`value.note.${known}`)}
+      </summary>
+      <div class="body" dir="auto">{item.text}</div>
+    </details>
   );
 }

@@ -2,17 +2,22 @@
 // follows the end while the person is there, and holds its position otherwise.
 import { Component, createRef } from "preact";
 import { t } from "../i18n";
+import { t as tt } from "../i18n/tools";
+import { grouped } from "../state/group";
 import type { Item, Thread } from "../state/items";
-import { readOlder } from "../state/store";
+import { chatHref } from "../state/route";
+import { readNewer, readOlder } from "../state/store";
 import { Icon } from "../ui/icon";
 import { Heights, offsets, range, rowAt } from "../ui/window";
 import type { Row } from "../ui/window";
+import { Spent } from "./footer";
 import { ItemView } from "./item";
 
 interface Props {
   id: string;
   chat: string;
   thread: Thread;
+  at?: number; // index of the message to show
 }
 
 interface State {
@@ -20,9 +25,13 @@ interface State {
   to: number;
   end: boolean; // the end is in view
   version: number;
+  print: boolean; // paper has no window: everything is mounted
 }
 
+const lead = 72; // pixels above a message that was looked for
 const near = 48; // pixels from the end that still count as the end
+
+const lineKinds = new Set<Item["kind"]>(["tool", "group", "thought", "note", "end"]);
 
 /** kept are the heights of every conversation that was on the screen. */
 const kept = new Map<string, Heights>();
@@ -40,7 +49,7 @@ function estimate(i: Item): number {
 }
 
 export class ThreadView extends Component<Props, State> {
-  override state: State = { from: 0, to: 0, end: true, version: 0 };
+  override state: State = { from: 0, to: 0, end: true, version: 0, print: false };
   private readonly box = createRef<HTMLDivElement>();
   private readonly heights: Heights;
   private rows: Row[] = [];
@@ -48,6 +57,8 @@ export class ThreadView extends Component<Props, State> {
   private tops: Float64Array = new Float64Array(1);
   private measured = -1;
   private view = { top: 0, height: 800 };
+  private found: string | undefined;
+  private moved = false;
   private anchor: { id: string; delta: number } | undefined;
   private readonly ids = new WeakMap<Element, string>();
   private observer: ResizeObserver | undefined;
@@ -57,6 +68,7 @@ export class ThreadView extends Component<Props, State> {
     let h = kept.get(props.id);
     if (!h) kept.set(props.id, (h = new Heights()));
     this.heights = h;
+    this.state.end = props.at === undefined;
   }
 
   override componentDidMount() {
@@ -75,20 +87,43 @@ export class ThreadView extends Component<Props, State> {
     this.observer.observe(this.box.current!);
     for (const el of this.box.current!.querySelectorAll<HTMLElement>("[data-id]")) this.observe(el);
     this.place();
+    addEventListener("beforeprint", this.printing);
+    addEventListener("afterprint", this.printing);
   }
 
+  private readonly printing = (e: globalThis.Event) => this.setState({ print: e.type === "beforeprint" });
+
   override componentWillUnmount() {
+    removeEventListener("beforeprint", this.printing);
+    removeEventListener("afterprint", this.printing);
     this.observer?.disconnect();
   }
 
   override componentDidUpdate() {
     this.place();
     if (this.view.top < 600 && this.props.thread.more && this.props.thread.loaded) void readOlder(this.props.id);
+    if (this.props.thread.newer && this.view.top + this.view.height > this.tops[this.rows.length]! - 600) void readNewer(this.props.id);
+  }
+
+  // find puts the wanted message near the top, once it is there.
+  private find() {
+    const { at, thread } = this.props;
+    if (at === undefined || this.found !== undefined || thread.items.length === 0) return;
+    const n = Math.max(0, grouped(thread.items).findIndex((i) => "index" in i && i.index !== undefined && i.index >= at));
+    this.found = this.rows[n]!.id;
+    this.anchor = { id: this.found, delta: lead };
+    this.view.top = Math.max(0, this.tops[n]! - lead);
+    this.moved = true;
   }
 
   // place scrolls to where the person was.
   private place() {
     const box = this.box.current!;
+    if (this.moved) {
+      this.moved = false;
+      box.scrollTop = this.view.top;
+      return;
+    }
     if (this.state.end) {
       box.scrollTop = this.tops[this.rows.length]! + 10_000; // the end, without asking for the layout
       return;
@@ -108,7 +143,7 @@ export class ThreadView extends Component<Props, State> {
     const box = this.box.current!;
     const top = box.scrollTop;
     this.view = { top, height: box.clientHeight };
-    const end = box.scrollHeight - top - box.clientHeight < near;
+    const end = this.props.at === undefined && box.scrollHeight - top - box.clientHeight < near;
     const n = rowAt(this.tops, top);
     const row = this.rows[n];
     this.anchor = row && { id: row.id, delta: this.tops[n]! - top };
@@ -123,7 +158,7 @@ export class ThreadView extends Component<Props, State> {
   };
 
   private layout() {
-    const items = this.props.thread.items;
+    const items = grouped(this.props.thread.items);
     if (items === this.rowsOf && this.measured === this.heights.version) return;
     if (items !== this.rowsOf) this.rows = items.map((i) => ({ id: i.id, estimate: estimate(i) }));
     this.rowsOf = items;
@@ -135,11 +170,13 @@ export class ThreadView extends Component<Props, State> {
     this.setState({ end: true });
   };
 
-  override render({ thread, chat }: Props, { end }: State) {
+  override render({ thread, chat, id, at }: Props, { end, print }: State) {
     this.layout();
+    this.find();
+    const key = id.split("\n")[0]!;
     const n = this.rows.length;
     const top = end ? Math.max(0, this.tops[n]! - this.view.height) : this.view.top;
-    const [from, to] = range(this.tops, top, this.view.height);
+    const [from, to] = print ? [0, n] : range(this.tops, top, this.view.height);
     this.state.from = from;
     this.state.to = to;
     return (
@@ -148,15 +185,24 @@ export class ThreadView extends Component<Props, State> {
           <div class="list">
             {thread.more && from === 0 && <p class="notice">{t("chat.older")}</p>}
             <div style={{ height: `${this.tops[from]}px` }} />
-            {thread.items.slice(from, to).map((i) => (
-              <div key={i.id} data-id={i.id} ref={this.observe} class={i.kind === "tool" || i.kind === "thought" || i.kind === "end" ? "item line" : "item"}>
-                <ItemView item={i} chat={chat} />
+            {grouped(thread.items).slice(from, to).map((i) => (
+              <div key={i.id} data-id={i.id} ref={this.observe} class={lineKinds.has(i.kind) ? "item line" : i.id === this.found ? "item found" : "item"}>
+                <ItemView item={i} chat={chat} id={key} />
               </div>
             ))}
             <div style={{ height: `${this.tops[n]! - this.tops[to]!}px` }} />
+            {thread.running && thread.used?.turn === thread.running.turn && thread.used && <p class="so-far"><span>{tt("footer.sofar")}</span><Spent usage={thread.used.usage} /></p>}
           </div>
         </div>
-        {!end && (
+        {at !== undefined && (
+          <div class="latest">
+            <a class="button" href={chatHref(key)}>
+              <Icon name="down" />
+              {t("chat.latest")}
+            </a>
+          </div>
+        )}
+        {!end && at === undefined && (
           <div class="latest">
             <button type="button" class="button" onClick={this.toEnd}>
               <Icon name="down" />

@@ -4,19 +4,26 @@ import { useEffect, useState } from "preact/hooks";
 import { Chat } from "../chat/chat";
 import { Sidebar } from "../chat/sidebar";
 import { t } from "../i18n";
+import { panel, undoing } from "../state/panel";
 import { route } from "../state/route";
+import type { PageName } from "../state/route";
 import { drawer, fresh, gateway, link, newChat, newer, reachable, retryNow, says, unsaved } from "../state/store";
 import { toasts } from "../state/toast";
 import { Icon } from "../ui/icon";
-import { useKeys } from "./keys";
+import { overlay, useKeys } from "./keys";
+import { Requests } from "./requests";
+import { Waiting } from "./links";
 import { SignIn } from "./signin";
+import { table } from "./table";
+import type { PageProps } from "./table";
 
-export function App({ code }: { code: string }) {
+export function App() {
   const g = gateway.value;
   useKeys();
   return (
     <>
-      {g && !g.signed_in ? <SignIn code={code} /> : <Shell />}
+      {g && !g.signed_in ? <SignIn /> : <Shell />}
+      {g?.signed_in && overlay.value && <Over key={overlay.value} kind={overlay.value} />}
       <div class="toasts" role="status">
         {toasts.value.map((x) => <div key={x.id} class={x.bad ? "toast bad" : "toast"}>{x.text}</div>)}
       </div>
@@ -33,6 +40,7 @@ function Shell() {
       {drawer.value && <button type="button" class="veil only-narrow" aria-label={t("chats.close")} onClick={() => (drawer.value = false)} />}
       <main>
         <Status />
+        {gateway.value?.signed_in && <Requests />}
         <Page />
         <div class="tabs-bottom">
           <button type="button" class="button plain" onClick={() => (drawer.value = true)}>
@@ -43,14 +51,32 @@ function Shell() {
             <Icon name="plus" />
             {t("chats.new")}
           </button>
-          <a class="button plain" href="#/preferences">
-            <Icon name="gear" />
-            {t("prefs.title")}
+          <a class="button plain" href="#/inbox">
+            <Icon name="inbox" />
+            <span>
+              {t("page.inbox")}
+              <Waiting />
+            </span>
           </a>
         </div>
       </main>
+      <Beside />
     </div>
   );
+}
+
+/** outdated is called when a part of the page cannot be loaded. Without a connection
+ *  that says nothing about the build, and the status line says why. */
+const outdated = () => void (link.peek().state === "open" && (newer.value = true));
+
+/** Beside is what is shown beside the conversation, loaded when it is first needed. */
+function Beside() {
+  const [Loaded, setLoaded] = useState<{ part: ComponentType } | undefined>(undefined);
+  const wanted = panel.value !== undefined || undoing.value !== undefined;
+  useEffect(() => {
+    if (wanted && !Loaded) import("../chat/panel").then((m) => setLoaded({ part: m.default }), outdated);
+  }, [wanted, link.value.state]);
+  return wanted && Loaded ? <Loaded.part /> : null;
 }
 
 /** Status is one quiet line with the cause and the next step. */
@@ -79,15 +105,26 @@ function Status() {
 
 function Page() {
   const r = route.value;
-  if (r.page === "preferences") return <Lazy load={() => import("./preferences")} />;
-  return <Chat id={r.page === "chat" && r.key ? r.key : fresh.value} />;
+  if ("rest" in r) return <Lazy key={r.page} name={r.page} rest={r.rest} />;
+  return <Chat id={r.page === "chat" && r.key ? r.key : fresh.value} at={r.page === "chat" ? r.at : undefined} />;
+}
+
+type Kind = NonNullable<typeof overlay.value>;
+
+/** Over is the palette or the list of keys, loaded when it is first opened. */
+function Over({ kind }: { kind: Kind }) {
+  const [Loaded, setLoaded] = useState<{ page: ComponentType<{ kind: Kind }> } | undefined>(undefined);
+  useEffect(() => {
+    import("./palette").then((m) => setLoaded({ page: m.default }), () => (outdated(), (overlay.value = undefined)));
+  }, []);
+  return Loaded ? <Loaded.page kind={kind} /> : null;
 }
 
 /** Lazy shows a page whose script is loaded when it is first opened. */
-function Lazy({ load }: { load(): Promise<{ default: ComponentType }> }) {
-  const [Loaded, setLoaded] = useState<{ page: ComponentType } | undefined>(undefined);
+function Lazy({ name, rest }: { name: PageName; rest: string[] }) {
+  const [Loaded, setLoaded] = useState<{ page: ComponentType<PageProps> } | undefined>(undefined);
   useEffect(() => {
-    load().then((m) => setLoaded({ page: m.default }), () => (newer.value = true));
-  }, []);
-  return Loaded ? <Loaded.page /> : <p class="read-only" role="status">{t("app.loading")}</p>;
+    if (!Loaded) table[name].load().then((m) => setLoaded({ page: m.default }), outdated);
+  }, [link.value.state === "open"]);
+  return Loaded ? <Loaded.page rest={rest} /> : <p class="read-only" role="status">{t("app.loading")}</p>;
 }

@@ -25,7 +25,7 @@ export default function Preferences() {
   const device = gateway.value?.device;
   return (
     <>
-      <Bar title={t("prefs.title")} />
+      <Bar title={t("page.preferences")} />
       <div class="page">
         <div class="inner">
           <section>

@@ -1,24 +1,33 @@
 // Signing in: by the link of `nanobot web`, by its code, or by another device.
+import { effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { failureText, t } from "../i18n";
 import { go, route } from "../state/route";
-import { start } from "../state/store";
+import { gateway, start } from "../state/store";
 import { fail } from "../state/toast";
 import * as api from "../wire/api";
 import type { LoginReply } from "../wire/types";
 
 const command = "nanobot web";
 
-/** takeCode removes the code of a link from the address before anything else. */
-export function takeCode(): string {
-  const r = route.peek();
-  if (r.page !== "sign-in") return "";
-  history.replaceState(null, "", "#/");
-  route.value = { page: "chat" };
-  return r.code;
+const code = signal(""); // of a link, until it is used
+
+/** watchCodes takes the code of a link out of the address before anything else, also
+ *  if the link is opened in a page that is already there. It works once, and a device
+ *  that is signed in needs none. */
+export function watchCodes() {
+  effect(() => {
+    const r = route.value;
+    if (r.page === "sign-in") {
+      history.replaceState(null, "", "#/");
+      route.value = { page: "chat" };
+      code.value = r.code;
+    }
+    if (gateway.value?.signed_in) code.value = "";
+  });
 }
 
-export function SignIn({ code }: { code: string }) {
+export function SignIn() {
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState("");
   const [request, setRequest] = useState<LoginReply | undefined>(undefined);
@@ -26,6 +35,7 @@ export function SignIn({ code }: { code: string }) {
   const done = async () => {
     setRequest(undefined);
     await start();
+    if (gateway.peek()?.signed_in === false) setWrong(t("sign.cookies"));
   };
   const attempt = async (body: { code: string } | { device: true }) => {
     setBusy(true);
@@ -42,8 +52,12 @@ export function SignIn({ code }: { code: string }) {
   };
   useEffect(() => {
     document.title = `${t("sign.title")} - ${t("app.name")}`;
-    if (code) void attempt({ code });
   }, []);
+  const given = code.value;
+  useEffect(() => {
+    if (given) void attempt({ code: given });
+    code.value = "";
+  }, [given]);
   if (request) return <Waiting request={request} onDone={done} onEnd={(why) => (setRequest(undefined), setWrong(why))} />;
 
   const submit = (e: SubmitEvent) => {

@@ -50,7 +50,8 @@ export class Drafts {
   write(key: string, text: string) {
     this.memory.set(key, text);
     try {
-      if (text === "") this.store?.removeItem(this.name(key));
+      // A temporary chat leaves nothing behind.
+      if (text === "" || key.startsWith("websocket:temp-")) this.store?.removeItem(this.name(key));
       else this.store?.setItem(this.name(key), text);
     } catch {
       // Full: it stays in memory.

@@ -1,19 +1,23 @@
 // Stored conversations, as the same parts that events make.
 import type { Said, ThreadPage, Turned } from "../wire/types";
 import type { Outgoing } from "../wire/outbox";
-import { textOf } from "./items";
-import type { Item, Thread } from "./items";
+import { revived, storedAs, textOf, works } from "./items";
+import type { EndItem, Item, Thread } from "./items";
 
 /** itemsOf shows stored messages. */
-export function itemsOf(page: Pick<ThreadPage, "messages" | "turns">): Item[] {
+export function itemsOf(page: Pick<ThreadPage, "messages" | "turns" | "subagents" | "has_newer">): Item[] {
   const out: Item[] = [];
   const turns = new Map(page.turns?.map((t) => [t.turn_id, t]));
   const last = new Map(page.messages.map((m) => [m.turn_id, m.index]));
-  for (const m of page.messages) {
+  for (const stored of page.messages) {
+    // The log has words for the model in the place of an answer that failed; the
+    // line below the turn says it to people.
+    const failed = stored.turn_id && turns.get(stored.turn_id)?.error && last.get(stored.turn_id) === stored.index && /^\[No answer: [^\]]*\]$/.test(stored.content);
+    const m = failed ? { ...stored, content: "" } : stored;
     message(out, m, m.turn_id ? turns.get(m.turn_id) : undefined);
     if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, m.turn_id ? turns.get(m.turn_id) : undefined);
   }
-  return out;
+  return nested(out, page.has_newer ? undefined : page.subagents);
 }
 
 function message(out: Item[], m: Said, turn: Turned | undefined) {
@@ -22,7 +26,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined) {
     const asked = out.findLastIndex((i) => i.kind === "question");
     const q = out[asked];
     if (q?.kind === "question" && q.option === undefined) {
-      out[asked] = { ...q, state: "answered", option: m.content.trim() };
+      out[asked] = { ...q, state: "answered", ...answerOf(m.content) };
       return;
     }
   }
@@ -30,19 +34,32 @@ function message(out: Item[], m: Said, turn: Turned | undefined) {
     out.push({ kind: "question", id: `#${m.index}`, turn: m.turn_id, text: m.content, options: [], code: "", state: "gone" });
     return;
   }
+  if (m.role === "user" && m.event) {
+    out.push({ kind: "note", id: `#${m.index}`, turn: m.turn_id, event: m.event, text: m.content, task: m.task_id });
+    return;
+  }
   if (m.role === "user") {
-    out.push({ kind: "user", id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`, turn: m.turn_id, text: m.content, at: m.at, media, command: m.command, state: "sent" });
+    out.push({ kind: "user", id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, at: m.at, media, command: m.command, state: "sent" });
     return;
   }
   if (m.reasoning) out.push({ kind: "thought", id: `#${m.index}r`, turn: m.turn_id, text: m.reasoning, open: false });
   if (m.content.trim() !== "" || media) {
-    out.push({ kind: "text", id: `#${m.index}`, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted });
+    out.push({ kind: "text", id: `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted, calls: m.tool_calls !== undefined });
   }
   for (const c of m.tool_calls ?? []) {
-    const phase = c.result === undefined ? ("lost" as const) : c.is_error ? ("error" as const) : ("done" as const);
+    const denied = turn?.receipts?.some((r) => r.call_id === c.call_id && r.status === "denied");
+    const phase = c.result === undefined ? "lost" : denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
     out.push({ kind: "tool", id: c.call_id, turn: m.turn_id, name: c.name, args: textOf(c.arguments), phase, result: c.result, untrusted: c.untrusted, ms: c.duration_ms, edits: edits?.length ? edits : undefined });
   }
+}
+
+/** answerOf reads a stored answer: the option, and the code of the question or a
+ *  remark behind it. */
+function answerOf(said: string): { option: string; remark?: string } {
+  const [option = "", ...rest] = said.trim().split(/\s+/);
+  const remark = rest.filter((w, i) => i > 0 || !/^[a-z]\d[a-z]\d$/.test(w)).join(" ");
+  return { option, remark: remark || undefined };
 }
 
 /** end is the line below a turn. */
@@ -50,38 +67,71 @@ function end(out: Item[], m: Said, turn: Turned | undefined) {
   turn?.notices?.forEach((n, i) => out.push({ kind: "notice", id: `#${m.index}n${i}`, text: n.text }));
   const ms = turn?.duration_ms ?? m.latency_ms;
   if (!ms && !turn?.usage && !turn?.error) return;
-  out.push({ kind: "end", id: `end:${m.turn_id ?? m.index}`, turn: m.turn_id, ms, usage: turn?.usage, model: turn?.model, stop: turn?.stop_reason, error: turn?.error });
+  const item: EndItem = { kind: "end", id: `end:${m.turn_id ?? m.index}`, turn: m.turn_id, ms, usage: turn?.usage, model: turn?.model, stop: turn?.stop_reason, error: turn?.error };
+  if (turn?.fallback) item.fallback = true;
+  if (turn?.undo_id && turn.edits?.length) Object.assign(item, { undo: turn.undo_id, files: new Set(turn.edits.map((x) => x.path)).size });
+  if (turn?.undone_by) item.undone = turn.undone_by;
+  out.push(item);
 }
 
-/** withPage puts the newest page in the place of what is shown. What a running
- *  turn has shown and what waits in the outbox is not on the page yet. */
+/** nested puts what subagents found into the calls that started them, which name
+ *  them in their result. One that neither runs nor was heard of is lost. */
+function nested(items: Item[], running?: readonly string[]): Item[] {
+  const notes = new Map(items.flatMap((i) => (i.kind === "note" && i.task ? [[i.task, i.text]] : [])));
+  const placed = new Set<string>();
+  const out = items.map((i): Item => {
+    if (i.kind !== "tool" || !works(i)) return i;
+    const names = (id: string) => i.result!.includes(id);
+    const task = [...notes.keys()].find(names);
+    if (task === undefined) return running ? { ...i, phase: running.some(names) ? "done" : "lost" } : i;
+    placed.add(task);
+    return { ...i, phase: "done", answer: notes.get(task) };
+  });
+  return out.filter((i) => i.kind !== "note" || !i.task || !placed.has(i.task));
+}
+
+/** withPage puts the newest page in the place of what is shown of it; older pages
+ *  stay, because the person may be there. What a running turn has shown and what
+ *  waits in the outbox is not on the page yet. */
 export function withPage(t: Thread, page: ThreadPage): Thread {
-  const items = itemsOf(page);
+  const newest = itemsOf(page);
+  const at = t.loaded && page.has_more ? Math.max(0, t.items.findIndex((i) => i.id === newest[0]?.id)) : 0;
+  const items = at > 0 ? nested([...t.items.slice(0, at), ...newest], page.subagents) : newest;
   const turn = t.running?.turn;
   const has = new Set(items.map((i) => i.id));
   const texts = new Set(items.flatMap((i) => (i.kind === "text" ? [`${i.turn} ${i.text}`] : [])));
-  for (const i of t.items) {
+  for (const i of t.items.slice(at)) {
     const live = i.kind === "user" ? i.state !== "sent" : i.kind === "question" ? i.state === "open" || i.state === "sent" : "turn" in i && i.turn !== undefined && i.turn === turn;
     if (!live || has.has(i.id) || (i.kind === "text" && texts.has(`${i.turn} ${i.text}`))) continue;
     if (i.kind === "thought" && !i.open) continue;
     items.push(i);
   }
-  const running = items.map((i) => (i.kind === "tool" && i.phase === "lost" && turn !== undefined && i.turn === turn ? { ...i, phase: "running" as const } : i));
-  return { ...t, items: running, more: page.has_more, before: page.before, loaded: true, stale: false };
+  // What a command printed so far is in no page.
+  const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
+  const all = t.running ? revived(items).map((i) => (i.kind === "tool" && i.phase === "running" && output.has(i.id) ? { ...i, output: output.get(i.id) } : i)) : items;
+  const older = at > 0 ? {} : { more: page.has_more, before: page.before };
+  return { ...t, items: all, ...older, loaded: true, stale: false };
 }
 
 /** withOlder puts an older page before what is shown. */
 export function withOlder(t: Thread, page: ThreadPage): Thread {
   const has = new Set(t.items.map((i) => i.id));
   const older = itemsOf(page).filter((i) => !has.has(i.id));
-  return { ...t, items: [...older, ...t.items], more: page.has_more && page.messages.length > 0, before: page.before };
+  return { ...t, items: nested([...older, ...t.items], t.newer ? undefined : page.subagents), more: page.has_more && page.messages.length > 0, before: page.before };
+}
+
+/** withNewer puts a newer page behind what is shown. */
+export function withNewer(t: Thread, page: ThreadPage): Thread {
+  const has = new Set(t.items.map((i) => i.id));
+  const items = itemsOf(page).filter((i) => !has.has(i.id));
+  return { ...t, items: nested([...t.items, ...items], page.has_newer ? undefined : page.subagents), newer: page.has_newer === true && page.messages.length > 0, after: page.after ?? t.after };
 }
 
 /** withSent shows a message that was typed here, and is not accepted yet. */
 export function withSent(t: Thread, m: Outgoing): Thread {
   const at = t.items.findIndex((i) => i.kind === "user" && i.turn === m.turn);
   const state = m.failed === undefined ? ("pending" as const) : ("failed" as const);
-  const item: Item = { kind: "user", id: `user:${m.turn}`, turn: m.turn, text: m.text, at: m.at, command: m.text.startsWith("/"), state, why: m.failed };
+  const item: Item = { kind: "user", id: `user:${m.turn}`, turn: m.turn, text: storedAs(m.text), at: m.at, media: m.media?.map(({ name, blob }) => ({ name, blob })), command: storedAs(m.text).startsWith("/"), state, why: m.failed };
   if (at < 0) return { ...t, items: [...t.items, item] };
   const old = t.items[at]!;
   if (old.kind === "user" && old.state === "sent") return t;

@@ -1,8 +1,8 @@
 // One pure function turns events into what the page shows: live, after a
 // reconnect and in a replay.
 import type { Event, ToolEvent } from "../wire/types";
-import { textOf } from "./items";
-import type { EndItem, Item, TextItem, Thread, ThoughtItem, ToolItem } from "./items";
+import { revived, storedAs, textOf, works } from "./items";
+import type { EndItem, Item, QuestionItem, TextItem, Thread, ThoughtItem, ToolItem } from "./items";
 
 /** reduce applies an event. A thread that does not change is returned as it is. */
 export function reduce(t: Thread, e: Event): Thread {
@@ -22,6 +22,8 @@ export function reduce(t: Thread, e: Event): Thread {
       return streamEnd(t, e);
     case "tool_delta":
       return toolDelta(t, e);
+    case "tool_output":
+      return printed(t, e);
     case "message":
       return message(t, e);
     case "user_message":
@@ -31,14 +33,23 @@ export function reduce(t: Thread, e: Event): Thread {
     case "file_edit":
       return edits(t, e);
     case "question_gone":
-    case "question_expired":
-      return update(t, "question", (i) => i.id === e.question_id, (i) => ({ ...i, state: i.state === "sent" && !e.text ? "answered" : "gone", why: e.text }));
+    case "question_expired": // what was answered stays so
+      return update(t, "question", (i) => i.id === e.question_id && i.state !== "answered", (i) => ({ ...i, state: i.state === "sent" && !e.text ? "answered" : "gone", why: e.text }));
     case "question_answered":
-      return update(t, "question", (i) => i.id === e.question_id, (i) => ({ ...i, state: "answered", option: e.option ?? i.option }));
+      return update(t, "question", (i) => i.id === e.question_id, (i) => ({ ...i, state: "answered", option: e.option ?? i.option, remark: e.remark, why: undefined }));
     case "goal_status":
       return status(t, e);
+    case "goal_state":
+      return { ...t, goal: e.goal_state };
+    case "session_updated":
+      if (e.scope === "model") return { ...t, model: e.model_name || t.model, preset: e.model_preset };
+      return e.workspace_scope ? { ...t, scope: e.workspace_scope } : t;
     case "turn_model_updated":
       return { ...t, model: e.model_name ?? t.model };
+    case "runtime_model_updated": // for conversations without a model of their own
+      return t.preset ? t : { ...t, model: e.model_name ?? t.model };
+    case "usage":
+      return { ...t, used: { turn: e.turn_id, usage: e.usage } };
     case "turn_end":
       return turnEnd(t, e);
     case "error":
@@ -48,10 +59,36 @@ export function reduce(t: Thread, e: Event): Thread {
   }
 }
 
+const outputMost = 64 * 1024;
+
+/** printed appends to the output of a command. It may have begun before we came. */
+function printed(t: Thread, e: Event): Thread {
+  const n = findLast(t, "tool", (i) => i.id === e.call_id);
+  const old = (t.items[n] as ToolItem | undefined) ?? { kind: "tool" as const, id: e.call_id ?? "", turn: now(t), name: "exec", args: "", phase: "running" as const };
+  const item: ToolItem = { ...old, phase: old.phase === "lost" ? "running" : old.phase, output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost) };
+  return n < 0 ? add(t, item) : replace(t, n, item);
+}
+
 /** attached sets where events continue; what was missed makes the thread stale. */
 function attached(t: Thread, e: Event): Thread {
   const missed = e.resumed === true && e.complete === false;
-  return { ...t, seq: e.seq, model: e.model_name ?? t.model, running: undefined, stale: t.stale || missed };
+  // What was being written is said again, or was lost with a gateway that died; what is still open is asked again.
+  const again = (i: Item) =>
+    ((i.kind === "text" || i.kind === "thought") && i.open) || (i.kind === "tool" && i.phase === "writing") ||
+    (i.kind === "question" && i.code !== undefined && (i.state === "open" || i.state === "sent"));
+  const items = missed ? t.items.filter((i) => !again(i)) : t.items;
+  return {
+    ...t,
+    items,
+    seq: e.seq,
+    model: e.model_name ?? t.model,
+    preset: e.model_preset,
+    scope: e.workspace_scope,
+    title: e.title ?? t.title,
+    running: undefined,
+    stale: t.stale || missed,
+    loaded: t.loaded || e.temporary === true,
+  };
 }
 
 const add = (t: Thread, i: Item): Thread => ({ ...t, items: [...t.items, i] });
@@ -123,9 +160,9 @@ function tool(t: Thread, e: ToolEvent): Thread {
   const item: ToolItem = { ...old, name: e.name || old.name, args: e.arguments === undefined ? old.args : textOf(e.arguments) };
   if (e.phase === "start") item.phase = "running";
   else {
-    item.phase = e.phase === "error" ? "error" : "done";
+    item.phase = e.denied ? "denied" : e.phase === "error" ? "error" : "done";
     item.result = e.phase === "error" ? e.error : e.result;
-    item.ms = e.duration_ms;
+    item.ms = e.duration_ms || undefined;
     item.untrusted = e.untrusted;
   }
   return n < 0 ? add(t, item) : replace(t, n, item);
@@ -135,8 +172,11 @@ function message(t: Thread, e: Event): Thread {
   if (e.tool_events) return e.tool_events.reduce(tool, t);
   if (e.question) {
     const q = e.question;
-    if (findLast(t, "question", (i) => i.id === q.id) >= 0) return t;
-    return add(t, { kind: "question", id: q.id, turn: e.turn_id, text: e.text ?? "", options: q.options ?? [], code: q.code, expires: q.expires, state: "open" });
+    // Asked again after a lost connection: the answer that was sent did not arrive.
+    const known = findLast(t, "question", (i) => i.id === q.id) >= 0;
+    const lost = (i: QuestionItem) => i.id === q.id && i.state === "sent" && i.code !== undefined;
+    if (known) return update(t, "question", lost, (i) => ({ ...i, state: "open", option: undefined }));
+    return add(t, { kind: "question", id: q.id, turn: e.turn_id, text: e.text ?? "", options: q.options ?? [], code: q.code, expires: q.expires, detail: q.detail, state: "open" });
   }
   if (e.kind === "notice") return add(t, { kind: "notice", id: `notice@${t.seq ?? t.items.length}`, text: e.text ?? "" });
   if (e.kind) return t; // hints for clients that show no tools
@@ -166,8 +206,9 @@ function isLastText(t: Thread, n: number): boolean {
 
 function user(t: Thread, e: Event): Thread {
   if (e.turn_id && findLast(t, "user", (i) => i.turn === e.turn_id) >= 0) return t; // our own
-  const text = e.text ?? "";
-  return add(t, { kind: "user", id: `user:${e.turn_id ?? t.seq ?? t.items.length}`, turn: e.turn_id, text, state: "sent", command: text.startsWith("/") });
+  const text = storedAs(e.text ?? "");
+  const media = e.media_urls?.map((m) => ({ name: m.name ?? m.url, url: m.url }));
+  return add(t, { kind: "user", id: `user:${e.turn_id ?? t.seq ?? t.items.length}`, turn: e.turn_id, text, media, state: "sent", command: text.startsWith("/") });
 }
 
 function edits(t: Thread, e: Event): Thread {
@@ -180,19 +221,35 @@ function edits(t: Thread, e: Event): Thread {
 
 function status(t: Thread, e: Event): Thread {
   if (e.status !== "running") return { ...t, running: undefined };
-  // A turn that we know nothing of had begun before we came.
-  const known = t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
-  return { ...t, running: { turn: e.turn_id, since: e.started_at }, partial: known || e.seq !== undefined ? t.partial : (e.turn_id ?? "") };
+  // A turn that we know nothing of had begun before we came, or what began it is
+  // no message of a client: a job, the result of a subagent.
+  const known = e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
+  return { ...t, items: revived(t.items), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
 }
 
 function turnEnd(t: Thread, e: Event): Thread {
-  const id = `end:${e.turn_id ?? e.id ?? t.seq ?? t.items.length}`;
+  if (e.id && findLast(t, "end", (i) => i.of === e.id) >= 0) return t; // sent again
+  // The result of a subagent is answered in the name of the turn that started it.
+  const first = `end:${e.turn_id ?? e.id ?? t.seq ?? t.items.length}`;
+  const id = findLast(t, "end", (i) => i.id === first) < 0 ? first : `end:${e.id ?? t.seq ?? t.items.length}`;
   if (findLast(t, "end", (i) => i.id === id) >= 0) return t;
   const end: EndItem = { kind: "end", id, turn: e.turn_id, ms: e.latency_ms, usage: e.usage, model: e.model, stop: e.stop_reason, error: textOf(e.error) || undefined };
-  let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing"));
+  if (e.id) end.of = e.id;
+  if (e.fallback) end.fallback = true;
+  if (e.undo_id) Object.assign(end, { undo: e.undo_id, files: changedFiles(t, e.turn_id) });
+  // The line below the turn says what failed.
+  let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing") && !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error));
   items = items.map((i) => (i.kind === "tool" && i.phase === "running" ? { ...i, phase: "lost" as const } : i));
   t = close(close({ ...t, items }, "text"), "thought");
-  return { ...add(t, end), running: undefined, partial: undefined, stale: t.stale || t.partial !== undefined };
+  // What a subagent answered is only in the stored conversation.
+  const stale = t.stale || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && i.phase === "done" && works(i));
+  return { ...add(t, end), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
+}
+
+/** changedFiles counts the files that a turn changed. */
+function changedFiles(t: Thread, turn: string | undefined): number {
+  const paths = t.items.flatMap((i) => (i.kind === "tool" && i.turn === turn ? (i.edits ?? []).map((x) => x.path) : []));
+  return new Set(paths).size;
 }
 
 /** failed marks the message that was refused; other errors become a notice. */

@@ -1,56 +1,24 @@
-// The state of the page, and what changes it.
-import { batch, effect, signal } from "@preact/signals";
-import type { Signal } from "@preact/signals";
+// The state of the page: how it starts, and how events change it.
+import { batch } from "@preact/signals";
 import * as api from "../wire/api";
 import { Outbox } from "../wire/outbox";
 import { Socket } from "../wire/socket";
 import type { Link, Wire } from "../wire/socket";
-import type { Event, Failure, Gateway, Session, SlashCommand } from "../wire/types";
-import { emptyThread } from "./items";
+import type { Event, Gateway } from "../wire/types";
+import { asking, chatOf, gateway, keyOf, link, newer, reachable, setClock, setDrafts, temporaries, thread, threads, unsaved, wired } from "./base";
+import { ended, over, readMissed, readNewest, readSidebar, refreshSessions, setSidebar } from "./chats";
 import type { Thread } from "./items";
 import { Drafts, nameOf, storage, uuid } from "./local";
-import { withOlder, withPage, withSent } from "./page";
+import { changedAll, onChange, told, topics } from "./read";
 import { reduce } from "./reduce";
-import { chatHref, go, route } from "./route";
-import { connected, fail } from "./toast";
+import { chatHref, go } from "./route";
+import { flush, forked } from "./say";
+import { connected } from "./toast";
+import { heard } from "./voice";
 
-export const gateway = signal<Gateway | undefined>(undefined);
-export const reachable = signal(true); // the first read of the state worked
-export const link = signal<Link>({ state: "connecting" });
-export const sessions = signal<Session[] | undefined>(undefined);
-export const filter = signal("");
-export const drawer = signal(false);
-export const says = signal(""); // for screen readers
-export const unsaved = signal(false); // the browser keeps nothing
-export const newer = signal(false); // the gateway has another build of the page
-
-const prefix = "websocket:";
-export const keyOf = (chat: string) => prefix + chat;
-/** chatOf is undefined for a conversation of another channel, which is read-only here. */
-export const chatOf = (key: string) => (key.startsWith(prefix) ? key.slice(prefix.length) : undefined);
-
-/** fresh is the conversation of a page without a route; it gets one with its
- *  first message. */
-export const fresh = signal(keyOf(uuid()));
-
-let skew = 0; // of this device's clock
-/** serverNow is the time as the gateway has it. */
-export const serverNow = () => Date.now() + skew;
-
-const threads = new Map<string, Signal<Thread>>();
-const reading = new Map<string, Promise<void>>();
-const ends = new Map<string, number>(); // turns that ended, by conversation
-let socket: Socket | undefined;
-let outbox = new Outbox(undefined, "");
-export let drafts = new Drafts(undefined, "");
-
-export function thread(key: string): Signal<Thread> {
-  let t = threads.get(key);
-  if (!t) threads.set(key, (t = signal(emptyThread)));
-  return t;
-}
-
-// ---- start and sign-in
+export * from "./base";
+export * from "./chats";
+export * from "./say";
 
 /** start reads who we are and connects. */
 export async function start() {
@@ -65,23 +33,29 @@ export async function start() {
     return;
   }
   const build = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1];
-  skew = (Date.parse(state.time) || Date.now()) - Date.now();
+  const same = gateway.peek()?.gateway === state.gateway; // signed in again: what is only in memory stays
+  setClock(state.time);
   batch(() => {
     gateway.value = state;
     newer.value = build !== undefined && state.build !== "" && build !== state.build;
   });
   const store = storage();
   unsaved.value = store === undefined;
-  outbox = new Outbox(store, nameOf(state.gateway, "outbox"));
-  drafts = new Drafts(store, state.gateway);
+  if (!same) {
+    wired.outbox = new Outbox(store, nameOf(state.gateway, "outbox"));
+    setDrafts(new Drafts(store, state.gateway));
+  }
   if (!state.signed_in) return;
-  socket ??= new Socket(host(state.gateway), { event: enqueue, link: linked, ready: flush, seq: (chat) => threads.get(keyOf(chat))?.peek().seq });
-  socket.connect();
+  wired.socket ??= new Socket(host(state.gateway), { event: enqueue, link: linked, ready, seq: (chat) => threads.get(keyOf(chat))?.peek().seq });
+  wired.socket.connect();
   void refreshSessions();
 }
 
-// A device that comes back does not wait for the next attempt.
-const wake = () => link.peek().state === "waiting" && retryNow();
+// A device that comes back does not wait for the next attempt, and does not believe that it is still connected.
+const wake = () => {
+  if (link.peek().state === "waiting") retryNow();
+  else if (wired.socket?.send({ type: "subscribe", topics })) wired.socket.prove();
+};
 addEventListener("online", wake);
 
 function host(id: string) {
@@ -112,21 +86,19 @@ function host(id: string) {
 }
 
 async function signedOut() {
-  socket?.stop();
-  socket = undefined;
+  wired.socket?.stop();
+  wired.socket = undefined;
   const g = gateway.peek();
   if (g) gateway.value = { ...g, signed_in: false, device: undefined };
 }
 
+/** signOut asks the gateway first: a page that only looks signed out would be worse. */
 export async function signOut() {
-  try {
-    await api.logout();
-  } finally {
-    await signedOut();
-  }
+  await api.logout();
+  await signedOut();
 }
 
-export const retryNow = () => socket?.connect();
+export const retryNow = () => wired.socket?.connect();
 
 function linked(l: Link) {
   const before = link.peek();
@@ -146,6 +118,63 @@ async function recheck() {
   } catch {
     // The socket is open: the next connection asks again.
   }
+}
+
+/** begun shows a temporary chat. */
+function begun(key: string, chat: string) {
+  wired.socket?.attach(chat);
+  temporaries.value = [key, ...temporaries.peek()];
+  go(chatHref(key));
+}
+
+// ---- topics
+
+let subscribed = false; // the gateway tells what changes
+let events = 0; // of topics on this connection
+let before = false; // there was a connection before this one
+
+function ready() {
+  subscribed = false;
+  events = 0;
+  wired.socket?.send({ type: "subscribe", topics });
+  if (before) resync(); // whatever happened meanwhile
+  readSidebar();
+  readMissed();
+  before = true;
+  flush();
+}
+
+onChange("sessions", () => void refreshSessions());
+
+/** topical handles an event that belongs to no conversation. */
+function topical(e: Event) {
+  switch (e.event) {
+    case "subscribed":
+      subscribed = true;
+      break;
+    case "changed": {
+      const topic = topics.find((x) => x === e.topic);
+      const missed = e.n !== undefined && e.n !== ++events;
+      events = e.n ?? events;
+      if (missed) resync();
+      else if (topic) told(topic, e.data);
+      break;
+    }
+    case "resync":
+      resync();
+      break;
+    case "sidebar_state_updated":
+      setSidebar(e.state);
+      break;
+    case "transcription_result":
+    case "transcription_error":
+      heard(e);
+  }
+}
+
+function resync() {
+  changedAll();
+  void refreshSessions();
 }
 
 // ---- events, applied once per frame
@@ -173,227 +202,48 @@ function apply() {
     const changed = new Map<string, Thread>();
     for (const e of events) {
       const key = e.chat_id === undefined ? undefined : keyOf(e.chat_id);
-      if (key === undefined) continue;
+      if (key === undefined) {
+        topical(e);
+        if (e.event === "runtime_model_updated") for (const [k, t] of threads) changed.set(k, reduce(changed.get(k) ?? t.peek(), e));
+        continue;
+      }
+      if (e.event === "error" && !e.turn_id && temporaries.peek().includes(key)) {
+        over(key); // this page was away for too long
+        continue;
+      }
       notice(key, e);
-      changed.set(key, reduce(changed.get(key) ?? thread(key).peek(), e));
+      const t = reduce(changed.get(key) ?? thread(key).peek(), e);
+      changed.set(key, e.event === "turn_end" && chatOf(key) === undefined ? { ...t, stale: true } : t); // files are only in the stored one
     }
     for (const [key, t] of changed) {
       thread(key).value = t;
       if (t.stale) void readNewest(key);
     }
+    let open = 0;
+    for (const t of threads.values()) for (const i of t.peek().items) if (i.kind === "question" && i.state === "open" && i.code !== undefined) open++;
+    asking.value = open;
   });
 }
 
 /** notice does what an event causes besides its conversation. */
 function notice(key: string, e: Event) {
   switch (e.event) {
+    case "attached":
+      if (e.temporary) begun(key, e.chat_id!);
+      else if (!wired.socket?.has(e.chat_id!)) forked(e.chat_id!);
+      break;
     case "message_accepted":
-      if (e.turn_id) outbox.remove(e.turn_id);
-      void refreshSessions();
+      if (e.turn_id) wired.outbox.remove(e.turn_id);
+      if (!subscribed) void refreshSessions();
       break;
     case "error":
-      if (e.turn_id) outbox.fail(e.turn_id, [e.detail, e.reason].filter(Boolean).join(": "));
+      if (e.turn_id) wired.outbox.fail(e.turn_id, [e.detail, e.reason].filter(Boolean).join(": "));
       break;
     case "turn_end":
-      ends.set(key, (ends.get(key) ?? 0) + 1);
-      void refreshSessions();
+      ended(key);
+      if (!subscribed) void refreshSessions();
       break;
     case "session_updated":
-      void refreshSessions();
+      if (!subscribed) void refreshSessions();
   }
-}
-
-// ---- conversations
-
-let refreshing: Promise<void> | undefined;
-let again = false;
-
-/** refreshSessions reads the list; requests while it is read become one. */
-export function refreshSessions(): Promise<void> {
-  if (refreshing) {
-    again = true;
-    return refreshing;
-  }
-  refreshing = (async () => {
-    try {
-      do {
-        again = false;
-        sessions.value = (await api.readSessions(filter.peek())).sessions;
-      } while (again);
-    } catch (e) {
-      sessions.value ??= [];
-      fail(e);
-    } finally {
-      refreshing = undefined;
-    }
-  })();
-  return refreshing;
-}
-
-/** open shows a conversation: it joins its events and reads its newest page. */
-export function open(key: string) {
-  const chat = chatOf(key);
-  const t = thread(key);
-  if (chat !== undefined) {
-    socket?.attach(chat);
-    for (const m of outbox.of(chat)) t.value = withSent(t.peek(), m);
-  }
-  if (key === fresh.peek()) t.value = { ...t.peek(), loaded: true }; // nothing was said yet
-  else if (!t.peek().loaded || chat === undefined) void readNewest(key);
-}
-
-function readNewest(key: string): Promise<void> {
-  let p = reading.get(key);
-  if (p) return p;
-  p = (async () => {
-    const t = thread(key);
-    try {
-      for (;;) {
-        const n = ends.get(key);
-        const page = await api.readThread(key);
-        await caughtUp(t, page.seq);
-        if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = withPage(t.peek(), page);
-        break;
-      }
-    } catch (e) {
-      t.value = { ...t.peek(), loaded: true, stale: false };
-      if (!(e instanceof api.Refused) || e.failure.status !== 404) fail(e); // 404: nothing was said yet
-    } finally {
-      reading.delete(key);
-    }
-  })();
-  reading.set(key, p);
-  return p;
-}
-
-/** caughtUp waits until the events that a page contains have come, so that they
- *  are not shown twice; not for long, because the connection may be gone. */
-function caughtUp(t: Signal<Thread>, seq: number | undefined): Promise<void> {
-  return new Promise((done) => {
-    let stop: (() => void) | undefined;
-    const timer = setTimeout(() => finish(), 1000);
-    const finish = () => {
-      clearTimeout(timer);
-      done();
-      queueMicrotask(() => stop?.());
-    };
-    stop = effect(() => {
-      const now = t.value.seq;
-      if (seq === undefined || now === undefined || now >= seq) finish();
-    });
-  });
-}
-
-export async function readOlder(key: string) {
-  const t = thread(key);
-  if (!t.peek().more || reading.has(key)) return;
-  const p = (async () => {
-    try {
-      t.value = withOlder(t.peek(), await api.readThread(key, t.peek().before));
-    } catch (e) {
-      t.value = { ...t.peek(), more: false };
-      fail(e);
-    } finally {
-      reading.delete(key);
-    }
-  })();
-  reading.set(key, p);
-  await p;
-}
-
-export function newChat() {
-  drawer.value = false;
-  go("#/");
-}
-
-let known: Promise<SlashCommand[]> | undefined;
-
-/** commands are the slash commands, read with the first slash. */
-export function commands(): Promise<SlashCommand[]> {
-  known ??= api.readCommands().then(
-    (r) => r.commands,
-    () => ((known = undefined), []),
-  );
-  return known;
-}
-
-// ---- what the person does
-
-export function send(chat: string, text: string) {
-  const m = { chat, turn: uuid(), text, at: new Date(serverNow()).toISOString() };
-  outbox.add(m);
-  if (keyOf(chat) === fresh.peek()) {
-    go(chatHref(keyOf(chat)));
-    fresh.value = keyOf(uuid());
-  }
-  const t = thread(keyOf(chat));
-  t.value = withSent(t.peek(), m);
-  socket?.attach(chat);
-  transmit(m);
-}
-
-const transmit = (m: { chat: string; turn: string; text: string }) =>
-  socket?.send({ type: "message", chat_id: m.chat, turn_id: m.turn, content: m.text }) ?? false;
-
-/** flush sends what waits, in order. The gateway ignores what it has. */
-function flush() {
-  for (const m of outbox.unsent()) {
-    socket?.attach(m.chat);
-    transmit(m);
-  }
-}
-
-export function resend(chat: string, turn: string) {
-  outbox.retry(turn);
-  const m = outbox.of(chat).find((x) => x.turn === turn);
-  if (!m) return;
-  const t = thread(keyOf(chat));
-  t.value = withSent(t.peek(), m);
-  transmit(m);
-}
-
-export function discard(chat: string, turn: string) {
-  outbox.remove(turn);
-  const t = thread(keyOf(chat));
-  t.value = { ...t.peek(), items: t.peek().items.filter((i) => i.kind !== "user" || i.turn !== turn) };
-}
-
-export const stop = (chat: string) => send(chat, "/stop");
-
-const answerFrame = (chat: string, question: string, option: string, remark: string) => ({
-  type: "answer",
-  chat_id: chat,
-  question_id: question,
-  option,
-  ...(remark ? { remark } : {}),
-});
-
-/** answer replies to a question; it reports whether the answer went out. */
-export function answer(chat: string, question: string, option: string, remark: string): boolean {
-  const t = thread(keyOf(chat));
-  const item = t.peek().items.find((i) => i.kind === "question" && i.id === question);
-  if (item?.kind === "question" && item.code === undefined) send(chat, option); // an ordinary question
-  else if (!socket?.send(answerFrame(chat, question, option, remark))) return false;
-  const items = t.peek().items.map((i) => (i.kind === "question" && i.id === question ? { ...i, state: "sent" as const, option } : i));
-  t.value = { ...t.peek(), items };
-  return true;
-}
-
-export async function rename(key: string, title: string) {
-  await request("session.rename", { key, title });
-  await refreshSessions();
-}
-
-export async function remove(key: string, automations: boolean) {
-  await request("session.delete", { key, delete_automations: automations });
-  threads.delete(key);
-  const r = route.peek();
-  if (r.page === "chat" && r.key === key) go("#/");
-  await refreshSessions();
-}
-
-function request(action: string, payload: unknown): Promise<unknown> {
-  if (!socket) return Promise.reject({ status: 0, code: "unreachable", message: "" } satisfies Failure);
-  return socket.request(action, payload);
 }

@@ -2,7 +2,8 @@
 // that cannot change any more are kept, and only the end is parsed again. What a
 // hostile text could make expensive is shown as plain text instead.
 import { Lexer } from "marked";
-import type { Token } from "marked";
+import type { MarkedOptions, Token } from "marked";
+import { formulas } from "./formula";
 
 export type Block =
   | { type: "tokens"; tokens: Token[]; raw: string }
@@ -23,6 +24,7 @@ const maxSpecial = 200; // characters of one paragraph that may begin something
 const maxSpecials = 600; // of all that is given to the parser at once
 
 const special = /[[\]*_~`<&]/g;
+const options = { gfm: true, extensions: formulas } as unknown as MarkedOptions;
 const specials = (text: string) => text.match(special)?.length ?? 0;
 
 export class Markdown {
@@ -162,7 +164,7 @@ export class Markdown {
     let sealed = false;
     while (at < limit) {
       const line = this.line(at);
-      found += specials(line);
+      found += specials(line) + (/^ {0,3}(?:\$\$|\\\[)/.test(line) ? 16 : 0); // a formula cuts paragraphs
       if (at > this.done) {
         sealed = hostile(line) || /^(?:```|~~~)/.test(line.slice(0, 3));
         if (sealed || at + line.length > limit || found > maxSpecials) break;
@@ -186,7 +188,7 @@ function hostile(line: string): boolean {
 
 function lex(part: string): Token[] {
   cost.block += part.length;
-  const lexer = new Lexer({ gfm: true });
+  const lexer = new Lexer({ ...options });
   const tokens = lexer.blockTokens(part.replace(/\r\n?|\0/g, (c) => (c === "\0" ? "\ufffd" : "\n".padStart(c.length))), []);
   // References to addresses that are written elsewhere stay text: the text
   // before them may be on the screen already.

@@ -1,5 +1,6 @@
 // Colours of code, found in a worker that is started with the first block.
 import { languages } from "./languages";
+import { trusted } from "./trusted";
 
 /** Piece is a kind ("" for none) and its text. */
 export type Piece = [kind: string, text: string];
@@ -47,30 +48,11 @@ function finish(id: number, pieces: Piece[] | undefined) {
 
 function start(): Worker | undefined {
   try {
-    const made = new Worker(workerUrl("highlight.worker.js") as string);
+    const made = new Worker(trusted());
     made.onmessage = (e: MessageEvent<{ id: number; pieces?: Piece[] }>) => finish(e.data.id, e.data.pieces);
     made.onerror = () => waiting[0] && finish(waiting[0].id, undefined);
     return made;
   } catch {
     return undefined; // without workers code has no colours
   }
-}
-
-interface Policy {
-  createScriptURL(url: string): unknown;
-}
-let policy: Policy | undefined;
-
-/** workerUrl is the address of one of our workers. The policy creates nothing else. */
-function workerUrl(name: string): unknown {
-  const url = new URL(name, import.meta.url).href;
-  const types = (globalThis as { trustedTypes?: { createPolicy(n: string, p: Policy): Policy } }).trustedTypes;
-  if (!types) return url;
-  policy ??= types.createPolicy("nanobot", {
-    createScriptURL(u) {
-      if (u !== new URL("highlight.worker.js", import.meta.url).href) throw new TypeError(u);
-      return u;
-    },
-  });
-  return policy.createScriptURL(url);
 }

@@ -15,10 +15,10 @@ export function safeHref(href: string): string | undefined {
   return undefined;
 }
 
-/** ownHref reports whether an address is one of ours: a route, or a file that
- *  the gateway signed. */
+/** ownHref reports whether an address is one of ours: a route, but not one that
+ *  signs in, or a file that the gateway signed. */
 export function ownHref(href: string): boolean {
-  return /^#\//.test(href) || /^\/?api\/media\/[\w./=?&%-]+$/.test(href);
+  return /^#\/(?!in\/)/.test(href) || /^\/?api\/media\/[\w./=?&%-]+$/.test(href);
 }
 
 /** mediaSrc is the address of a file of ours relative to the document. */

@@ -4,6 +4,8 @@ import type { ComponentChild } from "preact";
 import { t as say } from "../i18n";
 import type { Block } from "./blocks";
 import { Code } from "./code";
+import { MathView } from "./formula";
+import type { Formula } from "./formula";
 import { decode, mediaSrc, ownHref, safeHref } from "./links";
 
 export function renderBlock(b: Block, key: number): ComponentChild {
@@ -42,6 +44,8 @@ function blockToken(token: Token, key: number): ComponentChild {
       return table(t as unknown as Tokens.Table, key);
     case "code":
       return <Code key={key} lang={t.lang ?? ""} text={t.text} closed />;
+    case "math":
+      return <MathView key={key} of={token as unknown as Formula} />;
     case "hr":
       return <hr key={key} />;
     default: // HTML, definitions, and what is newer than this page
@@ -91,6 +95,8 @@ function inlineToken(token: Token, key: number): ComponentChild {
       return <del key={key}>{inline(t.tokens)}</del>;
     case "codespan":
       return <code key={key}>{t.text}</code>;
+    case "math":
+      return <MathView key={key} of={token as unknown as Formula} />;
     case "br":
       return <br key={key} />;
     case "link":

@@ -5,12 +5,13 @@ import type { IconName } from "./icon";
 
 export interface Action {
   label: string;
-  icon: IconName;
+  icon?: IconName;
   danger?: boolean;
   run(): void;
 }
 
-export function MenuButton({ label, actions }: { label: string; actions: Action[] }) {
+/** MenuButton shows its text, or three dots without one. */
+export function MenuButton({ label, actions, text }: { label: string; actions: Action[]; text?: string }) {
   const [at, setAt] = useState<{ top: number; left: number } | undefined>(undefined);
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -48,14 +49,15 @@ export function MenuButton({ label, actions }: { label: string; actions: Action[
   };
   return (
     <>
-      <button ref={button} type="button" class="button plain square" aria-label={label} aria-haspopup="menu" aria-expanded={at !== undefined} onClick={toggle}>
-        <Icon name="more" />
+      <button ref={button} type="button" class={text ? "button" : "button plain square"} aria-label={text ? undefined : label} aria-haspopup="menu" aria-expanded={at !== undefined} onClick={toggle}>
+        {text}
+        <Icon name={text ? "chevron" : "more"} class={text && "turned"} />
       </button>
       {at && (
         <div ref={list} class="menu" role="menu" aria-label={label} style={{ top: `${at.top}px`, left: `${at.left}px` }} onKeyDown={keys}>
           {actions.map((a) => (
             <button type="button" role="menuitem" class={a.danger ? "danger" : undefined} onClick={() => (close(), a.run())}>
-              <Icon name={a.icon} />
+              {a.icon && <Icon name={a.icon} />}
               {a.label}
             </button>
           ))}

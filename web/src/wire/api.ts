@@ -48,11 +48,49 @@ export const logout = () => call<unknown>("webui/logout", {});
 
 export const readCommands = () => call<{ commands: SlashCommand[] }>("api/commands");
 
-export function readSessions(query = "", limit = 300): Promise<SessionPage> {
+export function readSessions(query: string, limit: number): Promise<SessionPage> {
   return call(`api/sessions?limit=${limit}&query=${encodeURIComponent(query)}`);
 }
 
-export function readThread(key: string, before?: number | null, limit = 100): Promise<ThreadPage> {
-  const more = before == null ? "" : `&before=${before}`;
-  return call(`api/sessions/${encodeURIComponent(key)}/webui-thread?limit=${limit}${more}`);
+export type Where = { before?: number; after?: number; around?: number };
+
+export function readThread(key: string, where: Where = {}, limit = 100): Promise<ThreadPage> {
+  return read(`sessions/${encodeURIComponent(key)}/webui-thread`, { limit, ...where });
+}
+
+export interface Upload {
+  done: Promise<{ upload_id: string }>;
+  abort(): void;
+}
+
+/** upload sends a file ahead of its message; fetch cannot report progress. */
+export function upload(file: Blob, name: string, type: string, progress: (share: number) => void): Upload {
+  const x = new XMLHttpRequest();
+  const done = new Promise<{ upload_id: string }>((resolve, reject) => {
+    const failed = (f: Failure) => reject(new Refused(f));
+    x.upload.onprogress = (e) => progress(e.total > 0 ? e.loaded / e.total : 0);
+    x.onerror = x.onabort = () => failed({ status: 0, code: "unreachable", message: "" });
+    x.onload = () => {
+      const data = x.response as { upload_id?: string; error?: Failure } | null;
+      if (x.status === 401) signedOut();
+      if (x.status === 200 && data?.upload_id) resolve({ upload_id: data.upload_id });
+      else failed({ message: "", ...data?.error, status: x.status });
+    };
+  });
+  x.responseType = "json";
+  x.open("POST", "webui/upload");
+  x.setRequestHeader("X-Nanobot-Page", "1");
+  x.setRequestHeader("Content-Type", "application/octet-stream");
+  x.setRequestHeader("X-Nanobot-Type", type);
+  x.setRequestHeader("X-Nanobot-Name", encodeURIComponent(name).slice(0, 1024));
+  x.send(file);
+  return { done, abort: () => x.abort() };
+}
+
+/** read asks for something below api/; values of the query that are undefined are left out. */
+export function read<T>(path: string, query: Record<string, string | number | undefined> = {}): Promise<T> {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") q.set(name, String(value));
+  const tail = q.toString();
+  return call(`api/${path}${tail ? "?" + tail : ""}`);
 }

@@ -6,6 +6,7 @@ export interface Outgoing {
   turn: string;
   text: string;
   at: string;
+  media?: { upload_id: string; name: string; blob?: string }[]; // files that were sent ahead
   failed?: string; // why the gateway refused it
 }
 
@@ -20,6 +21,9 @@ function valid(m: unknown): m is Outgoing {
   return typeof o === "object" && o !== null && typeof o.chat === "string" && typeof o.turn === "string" && typeof o.text === "string";
 }
 
+/** kept says that a message may be in the store: a temporary chat leaves nothing behind. */
+const kept = (m: Outgoing) => !m.chat.startsWith("temp-");
+
 export class Outbox {
   private items: Outgoing[] = [];
   private stored = true; // what waits is in the store, which other tabs change, too
@@ -33,18 +37,20 @@ export class Outbox {
 
   private load() {
     if (!this.stored) return;
+    const own = this.items.filter((m) => !kept(m));
     try {
       const all: unknown = JSON.parse(this.store?.getItem(this.name) ?? "[]");
-      this.items = Array.isArray(all) ? all.filter(valid) : [];
+      this.items = [...(Array.isArray(all) ? all.filter(valid).filter(kept) : []), ...own];
     } catch {
-      this.items = []; // something else is there
+      this.items = own; // something else is there
     }
   }
 
   private save() {
+    const all = this.items.filter(kept);
     try {
-      if (this.items.length === 0) this.store?.removeItem(this.name);
-      else this.store?.setItem(this.name, JSON.stringify(this.items));
+      if (all.length === 0) this.store?.removeItem(this.name);
+      else this.store?.setItem(this.name, JSON.stringify(all));
       this.stored = this.store !== undefined;
     } catch {
       this.stored = false; // blocked or full: kept until the page is closed
@@ -56,7 +62,7 @@ export class Outbox {
     this.load();
     this.items.push(m);
     this.save();
-    return this.stored;
+    return this.stored && kept(m);
   }
 
   remove(turn: string) {

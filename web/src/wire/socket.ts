@@ -37,7 +37,7 @@ interface Waiting {
   failed(f: Failure): void;
 }
 
-const texts = ["chat_id", "text", "id", "turn_id", "stream_id", "kind", "call_id", "name", "arguments", "question_id", "request_id", "status"] as const;
+const texts = ["chat_id", "text", "id", "turn_id", "stream_id", "kind", "call_id", "name", "arguments", "question_id", "request_id", "status", "topic", "title", "model_name", "model_preset"] as const;
 
 /** sound reports whether something is an event whose members can be used. */
 function sound(e: unknown): e is Event {
@@ -49,6 +49,7 @@ function sound(e: unknown): e is Event {
 
 const slowest = 30_000;
 const silence = 60_000; // without a reply to a request
+const patience = 20_000; // for a sign of life
 
 export class Socket {
   private wire: Wire | undefined;
@@ -56,6 +57,7 @@ export class Socket {
   private attempt = 0;
   private restarting = false;
   private stopRetry: (() => void) | undefined;
+  private stopProof: (() => void) | undefined;
   private readonly chats = new Set<string>();
   private readonly waiting = new Map<string, Waiting>();
 
@@ -102,11 +104,27 @@ export class Socket {
     if (this.ready) this.join(chat);
   }
 
+  /** leave forgets a chat that is over. */
+  leave(chat: string) {
+    this.chats.delete(chat);
+  }
+
+  has(chat: string): boolean {
+    return this.chats.has(chat);
+  }
+
   /** send reports whether the frame went out. */
   send(frame: Frame): boolean {
     if (!this.ready || !this.wire) return false;
     this.wire.send(JSON.stringify(frame));
     return true;
+  }
+
+  /** prove gives a connection up on which nothing comes although an answer is due: one
+   *  that was lost without a word looks open for minutes. */
+  prove() {
+    const wire = this.wire;
+    this.stopProof ??= wire && this.host.after(patience, () => (wire.close(), wire.onclose?.({ code: 1006 })));
   }
 
   /** request changes something. It is sent again after a lost connection; the
@@ -130,11 +148,13 @@ export class Socket {
 
   private join(chat: string) {
     const seq = this.to.seq(chat);
-    if (seq === undefined) this.send({ type: "attach", chat_id: chat });
+    if (chat.startsWith("@")) this.send({ type: "watch", key: chat.slice(1), ...(seq === undefined ? {} : { last_seq: seq }) });
+    else if (seq === undefined) this.send({ type: "attach", chat_id: chat });
     else this.send({ type: "resume", chat_id: chat, last_seq: seq });
   }
 
   private receive(data: unknown) {
+    this.stopProof = void this.stopProof?.();
     let e: Event;
     try {
       e = JSON.parse(String(data));
@@ -168,6 +188,7 @@ export class Socket {
   }
 
   private closed(code: number) {
+    this.stopProof = void this.stopProof?.();
     if (code === 4401) {
       this.to.link({ state: "signed-out" });
       return;

@@ -1,5 +1,7 @@
-// What crosses the wire: docs/websocket.md and docs/web-clients.md.
+// What crosses the wire. Made from the Go code by TestWebTypes; do not edit.
+// docs/websocket.md and docs/web-clients.md say what it means.
 
+/** internal/webui/auth: Device */
 export interface Device {
   id: string;
   name: string;
@@ -9,23 +11,25 @@ export interface Device {
   expires: string;
 }
 
-/** Gateway is the answer of webui/state. */
+/** internal/webui/pages: state() */
 export interface Gateway {
-  gateway: string;
   build: string;
-  signed_in: boolean;
   device?: Device;
-  time: string;
   encrypted: boolean;
+  gateway: string;
+  signed_in: boolean;
+  time: string;
 }
 
+/** internal/webui: Error */
 export interface Failure {
   status: number;
   code?: string;
-  message: string;
   params?: Record<string, string>;
+  message: string;
 }
 
+/** internal/webui/auth: answer */
 export interface LoginReply {
   state: "in" | "pending" | "denied" | "expired";
   digits?: string;
@@ -33,6 +37,7 @@ export interface LoginReply {
   expires_in?: number;
 }
 
+/** internal/webui: conversation */
 export interface Session {
   key: string;
   title: string;
@@ -42,38 +47,46 @@ export interface Session {
   messages: number;
   bytes: number;
   running: boolean;
+  unread?: number;
+  archive_id?: string;
 }
 
+/** internal/webui: sessions() */
 export interface SessionPage {
+  cursor?: string | null;
   sessions: Session[];
   total: number;
 }
 
-/** SlashCommand is one of api/commands. */
+/** internal/webui: Command */
 export interface SlashCommand {
   name: string;
   args?: string;
   description: string;
 }
 
+/** internal/bus: Usage */
 export interface Usage {
   prompt_tokens?: number;
   completion_tokens?: number;
   cached_tokens?: number;
-  cost_usd?: number;
   estimated?: boolean;
+  cost_usd?: number;
+  billing?: string;
 }
 
+/** internal/webui: edited */
 export interface Edit {
   call_id: string;
   path: string;
+  status?: string;
   operation?: string;
   added?: number;
   deleted?: number;
   diff?: string;
 }
 
-/** Call is a call of a tool in a stored conversation. */
+/** internal/webui: called */
 export interface Call {
   call_id: string;
   name: string;
@@ -81,104 +94,213 @@ export interface Call {
   result?: string;
   is_error?: boolean;
   untrusted?: boolean;
+  started_at?: string;
   duration_ms?: number;
 }
 
-/** Said is a message of a stored conversation. */
+/** internal/webui: Attachment */
+export interface Attached {
+  name: string;
+  type?: string;
+  size?: number;
+  url?: string;
+}
+
+/** internal/webui: said */
 export interface Said {
   index: number;
   role: "user" | "assistant";
   content: string;
   at?: string;
   turn_id?: string;
+  sender_id?: string;
   reasoning?: string;
   tool_calls?: Call[];
   media?: string[];
-  attachments?: { name: string; url?: string }[];
+  attachments?: Attached[];
   latency_ms?: number;
-  event?: string; // question and answer: an approval
+  event?: string;
+  task_id?: string;
   command?: boolean;
+  delivery?: boolean;
   interrupted?: boolean;
 }
 
-/** Turned is what is known about a turn of a stored conversation. */
+/** internal/webui: turned */
 export interface Turned {
   turn_id: string;
+  undo_id?: string;
+  undone_by?: string;
+  files?: { path: string; what: string }[];
+  started_at?: string;
   duration_ms?: number;
   model?: string;
+  model_preset?: string;
+  fallback?: boolean;
   stop_reason?: string;
   error?: string;
+  error_kind?: string;
+  refused?: string;
+  truncated?: boolean;
   usage?: Usage;
   edits?: Edit[];
   notices?: { text: string }[];
+  receipts?: { call_id: string; status: string }[];
 }
 
+/** internal/webui: thread() */
 export interface ThreadPage {
-  messages: Said[];
-  turns?: Turned[];
-  has_more: boolean;
+  after?: number | null;
   before: number | null;
-  /** seq is the number of the last event whose content is on the page. */
+  has_more: boolean;
+  has_newer?: boolean;
+  messages: Said[];
   seq?: number;
+  subagents?: string[];
+  total?: number;
+  turns?: Turned[];
 }
 
+/** internal/channel/websocket: toolEvents() */
 export interface ToolEvent {
-  phase: "start" | "end" | "error";
-  call_id: string;
-  name: string;
   arguments?: unknown;
-  result?: string;
-  error?: string;
+  call_id: string;
+  denied?: boolean;
   duration_ms?: number;
+  error?: string;
+  hosted?: boolean;
+  name: string;
+  phase: "start" | "end" | "error";
+  result?: string;
   untrusted?: boolean;
 }
 
-export interface Question {
-  id: string;
-  code?: string;
-  options?: string[];
-  expires?: string;
+/** internal/bus: Detail */
+export interface Detail {
+  tool: string;
+  command?: string;
+  arguments?: unknown;
+  folder?: string;
+  paths?: string[];
+  diff?: string;
+  sandbox?: boolean;
+  network?: string;
+  host?: string;
+  reason?: string;
+  covers?: string;
+  untrusted?: { what: string; at: string }[];
 }
 
-/** Event is one message of the gateway over the socket. */
+/** internal/channel/websocket */
+export interface Question {
+  code?: string;
+  detail?: Detail;
+  expires?: string;
+  id: string;
+  options?: string[];
+}
+
+/** internal/webui */
+export interface Asked extends Question {
+  channel: string;
+  chat_id: string;
+  key: string;
+  text: string;
+}
+
+/** internal/channel/websocket: Scope */
+export interface Scope {
+  project_path: string;
+  access_mode: string;
+}
+
+/** internal/bus: Goal */
+export interface Goal {
+  status: string;
+  objective: string;
+  untrusted?: boolean;
+  ui_summary?: string;
+  started_at: string;
+  recap?: string;
+  rounds?: number;
+  extended?: number;
+  tokens?: number;
+  active: boolean;
+}
+
+/** internal/channel/websocket: () */
 export interface Event {
   event: string;
-  chat_id?: string;
-  seq?: number;
-  text?: string;
-  id?: string;
-  turn_id?: string;
-  stream_id?: string;
-  kind?: string;
-  resuming?: boolean;
-  void?: boolean;
-  resumed?: boolean;
-  complete?: boolean;
-  tool_events?: ToolEvent[];
-  call_id?: string;
-  name?: string;
+  active_turn_id?: string;
+  added?: number;
   arguments?: string;
-  question?: Question;
-  question_id?: string;
-  option?: string;
-  media_urls?: { url: string; name?: string }[];
+  buttons?: string[];
+  call_id?: string;
+  chat_id?: string;
+  client_id?: string;
+  code?: string;
+  complete?: boolean;
+  context_window_tokens?: number;
+  data?: unknown;
+  deleted?: number;
+  denied?: boolean;
+  detail?: string;
+  diff?: string;
+  duration_ms?: number;
   edits?: Edit[];
-  status?: string;
-  started_at?: number;
+  error?: unknown;
+  expires?: string;
+  fallback?: boolean;
+  goal_state?: Goal;
+  hosted?: boolean;
+  id?: string;
+  index?: number;
+  key?: string;
+  kind?: string;
   latency_ms?: number;
-  stop_reason?: string;
+  media?: string[];
+  media_urls?: { url: string; name?: string }[];
   model?: string;
   model_name?: string;
-  error?: unknown;
-  usage?: Usage;
-  detail?: string;
+  model_preset?: string;
+  n?: number;
+  name?: string;
+  ok?: boolean;
+  operation?: string;
+  option?: string;
+  options?: string[];
+  path?: string;
+  phase?: string;
+  question?: Question;
+  question_id?: string;
+  read_only?: boolean;
   reason?: string;
+  remark?: string;
+  reply_to?: string;
   request_id?: string;
-  result?: unknown;
-  client_id?: string;
-  starts_turn?: boolean;
-  fallback?: boolean;
+  result?: string;
+  resumed?: boolean;
+  resuming?: boolean;
   scope?: string;
+  seq?: number;
+  started_at?: number;
+  starts_turn?: boolean;
+  state?: unknown;
+  status?: string;
+  stop_reason?: string;
+  stream_id?: string;
+  temporary?: boolean;
+  text?: string;
+  title?: string;
+  tool_events?: ToolEvent[];
+  topic?: string;
+  topics?: string[];
+  turn_id?: string;
+  undo_id?: string;
+  untrusted?: boolean;
+  usage?: Usage;
+  void?: boolean;
+  workspace_scope?: Scope;
 }
 
 /** Frame is what the page sends over the socket. */

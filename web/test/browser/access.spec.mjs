@@ -1,30 +1,8 @@
 // Every page with axe, in each look.
-import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { check, looks } from "./axe.mjs";
 import { pageTest, useBrowser } from "./fixture.mjs";
 
 useBrowser();
-const source = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-async function check(page, where) {
-  await page.evaluate(source);
-  const found = await page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
-    return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")}`);
-  });
-  assert.deepEqual(found, [], where);
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
-  assert.equal(wide, false, `${where} is wider than the window`);
-}
-
-const looks = {
-  light: {},
-  dark: { colorScheme: "dark" },
-  "forced colours": { forcedColors: "active" },
-  "320 px": { viewport: { width: 320, height: 640 } },
-  Chinese: { locale: "zh-CN" },
-};
 
 for (const [name, options] of Object.entries(looks)) {
   pageTest(`axe finds nothing: ${name}`, async ({ page, stub }) => {
@@ -44,13 +22,32 @@ for (const [name, options] of Object.entries(looks)) {
     await page.press("#composer", "Enter");
     await page.locator(".approval").waitFor();
     await page.locator("details.tool summary").click();
+    await page.setInputFiles("input[type=file]", [{ name: "notes.md", mimeType: "", buffer: Buffer.from("# Notes") }]);
+    await page.locator(".attached").waitFor();
     await check(page, "chat");
+    await page.locator(".bar .button.model").click();
+    await page.locator("dialog[open] input[name=path]").waitFor();
+    await check(page, "model and folder");
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({ state: "detached" });
     await page.goto(stub.url + "#/preferences");
     await page.locator(".facts").waitFor();
     await check(page, "preferences");
     await page.goto(stub.url + "#/c/websocket%3Anew");
     await page.locator(".welcome").waitFor();
     await check(page, "new chat");
+    stub.reads.set("approvals/history", { answers: [{ key: "websocket:a", tool: "exec", what: "ls", reason: "a rule", option: "yes", remark: "go on", at }, { key: "websocket:a", what: "May I?", expired: true, at }], cursor: "c" });
+    stub.reads.set("questions", { questions: [{ id: "q", key: "websocket:b", channel: "websocket", chat_id: "b", text: "May I?", options: ["yes", "no"], detail: { tool: "exec", command: "ls -l", reason: "it lists files" } }] });
+    await page.goto(stub.url + "#/inbox");
+    await page.reload(); // reads the open questions
+    await page.locator("main tbody tr").first().waitFor();
+    await page.locator(".approval").waitFor();
+    await check(page, "inbox");
+    stub.reads.set("undo", { turns: [{ id: "u0", session: "websocket:a", at, changes: [{ path: "notes.md", what: "changed" }], gaps: ["a command ran"] }], total: 1 });
+    stub.reads.set("undo/u0", { diff: "--- a/notes.md\n+++ b/notes.md\n@@ -1 +1 @@\n-one\n+two\n" });
+    await page.goto(stub.url + "#/changes");
+    await page.locator("section.change").waitFor();
+    await check(page, "changes");
     stub.signedIn = false;
     await page.reload();
     await page.locator(".sign-in").waitFor();

@@ -6,19 +6,33 @@ import { chromium } from "playwright-core";
 const places = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 export const executable = places.find((p) => p && existsSync(p));
 
+/** patience is how long a test may take on a slow machine, wait how long one step of it. */
+export const patience = 1_800_000;
+export const wait = 600_000;
+
 export const launch = () =>
   chromium.launch({
     executablePath: executable,
+    timeout: wait,
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
 
-export async function newPage(browser, options = {}) {
+/** newPage: text is how large text is, for people who make all of it larger. */
+export async function newPage(browser, { text = 1, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-US", ...options });
+  if (text !== 1) {
+    // Constructed styles are no inline styles: the policy allows them.
+    await context.addInitScript((n) => {
+      const s = new CSSStyleSheet();
+      s.replaceSync(`html { font-size: ${n * 100}% }`);
+      document.adoptedStyleSheets = [s];
+    }, text);
+  }
+  context.setDefaultTimeout(wait); // of all its pages
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
   const problems = [];
   page.on("pageerror", (e) => problems.push(String(e)));
   page.on("console", (m) => m.type() === "error" && !/WebSocket|Failed to load resource/.test(m.text()) && problems.push(m.text()));
-  page.on("request", (q) => !q.url().startsWith("http://127.0.0.1") && !q.url().startsWith("ws://127.0.0.1") && !/^(data|blob|about):/.test(q.url()) && problems.push("request to " + q.url()));
+  page.on("request", (q) => !/^((https?|wss?):\/\/127\.0\.0\.1|data:|blob:|about:)/.test(q.url()) && problems.push("request to " + q.url()));
   return { page, context, problems };
 }

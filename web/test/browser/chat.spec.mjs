@@ -76,7 +76,7 @@ pageTest("a connection that is cut in an answer loses and doubles nothing", asyn
 });
 
 pageTest("an approval is answered once, and not by an early click", async ({ page, stub }) => {
-  const question = { id: "q1", code: "k7f2", options: ["yes", "no", "turn", "session"], expires: new Date(Date.now() + 300_000).toISOString() };
+  const question = { id: "q1", code: "k7f2", options: ["yes", "no", "turn", "session"], expires: new Date(Date.now() + 3_600_000).toISOString() };
   stub.script = (s, chat, m) => {
     s.begin(chat, m.turn_id);
     s.emit(chat, { event: "message", text: "Run rm\u202e -rf?", id: "o1", turn_id: m.turn_id, question });
@@ -84,7 +84,13 @@ pageTest("an approval is answered once, and not by an early click", async ({ pag
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.evaluate(() => {
     // A click in the moment in which the card appears.
-    new MutationObserver(() => document.querySelector(".approval button")?.click()).observe(document.body, { childList: true, subtree: true });
+    const watch = new MutationObserver(() => {
+      const button = document.querySelector(".approval button");
+      if (!button) return;
+      watch.disconnect();
+      button.click();
+    });
+    watch.observe(document.body, { childList: true, subtree: true });
   });
   await send(page, "go");
   const card = page.locator(".approval");
@@ -94,7 +100,7 @@ pageTest("an approval is answered once, and not by an early click", async ({ pag
   assert.deepEqual(stub.answers, []);
   await page.fill(".approval input", "be careful");
   await until("the answer", async () => {
-    if (stub.answers.length === 0) await page.getByRole("button", { name: "Deny" }).click({ timeout: 5000 }).catch(() => {});
+    if (stub.answers.length === 0) await page.getByRole("button", { name: "Deny" }).click({ timeout: 60_000 }).catch(() => {});
     return stub.answers.length > 0;
   });
   await page.getByText("Answered: Deny").waitFor();
@@ -102,13 +108,13 @@ pageTest("an approval is answered once, and not by an early click", async ({ pag
   assert.deepEqual({ ...stub.answers[0], type: undefined }, { type: undefined, chat_id: "a", question_id: "q1", option: "no", remark: "be careful" });
 });
 
-pageTest("stop sends /stop, and only while a turn runs", async ({ page, stub }) => {
-  stub.script = (s, chat, m) => (m.content === "/stop" ? s.end(chat, s.chat(chat).turn) : s.begin(chat, m.turn_id));
+pageTest("stop names the turn, and is there only while one runs", async ({ page, stub }) => {
+  stub.script = (s, chat, m) => s.begin(chat, m.turn_id);
   await page.goto(stub.url + "#/c/websocket%3Aa");
   assert.equal(await page.getByRole("button", { name: "Stop" }).count(), 0);
   await send(page, "go");
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByText("/stop").waitFor();
+  await until("the frame", () => stub.frames.some((f) => f.type === "stop" && f.turn_id === stub.accepted[0]));
   await until("the end", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
 });
 

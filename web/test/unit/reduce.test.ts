@@ -23,6 +23,8 @@ const shown = (items: readonly Item[]) =>
         return `question ${i.state} ${i.text}`;
       case "user":
         return `user ${i.state} ${i.text}`;
+      case "group":
+        return `group ${i.tools.length}`;
       default:
         return `${i.kind} ${i.text}`;
     }
@@ -206,4 +208,88 @@ test("a file edit is shown with its call", () => {
   const t = play([...turn(), { event: "file_edit", chat_id: "c", seq: 90, edits: [{ call_id: "k1", path: "a.md", added: 3, deleted: 1, diff: "+x" }] }]);
   const tool = t.items.find((i) => i.kind === "tool");
   assert.deepEqual(tool?.kind === "tool" && tool.edits?.map((x) => x.path), ["a.md"]);
+});
+
+test("what a turn uses is shown while it runs, and given up at its end", () => {
+  const usage = { prompt_tokens: 1200, completion_tokens: 10, cost_usd: 0.01 };
+  const began = play([e("user_message", { turn_id: "t1", text: "Hi" }), e("goal_status", { status: "running", turn_id: "t1" }), e("usage", { turn_id: "t1", usage })]);
+  assert.deepEqual(began.used, { turn: "t1", usage });
+  const back = play([{ event: "attached", chat_id: "c", seq: began.seq, resumed: true, complete: true }, { event: "goal_status", chat_id: "c", status: "running", turn_id: "t1" }], began);
+  assert.deepEqual(back.used, { turn: "t1", usage });
+  assert.equal(play([e("turn_end", { turn_id: "t1", usage })], back).used, undefined);
+});
+
+test("a call that waits for an approval runs after a reload, whatever comes first", () => {
+  const waits: Said[] = [
+    { index: 0, role: "user", content: "Hi", turn_id: "t1" },
+    { index: 1, role: "assistant", content: "", turn_id: "t1", tool_calls: [{ call_id: "old", name: "exec" }] },
+    { index: 2, role: "assistant", content: "Hello.", turn_id: "t1", latency_ms: 5 },
+    { index: 3, role: "assistant", content: "", turn_id: "own", tool_calls: [{ call_id: "new", name: "exec" }] },
+  ];
+  const page = { messages: waits, has_more: false, before: 0 };
+  const running = { event: "goal_status", chat_id: "c", status: "running", turn_id: "t1" }; // the turn of a subagent's result has the name of another
+  const question = { event: "message", chat_id: "c", turn_id: "t1", text: "Run it?", question: { id: "q", options: ["yes"], code: "k7f2" } };
+  const want = ["user sent Hi", "tool lost exec", "text Hello.", "end 5", "tool running exec", "question open Run it?"];
+  assert.deepEqual(shown(withPage(play([question, running]), page).items), want);
+  assert.deepEqual(shown(play([question, running], withPage(start, page)).items), want);
+  assert.equal(shown(withPage(start, page).items)[4], "tool lost exec");
+});
+
+test("a denied call is denied, live and after a reload", () => {
+  const call = (phase: "start" | "error", more = {}) => e("message", { kind: "progress", tool_events: [{ phase, call_id: "k1", name: "exec", ...more }] });
+  const live = play([call("start"), call("error", { error: "no", denied: true })]);
+  assert.deepEqual(shown(live.items), ["tool denied exec  no"]);
+  const messages: Said[] = [{ index: 0, role: "assistant", content: "", turn_id: "t1", tool_calls: ["k1", "k2"].map((call_id) => ({ call_id, name: "exec", result: "no", is_error: true })) }];
+  const items = itemsOf({ messages, turns: [{ turn_id: "t1", receipts: [{ call_id: "k1", status: "denied" }, { call_id: "k2", status: "error" }] }] });
+  assert.deepEqual(shown(items), ["tool denied exec  no", "tool error exec  no"]);
+});
+
+test("what a subagent found is in the call that started it", () => {
+  const spawn = (id: string, more = {}): Said => ({ index: 1, role: "assistant", content: "", turn_id: "t1", tool_calls: [{ call_id: id, name: "spawn", arguments: { task: "Count", ...more }, result: `Subagent ${id} (x) works` }] });
+  const found: Said = { index: 4, role: "user", content: "Seven.", event: "subagent_result", task_id: "a1" };
+  const of = (items: readonly Item[]) => items.map((i) => (i.kind === "tool" ? `${i.phase} ${i.answer ?? ""}`.trim() : i.kind));
+  assert.deepEqual(of(itemsOf({ messages: [spawn("a1"), found], subagents: [] })), ["done Seven."]);
+  assert.deepEqual(of(itemsOf({ messages: [spawn("a1")], subagents: ["a1"] })), ["done"]);
+  assert.deepEqual(of(itemsOf({ messages: [spawn("a1")], subagents: [] })), ["lost"]);
+  assert.deepEqual(of(itemsOf({ messages: [spawn("a1")], subagents: [], has_newer: true })), ["done"]);
+  assert.deepEqual(of(itemsOf({ messages: [spawn("a1", { wait: true })], subagents: [] })), ["done"]);
+  // The call is on an older page than the result.
+  const newest = withPage(start, { messages: [found], has_more: true, before: 4, subagents: [] });
+  assert.deepEqual(of(newest.items), ["note"]);
+  assert.deepEqual(of(withOlder(newest, { messages: [spawn("a1")], has_more: false, before: 0, subagents: [] }).items), ["done Seven."]);
+  // The end of a turn is the time to look for a result that is still to come.
+  const ends = (t: Thread) => reduce(t, e("turn_end", { turn_id: "t9", seq: 1e6 })).stale;
+  const read = (subagents: string[]) => withPage(start, { messages: [spawn("a1")], has_more: false, before: 0, subagents });
+  assert.deepEqual([ends(read(["a1"])), ends(read([]))], [true, false]);
+});
+
+test("another usual model is that of conversations without one of their own", () => {
+  const changed = { event: "runtime_model_updated", model_name: "new" };
+  assert.equal(reduce({ ...start, model: "old" }, changed).model, "new");
+  assert.equal(reduce({ ...start, model: "old", preset: "fast" }, changed).model, "old");
+});
+
+test("a goal is shown as it is stored, live and after a reload", () => {
+  for (const [text, want] of [["/goal find boats", "user pending Goal: find boats"], ["/goal stop", "user pending /goal stop"], ["/goal", "user pending /goal"], ["/goals x", "user pending /goals x"]] as const) {
+    assert.deepEqual(shown(withSent(start, { chat: "c", turn: "g", text, at: "" }).items), [want]);
+  }
+  assert.deepEqual(shown(play([e("user_message", { text: "/goal find boats", turn_id: "g" })]).items), ["user sent Goal: find boats"]);
+});
+
+test("a question that is asked again after an answer was lost is open again", () => {
+  n = 0;
+  const q = { id: "q1", code: "k", options: ["yes", "no"] };
+  const t = play([e("message", { text: "Run it?", question: q, turn_id: "t" })]);
+  const sent: Thread = { ...t, items: t.items.map((i) => (i.kind === "question" ? { ...i, state: "sent", option: "yes" } : i)) };
+  assert.deepEqual(shown(reduce(sent, e("message", { text: "Run it?", question: q, turn_id: "t" })).items), ["question open Run it?"]);
+  assert.deepEqual(shown(reduce(sent, { event: "attached", chat_id: "c", resumed: true, complete: false, seq: 9 }).items), [], "what is open is asked again");
+});
+
+test("the newest page leaves the older ones that were read", () => {
+  const said = (index: number): Said => ({ index, role: "user", content: `say ${index}` });
+  let t = withPage(emptyThread, { messages: [said(4), said(5)], has_more: true, before: 4 });
+  t = withOlder(t, { messages: [said(2), said(3)], has_more: true, before: 2 });
+  t = withPage(t, { messages: [said(4), said(5), said(6)], has_more: true, before: 4 });
+  assert.deepEqual(shown(t.items), [2, 3, 4, 5, 6].map((i) => `user sent say ${i}`));
+  assert.equal(t.before, 2);
 });

@@ -143,6 +143,19 @@ const hostile: [name: string, text: string, most: number][] = [
   ["joined emoji", "👩‍👩‍👧‍👦".repeat(1000), 20_000],
 ];
 
+const mostParsed = 24 << 10; // characters given to the parser in one step
+const mostMade = 12_000; // tokens that one step may make, each an element or two
+
+/** tokensOf counts all tokens of a block. */
+function tokensOf(b: Block): number {
+  const count = (x: unknown): number => {
+    if (Array.isArray(x)) return x.reduce((sum: number, y) => sum + count(y), 0);
+    if (typeof x !== "object" || x === null) return 0;
+    return 1 + Object.values(x).reduce((sum: number, y) => sum + count(y), 0);
+  };
+  return b.type === "tokens" ? count(b.tokens) : 1;
+}
+
 for (const [name, text, most] of hostile) {
   test(`hostile: ${name}`, () => {
     cost.block = cost.inline = 0;
@@ -151,6 +164,26 @@ for (const [name, text, most] of hostile) {
     assert.ok(cost.block <= most, `${cost.block} characters were parsed, ${most} are allowed`);
     assert.ok(cost.inline <= most, `${cost.inline} characters were parsed, ${most} are allowed`);
   });
+
+  // A step is what the page does without a break. Its work has a bound, whatever the
+  // text is, and however it comes.
+  for (const pieces of [1, 40]) {
+    test(`hostile, in ${pieces} pieces: no step is long: ${name}`, () => {
+      const doc = new Markdown();
+      for (let n = 1; n <= pieces; n++) {
+        const part = text.slice(0, Math.ceil((text.length * n) / pieces));
+        for (let left = true, first = true; left; first = false) {
+          cost.block = cost.inline = 0;
+          const known = new Set(doc.blocks);
+          left = first ? doc.set(part) : doc.work();
+          const made = doc.blocks.filter((b) => !known.has(b)).reduce((sum, b) => sum + tokensOf(b), 0);
+          assert.ok(cost.block <= mostParsed && cost.inline <= mostParsed, `${cost.block} and ${cost.inline} characters in one step`);
+          assert.ok(made <= mostMade, `${made} tokens in one step`);
+          if (pieces > 1) break; // the rest comes with the next piece
+        }
+      }
+    });
+  }
 }
 
 test("only addresses that are safe become links", () => {

@@ -199,3 +199,27 @@ test("storage that is blocked, full or broken loses nothing while the page is op
   store.data.set("h", "[1,null,{}]");
   assert.deepEqual(new Outbox(store, "h").unsent(), []);
 });
+
+test("a connection on which nothing comes is given up", () => {
+  const r = rig();
+  r.socket.connect();
+  r.wires[0]!.say({ event: "ready" });
+  r.socket.prove();
+  r.wires[0]!.say({ event: "message_accepted" });
+  assert.ok(r.timers.every((t) => t.off), "any frame is a sign of life");
+  r.socket.prove();
+  r.retry(); // the time is over
+  assert.equal(r.links.at(-1)!.state, "waiting");
+  r.retry();
+  assert.equal(r.wires.length, 2);
+});
+
+test("messages of a temporary chat are not stored", () => {
+  const store = new Memory();
+  const box = new Outbox(store, "g");
+  box.add({ ...m("1"), chat: "temp-1" });
+  box.add(m("2"));
+  assert.deepEqual(box.unsent().map((x) => x.turn).sort(), ["1", "2"]);
+  assert.ok(![...store.data.values()].join().includes("temp-"));
+  assert.deepEqual(new Outbox(store, "g").unsent().map((x) => x.turn), ["2"]);
+});

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+)
+
+// publisher tells the pages what has changed. docs/websocket.md lists the topics.
+type publisher struct {
+	channels atomic.Pointer[channel.Manager] // nil until the gateway is built
+	keyOf    func(bus.Route) string          // of the conversation of a chat
+	unread   func(key string)                // counts an answer
+	asked    func()                          // a turn waits for an answer; may be nil
+}
+
+// Publish tells the clients that subscribe to a topic. It does not wait for them.
+func (p *publisher) Publish(topic string, data any) {
+	if c := p.socket(); c != nil {
+		c.Publish(topic, data)
+	}
+}
+
+func (p *publisher) socket() *websocket.Channel {
+	m := p.channels.Load()
+	if m == nil {
+		return nil
+	}
+	c, _ := m.Channel(socketName).(*websocket.Channel)
+	return c
+}
+
+// soon is Publish for callers that hold locks.
+func (p *publisher) soon(topic string) { go p.Publish(topic, nil) }
+
+// submitted tells that a message came.
+func (p *publisher) submitted(in *bus.Inbound) {
+	if in.Stateless {
+		return
+	}
+	p.Publish("sessions", nil)
+	if in.Event != "" {
+		p.Publish("automations", nil)
+		return
+	}
+	if c := p.elsewhere(in.Route); c != nil {
+		c.Heard(p.keyOf(in.Route), in)
+	}
+}
+
+// elsewhere is the socket if a message is not one of its own, which it has anyway.
+func (p *publisher) elsewhere(r bus.Route) *websocket.Channel {
+	if r.Channel == socketName {
+		return nil
+	}
+	return p.socket()
+}
+
+// temporary reports whether a chat is kept nowhere.
+func temporary(r bus.Route) bool {
+	return r.Channel == socketName && strings.HasPrefix(r.ChatID, "temp-")
+}
+
+// said tells what the agent says while it works.
+func (p *publisher) said(out *bus.Outbound) {
+	if out.Kind == bus.Ask || out.Kind == bus.Gone {
+		p.Publish("questions", nil)
+	}
+	if c := p.elsewhere(out.Route); c != nil {
+		c.Overheard(p.keyOf(out.Route), *out)
+	}
+	if out.Kind == bus.Message && out.Text != "" && !temporary(out.Route) {
+		p.unread(p.keyOf(out.Route))
+	}
+	if out.Kind == bus.Ask && p.asked != nil {
+		p.asked()
+	}
+}
+
+// completed tells that a message was worked on.
+func (p *publisher) completed(outs []bus.Outbound) {
+	for i := range outs {
+		p.said(&outs[i])
+		if t := outs[i].Turn; outs[i].Kind == bus.Final && t != nil && outs[i].Text != "" && !temporary(outs[i].Route) {
+			p.unread(t.SessionKey)
+		}
+	}
+	for _, topic := range []string{"sessions", "budget", "automations", "memory"} {
+		p.Publish(topic, nil)
+	}
+}
+
+// Publish implements bus.Outbox.
+func (f frontDoor) Publish(ctx context.Context, out bus.Outbound) error {
+	err := f.queue.Publish(ctx, out)
+	f.topics.said(&out)
+	return err
+}

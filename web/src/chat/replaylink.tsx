@@ -1,0 +1,9 @@
+// The way from a turn to its replay.
+import { t } from "../i18n/costs";
+import { route } from "../state/route";
+
+export function ReplayLink({ turn }: { turn?: string }) {
+  const r = route.value;
+  if (!turn || r.page !== "chat" || !r.key) return null;
+  return <a href={`#/replay/${encodeURIComponent(r.key)}/${encodeURIComponent(turn)}`}>{t("costs.replay")}</a>;
+}

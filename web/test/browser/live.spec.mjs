@@ -1,0 +1,89 @@
+// What a page shows of turns that run: usage, approvals that wait, subagents, and
+// temporary chats.
+import assert from "node:assert/strict";
+import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+
+useRig({ config: { tools: { approval: { mode: "ask", rules: [{ tool: "spawn", action: "allow" }] } } } });
+
+const card = (page) => page.locator(".approval:not(.closed)");
+const call = (page, words) => page.locator("details.tool:not(.asked-before)", { hasText: words });
+
+rigTest("a call waits, is shown as such after a reload, and reads Denied", async ({ page, rig }) => {
+  rig.model.on("write it", (s) => s.call("list_dir", { path: "." }), (s) => s.call("write_file", { path: "asked.txt", content: "yes\n" }), (s) => s.text("Then not."));
+  await newChat(page);
+  await send(page, "hello");
+  await ended(page);
+  await send(page, "write it");
+  await card(page).waitFor();
+  assert.match(await page.locator(".so-far").innerText(), /^So far\s+2\.4k tokens/);
+  await page.reload();
+  await card(page).waitFor();
+  await page.getByRole("button", { name: "Stop" }).waitFor();
+  const waits = call(page, "asked.txt");
+  await until("the call waits", async () => /^Writing/.test(await waits.innerText()));
+  assert.doesNotMatch(await page.locator(".list").innerText(), /No result/);
+  assert.match(await page.locator(".so-far").innerText(), /^So far\s+2\.4k tokens/);
+  await until("the answer counts", async () => {
+    await card(page).getByRole("button", { name: "Deny" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
+    return (await card(page).count()) === 0;
+  });
+  await page.getByText("Then not.").waitFor();
+  await ended(page, 2);
+  for (const again of [false, true]) {
+    if (again) await page.reload();
+    await until(`it was denied, ${again}`, async () => /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""));
+    assert.equal(await page.locator(".so-far").count(), 0);
+  }
+});
+
+rigTest("a subagent works in the card of its call, and its answer is there", async ({ page, rig }) => {
+  rig.model.on("ask another", (s) => s.call("spawn", { task: "Count the sheep", label: "sheep" }), (s) => s.text("Started."));
+  rig.model.on("Count the sheep", async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")));
+  rig.model.on("A subagent of this conversation", (s) => s.text("Seven, it says."));
+  await newChat(page);
+  await send(page, "ask another");
+  await page.getByText("Started.").waitFor();
+  const spawn = call(page, "Count the sheep");
+  for (const again of [false, true]) {
+    if (again) await page.reload();
+    await until(`it works, ${again}`, async () => /Works in the background$/.test((await spawn.count()) ? await spawn.innerText() : ""));
+  }
+  rig.model.gate("sheep").open();
+  await page.getByText("Seven, it says.").waitFor();
+  for (const again of [false, true]) {
+    if (again) await page.reload();
+    await until(`it has ended, ${again}`, async () => /Finished$/.test((await spawn.count()) ? await spawn.innerText() : ""));
+    await spawn.locator("summary").click();
+    assert.equal(await spawn.locator("strong").innerText(), "7");
+    assert.equal(await page.locator("article.user").count(), 1);
+    assert.equal(await page.locator(".note").count(), 0);
+  }
+});
+
+rigTest("a temporary chat goes on after a lost connection", async ({ page, rig }) => {
+  rig.model.on("remember seven", (s) => s.text("I do."));
+  rig.model.on("which number", (s) => s.text(s.request.messages.some((m) => JSON.stringify(m.content).includes("remember seven")) ? "It was seven." : "I forgot."));
+  await page.getByRole("button", { name: "More about conversations" }).click();
+  await page.getByRole("menuitem", { name: "Temporary chat" }).click();
+  await page.getByText("This chat is not stored.").waitFor();
+  await send(page, "remember seven");
+  await ended(page);
+  rig.proxy.cut();
+  await send(page, "which number");
+  await page.getByText("It was seven.").waitFor();
+});
+
+rigTest("models of the provider are offered for a conversation, and one is chosen", async ({ page, rig }) => {
+  rig.model.on("who answers", (s) => s.text(`It is ${s.request.model}.`));
+  await newChat(page);
+  await send(page, "hello");
+  await ended(page);
+  await page.getByRole("button", { name: "scripted" }).click();
+  await page.getByRole("radio", { name: "Another model" }).check();
+  await page.locator("#models option[value='custom/second']").waitFor({ state: "attached" });
+  await page.fill("dialog input[name=name]", "custom/second");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "custom/second" }).waitFor();
+  await send(page, "who answers");
+  await page.getByText("It is second.").waitFor();
+});

@@ -1,0 +1,95 @@
+// Turns of the real gateway with a scripted model. After each, a reload shows
+// the same conversation.
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+
+useRig({
+  config: {
+    agents: { defaults: { model: "custom/scripted", provider: "custom", fallbackModels: ["spare"] } },
+    modelPresets: { spare: { model: "custom/second", provider: "custom" } },
+  },
+});
+
+/** shown is what a person reads, without what only a live page knows. */
+async function shown(page) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+  await until("the text", async () => !/Thinking now|Loading/.test(await page.locator(".list").innerText()));
+  return page.locator(".list").innerText();
+}
+
+async function same(page, live) {
+  await page.reload();
+  await page.locator(".footer").first().waitFor();
+  assert.equal(await shown(page), live);
+}
+
+const turns = {
+  "a text": {
+    steps: [(s) => s.text("# Title\n\nA **bold** word, `code`, and a list:\n\n- one\n- two\n\n```go\nfunc main() {}\n```\n")],
+    has: /Title[^]*bold[^]*func main/,
+  },
+  "a thought": {
+    steps: [async (s) => (await s.think("I should say hello."), await s.text("Hello to you."))],
+    has: /I should say hello\.[^]*Hello to you\./,
+  },
+  "tools": {
+    steps: [
+      async (s) => (await s.text("Let me look."), s.call("list_dir", { path: "." }), s.call("exec", { command: "echo one; echo two" })),
+      (s) => s.text("Two calls are done."),
+    ],
+    has: /Let me look\.[^]*one\ntwo[^]*Two calls are done\./,
+  },
+  "edits": {
+    steps: [
+      (s) => s.call("write_file", { path: "notes.md", content: "first\nsecond\n" }),
+      (s) => s.call("edit_file", { path: "notes.md", old_text: "second", new_text: "third" }),
+      (s) => s.text("The file is written."),
+    ],
+    has: /notes\.md[^]*\+second[^]*-second\n\+third[^]*The file is written\./,
+  },
+  "a tool that fails": {
+    steps: [(s) => s.call("read_file", { path: "missing.txt" }), (s) => s.text("It is missing.")],
+    has: /missing\.txt[^]*It is missing\./,
+  },
+  "a goal": {
+    says: "/goal play a goal",
+    steps: [
+      (s) => s.call("create_goal", { objective: "Have a list of boats", ui_summary: "a list of boats" }),
+      async (s) => (await s.text("I begin with the list."), s.call("write_file", { path: "boats.md", content: "one\n" })),
+      (s) => s.call("update_goal", { action: "complete", recap: "The list is there." }),
+      (s) => s.text("The goal is reached."),
+    ],
+    has: /I begin with the list\.[^]*boats\.md[^]*The goal is reached\./,
+  },
+  "a subagent": {
+    steps: [
+      (s) => s.call("spawn", { task: "count the herrings", wait: true }),
+      (s) => s.text("The subagent has counted."),
+    ],
+    before: (model) => model.on("count the herrings", (s) => s.text("There are seven herrings.")),
+    has: /count the herrings[^]*There are seven herrings\.[^]*The subagent has counted\./,
+  },
+  "an error of the model": {
+    steps: [(s) => s.fail(400, "the scripted model refuses")],
+    has: /the scripted model refuses/,
+  },
+  "a fallback": {
+    steps: [(s) => (s.request.model === "scripted" ? s.fail(404, "this model is gone") : s.text("The spare model answers."))],
+    has: /The spare model answers\.[^]*Answered by custom\/second[^]*custom\/second \(fallback\)/,
+  },
+};
+
+for (const [name, turn] of Object.entries(turns)) {
+  rigTest(`a reload shows the same: ${name}`, async ({ page, rig }) => {
+    turn.before?.(rig.model);
+    rig.model.on(`play ${name}`, ...turn.steps);
+    await newChat(page);
+    await send(page, turn.says ?? `play ${name}`);
+    await ended(page);
+    const live = await shown(page);
+    assert.match(live, turn.has);
+    await same(page, live);
+  });
+}

@@ -1,0 +1,390 @@
+package nanobot_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// webType is a type of the pages and the Go code that it is made from.
+type webType struct {
+	name string // in TypeScript
+	dir  string // of the Go package
+	from string // a struct; or with (), a function whose map or frame is sent; "()" is all functions
+	// types are those that Go does not tell, by member. A member with ? behind its
+	// name may be missing; one with + before it is added by other code.
+	types map[string]string
+}
+
+// webTypes are the types in web/src/wire/types.ts. Whoever adds a read or an event
+// adds a line; make web-types writes the file.
+func webTypes() []webType {
+	const ui, auth, socket = "internal/webui", "internal/webui/auth", "internal/channel/websocket"
+	type is = map[string]string
+	return []webType{
+		{"Device", auth, "Device", nil},
+		{"Gateway", "internal/webui/pages", "state()", is{
+			"gateway": "string", "build": "string", "signed_in": "boolean", "device?": "Device", "time": "string", "encrypted": "boolean",
+		}},
+		{"Failure", ui, "Error", is{"code?": "string", "params?": "Record<string, string>"}},
+		{"LoginReply", auth, "answer", is{"state": `"in" | "pending" | "denied" | "expired"`}},
+		{"Session", ui, "conversation", nil},
+		{"SessionPage", ui, "sessions()", is{"sessions": "Session[]", "total": "number", "cursor?": "string | null"}},
+		{"SlashCommand", ui, "Command", nil},
+		{"Usage", "internal/bus", "Usage", is{"prompt_tokens?": "number", "completion_tokens?": "number"}},
+		{"Edit", ui, "edited", is{"status?": "string", "operation?": "string"}},
+		{"Call", ui, "called", nil},
+		{"Attached", ui, "Attachment", nil},
+		{"Said", ui, "said", is{"role": `"user" | "assistant"`, "tool_calls?": "Call[]", "attachments?": "Attached[]"}},
+		{"Turned", ui, "turned", is{"usage?": "Usage", "edits?": "Edit[]", "notices?": "{ text: string }[]", "files?": "{ path: string; what: string }[]", "receipts?": "{ call_id: string; status: string }[]"}},
+		{"ThreadPage", ui, "thread()", is{
+			"messages": "Said[]", "turns?": "Turned[]", "total?": "number", "has_more": "boolean", "before": "number | null",
+			"has_newer?": "boolean", "after?": "number | null", "seq?": "number", "subagents?": "string[]",
+		}},
+		{"ToolEvent", socket, "toolEvents()", is{"phase": `"start" | "end" | "error"`, "call_id": "string", "name": "string", "arguments?": "unknown"}},
+		{"Detail", "internal/bus", "Detail", is{"untrusted?": "{ what: string; at: string }[]"}},
+		{"Question", socket, "", is{"id": "string", "code?": "string", "options?": "string[]", "expires?": "string", "detail?": "Detail"}},
+		{"Asked extends Question", ui, "", is{"key": "string", "channel": "string", "chat_id": "string", "text": "string"}},
+		{"Scope", socket, "Scope", nil},
+		{"Goal", "internal/bus", "Goal", is{"+active": "boolean"}},
+		{"Event", socket, "()", is{"error?": "unknown"}},
+	}
+}
+
+// TestWebTypes: the types of the pages are those of the Go code.
+func TestWebTypes(t *testing.T) {
+	path := filepath.Join(webDir, "src", "wire", "types.ts")
+	g := &webGen{t: t, parsed: map[string]*webPackage{}}
+	got := g.file()
+	if *update && !t.Failed() {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(readFile(t, path), got) {
+		t.Errorf("%s is not what the Go code says: run make web-types", path)
+	}
+}
+
+// webGen writes TypeScript for Go code. It reads the source, because most of the
+// types are not exported.
+type webGen struct {
+	t      *testing.T
+	parsed map[string]*webPackage
+	out    bytes.Buffer
+}
+
+type webPackage struct {
+	structs map[string]*ast.StructType
+	others  map[string]ast.Expr // types that are no structs
+	funcs   map[string][]*ast.BlockStmt
+}
+
+type member struct {
+	name, kind string
+	optional   bool
+}
+
+func (g *webGen) file() []byte {
+	g.out.WriteString("// What crosses the wire. Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
+	for _, w := range webTypes() {
+		members := g.members(w)
+		where := w.dir
+		if w.from != "" {
+			where += ": " + w.from
+		}
+		fmt.Fprintf(&g.out, "\n/** %s */\nexport interface %s {\n", where, w.name)
+		for _, m := range members {
+			mark := ""
+			if m.optional {
+				mark = "?"
+			}
+			fmt.Fprintf(&g.out, "  %s%s: %s;\n", m.name, mark, m.kind)
+		}
+		g.out.WriteString("}\n")
+	}
+	g.out.WriteString("\n/** Frame is what the page sends over the socket. */\nexport interface Frame {\n  type: string;\n  [member: string]: unknown;\n}\n")
+	return g.out.Bytes()
+}
+
+// members are those of the Go code, with what the table knows better.
+func (g *webGen) members(w webType) (out []member) {
+	p := g.load(w.dir)
+	switch name, isFunc := strings.CutSuffix(w.from, "()"); {
+	case w.from == "": // the table knows all
+		for _, k := range sortedKeys(w.types) {
+			name, optional := strings.CutSuffix(k, "?")
+			out = append(out, member{name, w.types[k], optional})
+		}
+		return out
+	case isFunc:
+		out = g.sent(p, name, w)
+	case p.structs[name] == nil:
+		g.t.Errorf("%s has no struct %s", w.dir, name)
+	default:
+		out = g.fields(p, p.structs[name])
+	}
+	known := map[string]bool{}
+	for i := range out {
+		m := &out[i]
+		known[m.name] = true
+		if kind, ok := w.types[m.name]; ok {
+			m.kind, m.optional = kind, m.optional && !isDeclared(w, m.name)
+		}
+		if kind, ok := w.types[m.name+"?"]; ok {
+			m.kind, m.optional = kind, true
+		}
+		if m.kind == "" {
+			g.t.Errorf("%s.%s: webTypes must say what it is", w.name, m.name)
+		}
+	}
+	for _, k := range sortedKeys(w.types) {
+		if name, ok := strings.CutPrefix(k, "+"); ok {
+			name, optional := strings.CutSuffix(name, "?")
+			out = append(out, member{name, w.types[k], optional})
+		} else if name := strings.TrimSuffix(k, "?"); !known[name] {
+			g.t.Errorf("%s.%s is in webTypes, but %s %s does not have it", w.name, name, w.dir, w.from)
+		}
+	}
+	return out
+}
+
+// isDeclared reports whether the table says that a member is always there.
+func isDeclared(w webType, name string) bool {
+	_, ok := w.types[name]
+	return ok && strings.HasSuffix(w.from, "()")
+}
+
+func sortedKeys(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (g *webGen) load(dir string) *webPackage {
+	if p := g.parsed[dir]; p != nil {
+		return p
+	}
+	p := &webPackage{structs: map[string]*ast.StructType{}, others: map[string]ast.Expr{}, funcs: map[string][]*ast.BlockStmt{}}
+	g.parsed[dir] = p
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		g.t.Fatalf("%s: no Go files (%v)", dir, err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Body != nil {
+					p.funcs[d.Name.Name] = append(p.funcs[d.Name.Name], d.Body)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if ts, ok := s.(*ast.TypeSpec); ok {
+						p.others[ts.Name.Name] = ts.Type
+						if st, ok := ts.Type.(*ast.StructType); ok {
+							p.structs[ts.Name.Name] = st
+						}
+					}
+				}
+			}
+		}
+	}
+	return p
+}
+
+// fields are the members of a struct, those of embedded structs included.
+func (g *webGen) fields(p *webPackage, st *ast.StructType) (out []member) {
+	for _, f := range st.Fields.List {
+		if len(f.Names) == 0 {
+			if id, ok := baseOf(f.Type).(*ast.Ident); ok && p.structs[id.Name] != nil {
+				out = append(out, g.fields(p, p.structs[id.Name])...)
+			}
+			continue
+		}
+		for _, n := range f.Names {
+			if !n.IsExported() {
+				continue
+			}
+			name, optional := n.Name, false
+			if f.Tag != nil {
+				tag, _ := strconv.Unquote(f.Tag.Value)
+				parts := strings.Split(reflect.StructTag(tag).Get("json"), ",")
+				if parts[0] == "-" {
+					continue
+				}
+				if parts[0] != "" {
+					name = parts[0]
+				}
+				optional = slices.Contains(parts, "omitempty") || slices.Contains(parts, "omitzero")
+			}
+			out = append(out, member{name, g.kind(p, f.Type), optional})
+		}
+	}
+	return out
+}
+
+func baseOf(e ast.Expr) ast.Expr {
+	if s, ok := e.(*ast.StarExpr); ok {
+		return s.X
+	}
+	return e
+}
+
+// kind is a Go type in TypeScript, or "" if the table has to say it.
+func (g *webGen) kind(p *webPackage, e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return g.kind(p, e.X)
+	case *ast.Ident:
+		switch e.Name {
+		case "string":
+			return "string"
+		case "bool":
+			return "boolean"
+		case "any":
+			return "unknown"
+		case "int", "int32", "int64", "uint64", "float64":
+			return "number"
+		}
+		if under, ok := p.others[e.Name]; ok && p.structs[e.Name] == nil {
+			return g.kind(p, under)
+		}
+	case *ast.ArrayType:
+		if of := g.kind(p, e.Elt); of != "" {
+			return of + "[]"
+		}
+	case *ast.MapType:
+		if of := g.kind(p, e.Value); of != "" {
+			return "Record<string, " + of + ">"
+		}
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok {
+			switch x.Name + "." + e.Sel.Name {
+			case "time.Time":
+				return "string"
+			case "json.RawMessage":
+				return "unknown"
+			case "llm.Role":
+				return "string"
+			}
+		}
+	}
+	return ""
+}
+
+// sent are the names in the maps and frames that a function makes; with no name,
+// all functions of the package.
+func (g *webGen) sent(p *webPackage, name string, w webType) (out []member) {
+	var bodies []*ast.BlockStmt
+	for _, n := range sortedNames(p.funcs) {
+		if name == "" || n == name {
+			bodies = append(bodies, p.funcs[n]...)
+		}
+	}
+	if len(bodies) == 0 {
+		g.t.Errorf("%s has no function %s", w.dir, name)
+	}
+	seen := map[string]string{}
+	add := func(e ast.Expr, kind string) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return
+		}
+		k, err := strconv.Unquote(lit.Value)
+		if err != nil || k == "" || strings.ContainsAny(k, " /-:{}") {
+			return
+		}
+		if old := seen[k]; old == "" || old == rawKind {
+			seen[k] = kind
+		}
+	}
+	frames := map[string]string{"text": "string", "must": "string", "number": "number", "flag": "boolean", "list": "string[]", "raw": rawKind}
+	for _, b := range bodies {
+		ast.Inspect(b, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if ok && len(n.Args) == 2 && frames[sel.Sel.Name] != "" {
+					add(n.Args[0], frames[sel.Sel.Name])
+				} else if ok && len(n.Args) == 1 && sel.Sel.Name == "key" {
+					add(n.Args[0], rawKind)
+				}
+			case *ast.CompositeLit:
+				if m, ok := n.Type.(*ast.MapType); ok && name != "" && isStringMap(m) {
+					for _, e := range n.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok {
+							add(kv.Key, rawKind)
+						}
+					}
+				}
+			case *ast.AssignStmt:
+				for _, l := range n.Lhs {
+					if ix, ok := l.(*ast.IndexExpr); ok && name != "" {
+						if id, ok := ix.X.(*ast.Ident); ok && id.Name == "out" {
+							add(ix.Index, rawKind)
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	if name == "" {
+		out = append(out, member{"event", "string", false})
+		seen["chat_id"], seen["seq"] = "string", "number"
+	}
+	for _, k := range sortedKeys(seen) {
+		kind := seen[k]
+		if kind == rawKind {
+			kind = webRaw()[k]
+		}
+		out = append(out, member{k, kind, true})
+	}
+	return out
+}
+
+// rawKind stands for what only the tables know.
+const rawKind = "?"
+
+// webRaw are the members of events that are made of JSON.
+func webRaw() map[string]string {
+	return map[string]string{
+		"tool_events": "ToolEvent[]", "edits": "Edit[]", "question": "Question", "goal_state": "Goal", "usage": "Usage", "started_at": "number",
+		"arguments": "string", "workspace_scope": "Scope", "data": "unknown", "result": "unknown", "state": "unknown", "error": "unknown",
+		"media_urls": "{ url: string; name?: string }[]", "buttons": "string[]",
+	}
+}
+
+func isStringMap(m *ast.MapType) bool {
+	k, ok := m.Key.(*ast.Ident)
+	return ok && k.Name == "string"
+}
+
+func sortedNames(m map[string][]*ast.BlockStmt) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
