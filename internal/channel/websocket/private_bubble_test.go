@@ -18,6 +18,11 @@ func TestTemporaryChatWaits(t *testing.T) {
 			h.join(s)
 			return s
 		}
+		kept := func() (chats, away int) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return len(h.chats), h.away
+		}
 		const id = privatePrefix + "1"
 		first := connect("phone")
 		if _, ok := h.openPrivate(first, id); !ok {
@@ -62,8 +67,8 @@ func TestTemporaryChatWaits(t *testing.T) {
 			h.openPrivate(s, privatePrefix+newChatID())
 			h.leave(s)
 		}
-		if len(h.chats) != maxAway || h.away != maxAway {
-			t.Errorf("%d chats are kept, %d wait, want %d", len(h.chats), h.away, maxAway)
+		if chats, away := kept(); chats != maxAway || away != maxAway {
+			t.Errorf("%d chats are kept, %d wait, want %d", chats, away, maxAway)
 		}
 		time.Sleep(awayTime + time.Second)
 		synctest.Wait()
