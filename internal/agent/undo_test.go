@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -87,6 +89,28 @@ func TestUndoCommands(t *testing.T) {
 		if strings.Contains(line, "took back") {
 			t.Errorf("/history shows %q", line)
 		}
+	}
+}
+
+// A note about an undo leaves the call of a killed turn with a result.
+func TestUndoneAfterKill(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("I see")))
+	h.past(false, []session.Record{said(llm.User, "a", "hi"), said(llm.Assistant, "", "", llm.ToolCall{ID: "c", Name: "say", Arguments: "{}"})})
+	h.start()
+	if err := agent.Undone(t.Context(), h.agent, "test:1", []string{"a.txt"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.CheckLegal(h.log("test:1")); err != nil {
+		t.Error(err)
+	}
+	h.ask(in("1", "what now?"))
+	seen := ""
+	for _, m := range h.model.Last().Messages {
+		seen += m.ToolCallID + " " + m.Content.String() + "\n"
+	}
+	if !strings.Contains(seen, "\nc ") || !strings.Contains(seen, "a.txt") {
+		t.Errorf("the model saw:\n%s", seen)
 	}
 }
 

@@ -471,6 +471,12 @@ func testDreamRunsOnce(t *testing.T, open storetest.Open) {
 	if got := d.chat.Run(t.Context()); got != "A dream is already running." {
 		t.Error(got)
 	}
+	remembered := &Memory{Workspace: d.ws, Repo: d.git, History: d.h, Dream: other}
+	found, err := remembered.Find(t.Context(), "lives in Bonn")
+	must(t, err)
+	if done, err := remembered.Forget(t.Context(), found); !errors.Is(err, ErrDreaming) || len(done.Removed) > 0 || d.get(t, userName) != someUser {
+		t.Errorf("forgetting during a run: %+v, %v", done, err)
+	}
 	close(hold)
 	must(t, <-done)
 	if dream(t, d.h) != 1 || d.subjects(t) != nil {

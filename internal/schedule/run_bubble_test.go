@@ -282,6 +282,33 @@ func testSlowJobsAndChanges(t *testing.T, open storetest.Open) {
 	})
 }
 
+// A job that gets another time while it runs, runs again at that time.
+func TestNewTimeDuringRun(t *testing.T) { storetest.Each(t, testNewTimeDuringRun) }
+
+func testNewTimeDuringRun(t *testing.T, open storetest.Open) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, open, Options{})
+		f.takes = 5 * time.Minute
+		once := add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute))})
+		during(t, s, f, func() {
+			f.pass(2 * time.Minute)
+			later := Once(time.Now().Add(time.Hour))
+			if _, err := s.Update(t.Context(), once.ID, Change{Timing: &later}); err != nil {
+				t.Fatal(err)
+			}
+			f.pass(10 * time.Minute)
+			if j := job(t, s, once.ID); f.count() != 1 || !j.Enabled || j.State.NextRunAtMS != later.AtMS {
+				t.Errorf("after %d runs: enabled %v, next at %v, want %v", f.count(), j.Enabled, j.State.NextRunAtMS, later.AtMS)
+			}
+			f.pass(time.Hour)
+		})
+		if n := f.count(); n != 2 {
+			t.Errorf("%d runs, want one at each time", n)
+		}
+	})
+}
+
 func TestPool(t *testing.T) { storetest.Each(t, testPool) }
 
 func testPool(t *testing.T, open storetest.Open) {

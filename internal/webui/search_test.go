@@ -64,6 +64,9 @@ func TestSearch(t *testing.T) {
 	if got := read[found](t, h, "search?q=passport&before=2020-01-01"); len(got.Hits) != 0 {
 		t.Errorf("long before: %+v", got)
 	}
+	if got := read[found](t, h, "search?q=%3F%3F%3F"); len(got.Hits) != 0 { // no word in it
+		t.Errorf("question marks: %+v", got)
+	}
 	for query, code := range map[string]string{
 		"": "search_query", "q=%20": "search_query", "q=" + strings.Repeat("x", 2001): "search_query", "q=a&after=soon": "time_invalid", "q=a&cursor=x": "not_a_number",
 	} {
