@@ -105,11 +105,11 @@ func TestUndoneAfterKill(t *testing.T) {
 		t.Error(err)
 	}
 	h.ask(in("1", "what now?"))
-	seen := ""
+	var all strings.Builder
 	for _, m := range h.model.Last().Messages {
-		seen += m.ToolCallID + " " + m.Content.String() + "\n"
+		fmt.Fprintln(&all, m.ToolCallID, m.Content.String())
 	}
-	if !strings.Contains(seen, "\nc ") || !strings.Contains(seen, "a.txt") {
+	if seen := all.String(); !strings.Contains(seen, "\nc ") || !strings.Contains(seen, "a.txt") {
 		t.Errorf("the model saw:\n%s", seen)
 	}
 }

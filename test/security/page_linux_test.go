@@ -225,7 +225,7 @@ func TestWebPage(t *testing.T) {
 		run: func(a *trial) {
 			a.gate.start()
 			p := a.signIn()
-			for _, name := range strings.Fields(pageReads) { // the owner gets them, so they are there
+			for name := range strings.FieldsSeq(pageReads) { // the owner gets them, so they are there
 				if code, body := p.do(http.MethodGet, "/api/"+name, ""); code == http.StatusUnauthorized || code == http.StatusForbidden || strings.Contains(body, "no such read") {
 					a.shows(false, "the owner's page does not get %s: %d %s", name, code, body)
 				}

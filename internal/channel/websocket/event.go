@@ -59,14 +59,9 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message {
 		c.begin(id, h.now()) // it waited for the turn before it
 	}
-	if out.Kind == bus.Delta && (!c.stream.open || c.stream.turn != out.Route.MessageID) {
-		c.stream = streaming{open: true, turn: out.Route.MessageID, before: c.ring.last}
-		if h.cut[c.id] {
-			c.stream.before = -1
-		}
-	}
 	switch out.Kind {
 	case bus.Delta:
+		c.streams(out.Route.MessageID, h)
 		c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
 	case bus.Reasoning:
 		c.thinking = true
@@ -127,6 +122,17 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		return c.ring.add(&event{id: out.ID, keep: true}, f)
 	}
 	return nil
+}
+
+// streams notes that text of a turn comes in. The caller holds the lock of the hub.
+func (c *chat) streams(turn string, h *hub) {
+	if c.stream.open && c.stream.turn == turn {
+		return
+	}
+	c.stream = streaming{open: true, turn: turn, before: c.ring.last}
+	if h.cut[c.id] {
+		c.stream.before = -1
+	}
 }
 
 // audience says who gets something that is no answer. Clients of the older

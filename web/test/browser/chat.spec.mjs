@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pageTest, said, send, until, useBrowser } from "./fixture.mjs";
+import { pageTest, said, saying, send, until, useBrowser } from "./fixture.mjs";
 
 useBrowser();
 
@@ -22,16 +22,16 @@ pageTest("an answer is streamed, and a reload shows the same", async ({ page, st
 pageTest("the first message gives a new conversation its address", async ({ page, stub }) => {
   await page.goto(stub.url);
   await send(page, "First words");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   const address = page.url();
   assert.match(address, /#\/c\/websocket%3A[0-9a-f-]{36}$/);
   await page.locator(".chat-row.current", { hasText: "First words" }).waitFor();
   await page.reload();
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   await page.locator(".side").getByRole("button", { name: "New chat" }).click();
   await page.locator(".welcome").waitFor();
   await page.goBack();
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   assert.equal(page.url(), address);
 });
 

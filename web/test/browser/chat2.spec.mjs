@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pageTest, said, send, until, useBrowser } from "./fixture.mjs";
+import { pageTest, said, saying, send, until, useBrowser } from "./fixture.mjs";
 import { launch, newPage } from "./browser.mjs";
 
 useBrowser();
@@ -34,7 +34,7 @@ pageTest("files are attached by picker, paste and drop, and go with the message"
   await page.getByRole("button", { name: "Remove gone.txt" }).click();
   await until("the sizes", async () => (await page.locator(".attached progress").count()) === 0);
   await send(page, "Look at these");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   const sent = stub.frames.find((f) => f.type === "message");
   const names = stub.uploads.map((u) => u.name);
   assert.deepEqual(sent.media.map((m) => names[Number(m.upload_id.slice(2)) - 1]).sort(), ["dot.png", "evil\u202etxt.py", "notes.md"]);
@@ -78,7 +78,7 @@ pageTest("a text that is too long becomes a file with the key that sends", async
   assert.equal(await page.inputValue("#composer"), "");
   await page.locator(".attached progress").waitFor({ state: "detached" });
   await page.press("#composer", "Enter");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
 });
 
 pageTest("conversations are pinned, archived and restored, and unread answers counted", async ({ page, stub }) => {
@@ -112,17 +112,17 @@ pageTest("a conversation of another channel is live, and nothing can be sent int
   stub.sessions = [row("telegram:9", "Ana")];
   stub.threads.set("telegram:9", [{ index: 0, role: "user", content: "Hi there", at, turn_id: "m1" }]);
   await page.goto(stub.url + "#/c/telegram%3A9");
-  await page.getByText("Hi there").waitFor();
+  await saying(page, "Hi there").waitFor();
   await until("the watch", () => stub.frames.some((f) => f.type === "watch" && f.key === "telegram:9"));
   stub.emit("@telegram:9", { event: "user_message", text: "When is the train?", turn_id: "m2" });
   await page.getByText("When is the train?").waitFor();
   stub.emit("@telegram:9", { event: "goal_status", status: "running", turn_id: "m2" });
   stub.emit("@telegram:9", { event: "delta", text: "At nine.", stream_id: "s" });
-  await page.getByText("At nine.").waitFor();
+  await saying(page, "At nine.").waitFor();
   stub.threads.get("telegram:9").push({ index: 1, role: "user", content: "When is the train?", at, turn_id: "m2" }, { index: 2, role: "assistant", content: "At nine.", at, turn_id: "m2" });
   stub.emit("@telegram:9", { event: "stream_end", stream_id: "s" });
   stub.emit("@telegram:9", { event: "turn_end", turn_id: "m2", id: "o" });
-  await until("the stored page", async () => (await page.getByText("At nine.").count()) === 1 && (await page.getByText("When is the train?").count()) === 1);
+  await until("the stored page", async () => (await saying(page, "At nine.").count()) === 1 && (await page.getByText("When is the train?").count()) === 1);
   assert.equal(await page.locator("#composer").count(), 0);
   assert.equal(await page.getByRole("button", { name: "Continue from here" }).count(), 0);
 });
@@ -178,11 +178,11 @@ pageTest("a temporary chat is not in the list, survives a lost connection, and e
   await page.getByText("This chat is not stored.").waitFor();
   assert.match(page.url(), /websocket%3Atemp-1$/);
   await send(page, "secret");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   stub.drop();
   await until("it is back", () => stub.frames.some((f) => f.type === "resume" && f.chat_id === "temp-1"));
   await send(page, "once more");
-  await until("two answers", async () => (await page.getByText("Hello.").count()) === 2);
+  await until("two answers", async () => (await saying(page, "Hello.").count()) === 2);
   stub.forgotten = "temp-1";
   stub.drop();
   await page.getByText("This temporary chat has ended.").waitFor();

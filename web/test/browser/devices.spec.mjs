@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { newPage } from "./browser.mjs";
-import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
 useRig({ config: { tools: { approval: { mode: "ask" } } } });
 
@@ -37,7 +37,7 @@ rigTest("two tabs and a phone: one answers, and the card closes on all", async (
     await answer(phone.page, "Allow once");
     for (const p of [page, tab, phone.page]) {
       await until("the card is closed", async () => (await card(p).count()) === 0);
-      await p.getByText("It is written.").waitFor();
+      await saying(p, "It is written.").waitFor();
     }
     assert.equal(await readFile(join(rig.gateway.workspace, "asked.txt"), "utf8"), "yes\n");
     assert.deepEqual(phone.problems.concat(problems), []);
@@ -52,11 +52,11 @@ rigTest("a refused call does not run, and a reload shows the question with its a
   await send(page, "never write");
   await card(page).waitFor();
   await answer(page, "Deny");
-  await page.getByText("Then not.").waitFor();
+  await saying(page, "Then not.").waitFor();
   await ended(page);
   await assert.rejects(readFile(join(rig.gateway.workspace, "never.txt")));
   await page.reload();
-  await page.getByText("Then not.").waitFor();
+  await saying(page, "Then not.").waitFor();
   assert.equal(await card(page).count(), 0);
   await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
   assert.match(await page.locator(".list").innerText(), /Answered: Deny[^]*never\.txt/);

@@ -1,6 +1,6 @@
 // Hard inputs, and browsers that lack something.
 import assert from "node:assert/strict";
-import { pageTest, send, until, useBrowser } from "./fixture.mjs";
+import { pageTest, saying, send, until, useBrowser } from "./fixture.mjs";
 import { inputs } from "../rig/inputs.mjs";
 
 useBrowser();
@@ -31,7 +31,7 @@ pageTest("without storage the page works and says that it keeps nothing", async 
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.getByText("This browser stores nothing for this page").waitFor();
   await send(page, "hello");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
 });
 
 pageTest("a full storage keeps what is typed in memory", async ({ page, stub }) => {
@@ -50,7 +50,7 @@ pageTest("a full storage keeps what is typed in memory", async ({ page, stub }) 
   await page.waitForSelector("#composer:not([disabled])");
   assert.equal(await page.inputValue("#composer"), "a draft");
   await send(page, "hello");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   assert.equal(stub.accepted.length, 1);
 });
 
@@ -113,7 +113,7 @@ for (const [name, answer] of Object.entries({ "500 to everything": { status: 500
     assert.equal(await page.locator("dialog[open]").count(), 0);
     await page.unroute(/\/(api|webui)\//);
     stub.refuse = false;
-    await page.getByText("Hello.").waitFor();
+    await saying(page, "Hello.").waitFor();
     assert.equal(stub.accepted.length, 1);
     assert.equal(await page.evaluate(() => window.pwned), undefined);
   });

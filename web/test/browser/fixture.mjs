@@ -91,6 +91,9 @@ export async function ended(page, turns = 1) {
 
 export const said = (page) => page.locator(".list").innerText();
 
+/** saying is the message with a text, not what a screen reader is told of it. */
+export const saying = (page, text) => page.locator(".list").getByText(text);
+
 /** until waits for a state, never for a time. */
 export async function until(what, check) {
   const end = Date.now() + wait;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pageTest, send, until, useBrowser, useListener } from "./fixture.mjs";
+import { pageTest, saying, send, until, useBrowser, useListener } from "./fixture.mjs";
 import { payloads } from "../rig/payloads.mjs";
 
 useBrowser();
@@ -117,5 +117,5 @@ pageTest("garbage on the socket changes nothing", async ({ page, stub }) => {
   }
   stub.chat("a").seq = 3000;
   await send(page, "still alive?");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
 });

@@ -1,7 +1,7 @@
 // What a page shows of turns that run: usage, approvals that wait, subagents, and
 // temporary chats.
 import assert from "node:assert/strict";
-import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
 useRig({ config: { tools: { approval: { mode: "ask", rules: [{ tool: "spawn", action: "allow" }] } } } });
 
@@ -27,7 +27,7 @@ rigTest("a call waits, is shown as such after a reload, and reads Denied", async
     await card(page).getByRole("button", { name: "Deny" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
     return (await card(page).count()) === 0;
   });
-  await page.getByText("Then not.").waitFor();
+  await saying(page, "Then not.").waitFor();
   await ended(page, 2);
   for (const again of [false, true]) {
     if (again) await page.reload();
@@ -42,14 +42,14 @@ rigTest("a subagent works in the card of its call, and its answer is there", asy
   rig.model.on("A subagent of this conversation", (s) => s.text("Seven, it says."));
   await newChat(page);
   await send(page, "ask another");
-  await page.getByText("Started.").waitFor();
+  await saying(page, "Started.").waitFor();
   const spawn = call(page, "Count the sheep");
   for (const again of [false, true]) {
     if (again) await page.reload();
     await until(`it works, ${again}`, async () => /Works in the background$/.test((await spawn.count()) ? await spawn.innerText() : ""));
   }
   rig.model.gate("sheep").open();
-  await page.getByText("Seven, it says.").waitFor();
+  await saying(page, "Seven, it says.").waitFor();
   for (const again of [false, true]) {
     if (again) await page.reload();
     await until(`it has ended, ${again}`, async () => /Finished$/.test((await spawn.count()) ? await spawn.innerText() : ""));
@@ -70,7 +70,7 @@ rigTest("a temporary chat goes on after a lost connection", async ({ page, rig }
   await ended(page);
   rig.proxy.cut();
   await send(page, "which number");
-  await page.getByText("It was seven.").waitFor();
+  await saying(page, "It was seven.").waitFor();
 });
 
 rigTest("models of the provider are offered for a conversation, and one is chosen", async ({ page, rig }) => {
@@ -85,5 +85,5 @@ rigTest("models of the provider are offered for a conversation, and one is chose
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("button", { name: "custom/second" }).waitFor();
   await send(page, "who answers");
-  await page.getByText("It is second.").waitFor();
+  await saying(page, "It is second.").waitFor();
 });

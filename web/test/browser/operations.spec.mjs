@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { check, looks } from "./axe.mjs";
-import { pageTest, send, until, useBrowser } from "./fixture.mjs";
+import { pageTest, saying, send, until, useBrowser } from "./fixture.mjs";
 
 useBrowser();
 const at = "2026-01-05T10:00:00Z";
@@ -257,7 +257,7 @@ pageTest("a text that another app shares becomes a draft, and leaves the address
   await until("the draft", async () => (await page.inputValue("#composer").catch(() => "")) === "Trip\nSee this\nhttps://x.example/");
   assert.equal(stub.accepted.length, 0); // the person sends it
   await send(page, await page.inputValue("#composer"));
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
 });
 
 // A push service is not there in a test: the browser's side of it is replaced.

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch, newPage, patience } from "./browser.mjs";
-import { ended, newChat, send, until } from "./fixture.mjs";
+import { ended, newChat, saying, send, until } from "./fixture.mjs";
 import { Proxy } from "../rig/proxy.mjs";
 import { Rig } from "../rig/rig.mjs";
 
@@ -38,9 +38,9 @@ for (const [name, options] of Object.entries(places)) {
       await page.evaluate(() => (location.hash = "#/preferences"));
       await page.locator(".facts").waitFor(); // a page that is loaded on demand
       await page.goBack();
-      await page.getByText("Here, in").waitFor();
+      await saying(page, "Here, in").waitFor();
       await page.reload();
-      await page.getByText("Here, in").waitFor();
+      await saying(page, "Here, in").waitFor();
       const outside = proxy.seen.filter((p) => !p.startsWith(proxy.prefix));
       assert.deepEqual(outside, [], "requests outside of the path");
       assert.deepEqual(problems, []);
@@ -62,10 +62,10 @@ test("two gateways on one host do not meet in one browser", { timeout: patience 
     for (const [page, answer] of [[first, "I am the first."], [second, "I am the second."]]) {
       await newChat(page);
       await send(page, "who are you");
-      await page.getByText(answer).waitFor();
+      await saying(page, answer).waitFor();
       await page.locator("#composer").fill("a draft for " + answer);
       await page.reload();
-      await page.getByText(answer).waitFor();
+      await saying(page, answer).waitFor();
       assert.equal(await page.inputValue("#composer"), "a draft for " + answer);
     }
     // Ports do not separate cookies: both are there, under names of their own.
@@ -77,7 +77,7 @@ test("two gateways on one host do not meet in one browser", { timeout: patience 
     await first.getByRole("button", { name: "Sign out" }).click();
     await first.locator(".sign-in").waitFor();
     await second.reload();
-    await until("the second page", async () => (await second.getByText("I am the second.").count()) > 0);
+    await until("the second page", async () => (await saying(second, "I am the second.").count()) > 0);
     assert.deepEqual(problems, []);
   } finally {
     await context.close();

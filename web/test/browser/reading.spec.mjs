@@ -1,7 +1,7 @@
 // Reading a conversation: scrolling while an answer comes in, back and forward,
 // and printing.
 import assert from "node:assert/strict";
-import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
 useRig();
 
@@ -43,21 +43,21 @@ rigTest("back and forward lead through conversations and pages", async ({ page, 
   for (const [q, a] of [["apple", "About apples."], ["pear", "About pears."]]) {
     await newChat(page);
     await send(page, q);
-    await page.getByText(a).waitFor();
+    await saying(page, a).waitFor();
   }
   await ended(page);
   await page.evaluate(() => (location.hash = "#/preferences"));
   await page.locator(".facts").waitFor();
   await page.goBack();
-  await page.getByText("About pears.").waitFor();
+  await saying(page, "About pears.").waitFor();
   await page.goBack();
   await page.locator(".welcome").waitFor();
   await page.goBack();
-  await page.getByText("About apples.").waitFor();
+  await saying(page, "About apples.").waitFor();
   await page.goForward();
   await page.locator(".welcome").waitFor();
   await page.goForward();
-  await page.getByText("About pears.").waitFor();
+  await saying(page, "About pears.").waitFor();
   await page.goForward();
   await page.locator(".facts").waitFor();
 });
@@ -68,11 +68,11 @@ rigTest("a printed conversation has all messages and no controls", async ({ page
   await newChat(page);
   await send(page, "print me");
   await ended(page);
-  assert.equal(await page.getByText("Part 0 begins.").count(), 0, "the conversation is too short to show anything");
+  assert.equal(await saying(page, "Part 0 begins.").count(), 0, "the conversation is too short to show anything");
   await page.emulateMedia({ media: "print" });
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   for (const hidden of [".side", "#composer"]) assert.equal(await page.locator(hidden).first().isVisible(), false, hidden);
-  for (let n = 0; n < parts; n++) await page.getByText(`Part ${n} begins.`).waitFor();
+  for (let n = 0; n < parts; n++) await saying(page, `Part ${n} begins.`).waitFor();
   const cut = await page.locator(".thread").evaluate((e) => e.scrollHeight - e.clientHeight);
   assert.ok(cut <= 1, `${cut} px are not printed`);
   const pdf = await page.pdf();
@@ -80,5 +80,5 @@ rigTest("a printed conversation has all messages and no controls", async ({ page
   assert.ok(pages >= parts / 3, `${pages} pages`);
   await page.emulateMedia({ media: "screen" });
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
-  await until("the window", async () => (await page.getByText("Part 0 begins.").count()) === 0);
+  await until("the window", async () => (await saying(page, "Part 0 begins.").count()) === 0);
 });

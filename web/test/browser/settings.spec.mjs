@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Gateway, ModelServer } from "../rig/real.mjs";
 import { check, looks } from "./axe.mjs";
 import { launch, newPage, patience } from "./browser.mjs";
-import { send, until } from "./fixture.mjs";
+import { saying, send, until } from "./fixture.mjs";
 
 /** realTest runs a test on a gateway and a model server of its own. It fails if a
  *  page reported anything, or received a key. */
@@ -65,7 +65,7 @@ realTest("setup by mouse: a wrong key says so, the right one leads to the first 
   assert.equal(await page.getByRole("link", { name: "Set up a model" }).count(), 0);
   assert.match(gateway.text(), /"dailyUsd": 3/);
   await send(page, "Hello?");
-  await page.getByText(models.answer).waitFor();
+  await saying(page, models.answer).waitFor();
 });
 
 realTest("setup by keyboard alone", {}, async ({ gateway, models, open }) => {
@@ -99,7 +99,7 @@ realTest("setup by keyboard alone", {}, async ({ gateway, models, open }) => {
   await page.waitForSelector("#composer:focus");
   await page.keyboard.type("Hello?");
   await page.keyboard.press("Enter");
-  await page.getByText(models.answer).waitFor();
+  await saying(page, models.answer).waitFor();
   assert.match(gateway.text(), /"model": "small-1"/);
 });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pageTest, send, until, useBrowser } from "./fixture.mjs";
+import { pageTest, saying, send, until, useBrowser } from "./fixture.mjs";
 
 useBrowser();
 
@@ -60,7 +60,7 @@ pageTest("a page of an older build asks for a reload once and keeps working", as
   stub.drop(1012);
   await page.getByText("The gateway has a newer version of this page.").waitFor();
   await send(page, "Still here?");
-  await page.getByText("Hello.").waitFor();
+  await saying(page, "Hello.").waitFor();
   await page.getByRole("button", { name: "Reload" }).click();
   await page.waitForSelector("#composer:not([disabled])");
   assert.equal(await page.getByText("The gateway has a newer version").count(), 0);
