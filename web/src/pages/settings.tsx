@@ -46,7 +46,7 @@ export default function Settings({ rest }: PageProps) {
             {(data) => (
               <>
                 <Notices read={data} />
-                {settings ? <Part tab={tab} read={data} all={settings} reload={read.reload} group={rest[1]} /> : <Read of={schema}>{() => null}</Read>}
+                {settings ? <Part tab={tab} read={data} all={settings} reload={read.reload} path={rest[1]} /> : <Read of={schema}>{() => null}</Read>}
               </>
             )}
           </Read>
@@ -65,7 +65,7 @@ function Notices({ read }: { read: SettingsRead }) {
   );
 }
 
-function Part({ tab, read, all, reload, group }: { tab: (typeof tabs)[number]; read: SettingsRead; all: Setting[]; reload(): void; group?: string }) {
+function Part({ tab, read, all, reload, path }: { tab: (typeof tabs)[number]; read: SettingsRead; all: Setting[]; reload(): void; path?: string }) {
   const pick = (paths: string[]) => paths.map((p) => all.find((s) => s.path === p)).filter((s) => s !== undefined);
   switch (tab) {
     case "models":
@@ -75,7 +75,7 @@ function Part({ tab, read, all, reload, group }: { tab: (typeof tabs)[number]; r
     case "safety":
       return <Safety read={read} settings={pick(safetyPaths)} onSaved={reload} />;
     case "all":
-      return <All read={read} settings={all} onSaved={reload} group={group} />;
+      return <All read={read} settings={all} onSaved={reload} path={path} />;
     case "raw":
       return <Raw onSaved={reload} />;
     case "versions":

@@ -68,7 +68,7 @@ function Limits({ budget }: { budget: Budget }) {
       </div>
       <div class="between">
         <h2>{t("usage.limits")}</h2>
-        <a href="#/settings/all/budget">{t("usage.limits.change")}</a>
+        <a href="#/settings/all/agents.defaults.budget">{t("usage.limits.change")}</a>
       </div>
       {budget.limits.length === 0 && <p class="hint">{t("usage.limits.none")}</p>}
       <div class="limits">

@@ -200,7 +200,7 @@ pageTest("palette: by keyboard, with a screen reader, to everything", async ({ p
   await open("/stat");
   await page.getByRole("option", { name: /Command \/status/ }).waitFor();
   await page.keyboard.press("Enter");
-  await until("the command", async () => (await page.inputValue("#composer").catch(() => "")) === "/status ");
+  await until("the command", async () => (await page.inputValue("#composer").catch(() => "")) === "/status kept");
   await open("wholly unknown words");
   await page.keyboard.press("Enter");
   await page.waitForURL(/#\/search\/wholly%20unknown%20words$/);

@@ -127,11 +127,12 @@ realTest("two tabs change the same setting: the second sees the difference", wit
   await until("the other tab", async () => (await a.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222");
 });
 
-realTest("an address opens a group of settings and focuses it", withKey, async ({ open }) => {
-  const page = await open("#/settings/all/budget");
-  await page.locator("details[open] summary", { hasText: "budget" }).waitFor();
-  await until("the focus", () => page.evaluate(() => document.activeElement?.tagName === "SUMMARY" && document.activeElement.textContent.startsWith("budget")));
-  assert.equal(await page.locator("details[open]").count(), 1);
+realTest("an address opens the settings of one subject", withKey, async ({ open }) => {
+  const page = await open("#/usage");
+  await page.getByRole("link", { name: "Change the limits" }).click();
+  await page.getByLabel("agents.defaults.budget.dailyUsd").waitFor();
+  await until("the focus", () => page.evaluate(() => document.activeElement?.type === "search"));
+  assert.equal(await page.getByLabel("agents.defaults.botName").count(), 0);
 });
 
 realTest("a value that cannot be used is told at its field", withKey, async ({ gateway, open }) => {

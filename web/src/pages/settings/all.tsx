@@ -10,9 +10,9 @@ import type { Setting, SettingsRead } from "./state";
 
 const most = 60; // that are shown at a time
 
-/** All opens the group that the address names. */
-export function All({ read, settings, onSaved, group }: { read: SettingsRead; settings: Setting[]; onSaved(): void; group?: string }) {
-  const list = useRef<HTMLElement>(null);
+/** All shows the settings below the path that the address names. */
+export function All({ read, settings, onSaved, path }: { read: SettingsRead; settings: Setting[]; onSaved(): void; path?: string }) {
+  const search = useRef<HTMLInputElement>(null);
   const [query, setQuery] = useState("");
   const [open, setOpen] = useState<string | undefined>(undefined);
   const groups = useMemo(() => {
@@ -24,14 +24,10 @@ export function All({ read, settings, onSaved, group }: { read: SettingsRead; se
     return [...out];
   }, [settings]);
   useEffect(() => {
-    const at = group ? groups.findIndex(([name]) => name === group || name.startsWith(group + ".")) : -1;
-    if (at < 0) return;
-    setQuery("");
-    setOpen(groups[at]![0]);
-    const summary = list.current?.querySelectorAll("summary")[at];
-    summary?.focus();
-    summary?.scrollIntoView({ block: "center" });
-  }, [group]);
+    if (!path) return;
+    setQuery(path);
+    search.current?.focus();
+  }, [path]);
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const hits = words.length === 0 ? [] : settings.filter((s) => {
     const text = `${s.path} ${titleOf(s.path)} ${s.schema.description ?? ""}`.toLowerCase();
@@ -39,10 +35,10 @@ export function All({ read, settings, onSaved, group }: { read: SettingsRead; se
   });
   const unsaved = settings.filter((s) => drafts.value.has(s.path)).map((s) => s.path);
   return (
-    <section ref={list}>
+    <section>
       <h2>{t("settings.all.title")}</h2>
       <Field label={t("settings.all.search")} hint={words.length > 0 ? t("settings.all.found", { n: hits.length }) : t("settings.all.hint")}>
-        <input class="input" type="search" value={query} onInput={(e) => setQuery(e.currentTarget.value)} />
+        <input ref={search} class="input" type="search" value={query} onInput={(e) => setQuery(e.currentTarget.value)} />
       </Field>
       {hits.slice(0, most).map((s) => <SettingRow key={s.path} setting={s} read={read} />)}
       {hits.length > most && <p class="hint">{t("settings.all.more")}</p>}
