@@ -247,12 +247,13 @@ pageTest("search: words, filters, cursor, the jump to a message", async ({ page,
 pageTest("a conversation is saved as a file", async ({ page, stub }) => {
   const at = new Date().toISOString();
   stub.sessions = [{ key: "websocket:a", title: "Boat trip", preview: "", created_at: at, updated_at: at, messages: 1, bytes: 1, running: false }];
-  stub.reads.set("sessions/websocket:a/export", (url) => (url.searchParams.get("format") === "md" ? "# Boat trip\n" : { refuse: [404, "session_missing"] }));
+  stub.reads.set("sessions/websocket:a/export", "# Boat trip\n");
   await page.goto(stub.url);
   await page.getByRole("button", { name: "Actions for Boat trip" }).click();
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: "Save as Markdown" }).click()]);
   assert.equal(file.suggestedFilename(), "chat.md");
   assert.equal(await readFile(await file.path(), "utf8"), "# Boat trip\n");
+  stub.acts.set("download.create", ({ read }) => (assert.equal(read, "sessions/websocket%3Aa/export?format=jsonl"), { refuse: [404, "session_missing"] }));
   await page.getByRole("button", { name: "Actions for Boat trip" }).click();
   await page.getByRole("menuitem", { name: "Save as JSONL" }).click();
   await page.locator(".toast.bad").waitFor();

@@ -81,7 +81,7 @@ export class Stub {
     const file = this.promised.get(url.pathname.slice(1));
     if (file !== undefined) {
       this.promised.delete(url.pathname.slice(1));
-      return r.writeHead(200, { "Content-Disposition": `attachment; filename="chat.md"` }), r.end(this.reads.get(file.split("?")[0]));
+      return r.writeHead(200, { "Content-Disposition": `attachment; filename="chat.md"` }), r.end(this.reads.get(decodeURIComponent(file.split("?")[0])));
     }
     if (q.headers["x-nanobot-page"] !== "1") return this.refused(r, 403, "not_a_page");
     if (url.pathname === "/webui/upload") return this.upload(q, r);
