@@ -38,7 +38,7 @@ func (d *desk) keys(id, chars, answer string) string {
 func (d *desk) ended(id, chars string, code int) string {
 	d.t.Helper()
 	got := d.keys(id, chars, fmt.Sprintf("the end %d", code))
-	for range 100 { // each call waits up to 30 seconds
+	for range 20 { // each call waits up to 30 seconds
 		if strings.Contains(got, "Exit code: ") {
 			break
 		}
@@ -71,8 +71,9 @@ func terminalWorks(d *desk) {
 
 	// Ctrl-C reaches the program in front, and a trap in the shell runs. Without
 	// noflsh the kernel may drop what the trap prints, because it sends the signal
-	// first and then drops what was printed until then.
-	id = d.startPTY(`read -r go; stty noflsh; trap 'echo the "end" 7; exit 7' INT; echo waiting; while :; do sleep 0.05; done`)
+	// first and then drops what was printed until then. bash waits in wait: where it
+	// starts a program again and again, it hangs if the signal hits it between two.
+	id = d.startPTY(`read -r go; stty noflsh; trap 'kill $!; echo the "end" 7; exit 7' INT; sleep 300 & echo waiting; wait`)
 	d.keys(id, "\n", "waiting\n")
 	d.ended(id, "\x03", 7)
 
