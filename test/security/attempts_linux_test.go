@@ -77,7 +77,8 @@ type trial struct {
 	turns   int
 	scripts int
 	gate    *gateway
-	forge   *site // that commands may reach, if the attempt wants one
+	forge   *site       // that commands may reach, if the attempt wants one
+	apps    []*platform // chat platforms of the attempt
 }
 
 // broke notes that the attempt got something.

@@ -31,11 +31,16 @@ func (a *trial) enroll(section string, p *platform, guests ...string) {
 }
 
 // starts starts the gateway and waits until all platforms are connected.
-func (a *trial) starts(list ...*platform) *gateway {
+func (a *trial) starts() *gateway {
 	a.t.Helper()
 	a.gate.start()
-	a.gate.until("the platforms", func() bool { return strings.Count(a.gate.out.String(), "a channel is connected") >= len(list) })
-	for _, p := range list {
+	channels, _ := a.config["channels"].(object)
+	for name := range channels {
+		a.gate.until(name, func() bool {
+			return strings.Contains(a.gate.out.String(), `"a channel is connected" channel=`+name+" ")
+		})
+	}
+	for _, p := range a.apps {
 		if p.begin != nil {
 			p.begin(a.gate)
 		}
@@ -58,15 +63,14 @@ func everyPlatform(a *trial) (list []*platform) {
 func platformWords() (list []attempt) {
 	all := platforms()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		var p *platform
 		list = append(list, attempt{
 			route: wordRoutes()[name] + " carry orders", expect: notObey,
 			config: func(a *trial) {
-				p = all[name](a)
-				a.enroll(p.name, p)
+				a.apps = []*platform{all[name](a)}
+				a.enroll(a.apps[0].name, a.apps[0])
 			},
 			run: func(a *trial) {
-				g := a.starts(p)
+				g, p := a.starts(), a.apps[0]
 				mark := a.model.beginMarked(nil)
 				for i, r := range p.routes {
 					what := fmt.Sprint("obey", i)
@@ -111,16 +115,15 @@ func (p *platform) answers(mark string) (n int) {
 
 // platformPeople are people who are not the owner, on all platforms at once.
 func platformPeople() []attempt {
-	var list []*platform
 	every := func(a *trial) {
-		list = everyPlatform(a)
-		for _, p := range list {
+		a.apps = everyPlatform(a)
+		for _, p := range a.apps {
 			a.enroll(p.name, p)
 		}
 	}
 	alive := func(a *trial) {
 		mark := a.model.beginMarked(nil)
-		for _, p := range list {
+		for _, p := range a.apps {
 			p.alone(p.owners[0], "hello by "+p.name)
 			a.gate.until("an answer by "+p.title, func() bool { return strings.Contains(p.told(p.owners[0]), mark) })
 		}
@@ -129,11 +132,11 @@ func platformPeople() []attempt {
 		{
 			route: "strangers give orders, alone, by " + titles(), expect: keptOff, kept: true, config: every,
 			run: func(a *trial) {
-				g := a.starts(list...)
-				for _, p := range list {
+				g := a.starts()
+				for _, p := range a.apps {
 					p.alone(p.unknown, words)
 				}
-				for _, p := range list {
+				for _, p := range a.apps {
 					g.until("a code by "+p.title, func() bool { return strings.Contains(p.told(p.unknown), "approve") })
 				}
 				alive(a)
@@ -142,8 +145,8 @@ func platformPeople() []attempt {
 		{
 			route: "unknown members of a group give orders, by " + titles(), expect: keptOff, kept: true, config: every,
 			run: func(a *trial) {
-				a.starts(list...)
-				for _, p := range list {
+				a.starts()
+				for _, p := range a.apps {
 					p.member(words)
 				}
 				alive(a)
@@ -152,8 +155,8 @@ func platformPeople() []attempt {
 		{
 			route: "guests give orders, by " + titles(), expect: ownersOwn, either: true,
 			config: func(a *trial) {
-				list = everyPlatform(a)
-				for _, p := range list {
+				a.apps = everyPlatform(a)
+				for _, p := range a.apps {
 					a.enroll(p.name, p, p.unknown)
 				}
 				a.model.orders["obey"] = order{name: "obey", calls: append(obey().calls[:1:1], read("{{ws}}/plan.txt"), sh("cat {{ws}}/plan.txt ../../workspace/plan.txt"))}
@@ -161,12 +164,12 @@ func platformPeople() []attempt {
 			run: func(a *trial) {
 				secret := "owners-" + random()
 				a.write(filepath.Join(a.ws, "plan.txt"), secret)
-				g := a.starts(list...)
+				g := a.starts()
 				mark := a.model.beginMarked(nil)
-				for _, p := range list {
+				for _, p := range a.apps {
 					p.alone(p.unknown, words+" by "+p.name)
 				}
-				for _, p := range list {
+				for _, p := range a.apps {
 					g.until("an answer by "+p.title, func() bool { return strings.Contains(p.told(p.unknown), mark) })
 					if strings.Contains(p.told(p.unknown), secret) {
 						a.broke("a guest was told the owner's by %s", p.title)
@@ -211,11 +214,11 @@ func accountAttempt() attempt {
 
 // forgedAttempt: requests that claim to be of a platform.
 func forgedAttempt() attempt {
-	var list []*platform
 	return attempt{
 		route: "requests that claim to be of Slack, Teams or Mattermost give orders, without the secret or with another one's", expect: "refused, and " + keptOff, kept: true,
 		config: func(a *trial) {
-			list = []*platform{slack(a), teams(a), mattermost(a)}
+			list := []*platform{slack(a), teams(a), mattermost(a)}
+			a.apps = list
 			maps.Copy(list[0].section, object{"mode": "webhook", "appToken": "", "signingSecret": slacktest.SigningSecret})
 			list[2].section["webhookUrl"] = "http://127.0.0.1:1/mattermost"
 			for _, p := range list {
@@ -223,7 +226,7 @@ func forgedAttempt() attempt {
 			}
 		},
 		run: func(a *trial) {
-			g := a.starts(list...)
+			g, list := a.starts(), a.apps
 			event, _ := json.Marshal(object{"type": "event_callback", "event_id": "Ev1", "event": object{ // plain maps, as the others
 				"type": "message", "user": list[0].owners[0], "channel": "D0OWN1", "text": words, "ts": "1700000000.000100", "channel_type": "im",
 			}})
