@@ -16,8 +16,8 @@ import (
 // Scaffold makes a new skill in a workspace and returns the path of its
 // SKILL.md. It replaces nothing; the error wraps ErrExists then.
 func Scaffold(workspace, name, description string) (file string, err error) {
-	if oddName(name) != "" || name == "" || len(name) > 64 {
-		return "", fmt.Errorf("%.100q is no name for a skill: at most 64 lower-case letters and digits with single hyphens", name)
+	if err := checkName(name); err != nil {
+		return "", err
 	}
 	if err := diskio.MkdirAll(workspace, 0o755); err != nil {
 		return "", err
@@ -68,4 +68,12 @@ What comes out, in one sentence.
 
 A short request, and what came of it.
 `
+}
+
+// checkName refuses a name that a new skill cannot have.
+func checkName(name string) error {
+	if name == "" || oddName(name) != "" || len(name) > 64 {
+		return fmt.Errorf("%.100q is not a valid skill name: use at most 64 lower-case letters and digits, with single hyphens between them", name)
+	}
+	return nil
 }

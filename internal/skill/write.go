@@ -79,8 +79,8 @@ func Write(p Place, d Draft) (problems []Problem, err error) {
 // check judges a draft among the files of the skill that is there, and returns
 // the text that it replaces.
 func (d Draft) check(root *diskio.Tree) (problems []Problem, old string, err error) {
-	if d.Name == "" || oddName(d.Name) != "" || len(d.Name) > 64 {
-		return nil, "", fmt.Errorf("%.100q is no name for a skill: at most 64 lower-case letters and digits with single hyphens", d.Name)
+	if err := checkName(d.Name); err != nil {
+		return nil, "", err
 	}
 	b := &bundle{name: d.Name, files: []file{{path: fileName}}}
 	at := path.Join(folder, d.Name)

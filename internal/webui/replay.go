@@ -165,7 +165,7 @@ func (p *player) take(it *session.Item) {
 		p.add(&step{start: r.Time.Add(-time.Duration(r.LatencyMS) * time.Millisecond), DurationMS: r.LatencyMS, Wait: &waitStep{Answer: p.line(r.Display())}})
 		return
 	case r.Event == "question":
-		// One that nobody answered stands before another one, which has the answer.
+		// A question without an answer precedes the next one, which has its answer.
 		if n := len(p.steps); n > 0 && p.steps[n-1].Wait != nil && p.steps[n-1].Wait.Question == "" {
 			p.steps[n-1].Wait.Question = p.line(r.Display())
 		}

@@ -84,14 +84,14 @@ type Options struct {
 	Store    store.Store // where what belongs to the interface is kept
 	Commands []Command   // slash commands
 	Unread   *Unread     // nil: nothing is counted
-	// Approvals is what people are asked. nil: nobody is.
+	// Approvals is what people are asked. nil: no questions are asked.
 	Approvals *Approvals
 	// Reads and Actions are what the program adds, by path below /api/
 	// and by name.
 	Reads   map[string]Read
 	Actions map[string]Action
 	// Publish tells clients that subscribe to a topic that something has changed.
-	// nil: nobody listens.
+	// nil: no client listens.
 	Publish func(topic string, data any)
 
 	Log *slog.Logger

@@ -39,8 +39,8 @@ const (
 // DefaultTimeout is how long a whole discovery may take.
 const DefaultTimeout = 300 * time.Millisecond
 
-// namedTimeout is how long it may take if OLLAMA_HOST names a server: somebody
-// expects it to be there, so a busy one gets the time to answer.
+// namedTimeout is how long it may take if OLLAMA_HOST names a server: the
+// user expects it to be there, so a busy one gets time to answer.
 const namedTimeout = 3 * time.Second
 
 // Server is a model server that answered.

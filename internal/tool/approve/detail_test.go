@@ -61,7 +61,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// Explain says what Check would do, and asks nobody.
+// Explain says what Check would do, without a question.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, approve.Options{

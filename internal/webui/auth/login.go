@@ -147,7 +147,7 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 	defer s.mu.Unlock()
 	site, now := s.o.Site(), s.o.Now()
 	address := site.peer(r)
-	link := s.links[hash(given)] // nobody guesses one, so guesses of others do not hold it up
+	link := s.links[hash(given)] // it cannot be guessed, so wrong codes of others do not delay it
 	if link == nil && s.wrong.slow(address, now) {
 		return answer{}, "", &refusal{http.StatusTooManyRequests, "slow_down", "too many wrong codes; wait a minute"}, nil
 	}

@@ -153,7 +153,7 @@ func ofSocket(name string) bool {
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// reloadAndWait puts the file to use. It goes on when nobody waits any more: the file
+// reloadAndWait puts the file to use. It goes on after the client has gone: the file
 // is written, so a client that asks again must get this answer and not a second try.
 func (ed *editor) reloadAndWait(ctx, life context.Context) error {
 	done := make(chan error, 1)
