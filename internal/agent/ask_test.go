@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -404,5 +406,41 @@ func TestMySetHasEffect(t *testing.T) {
 	h.ask(in("1", "loop"))
 	if got := len(m.Requests()) - n; got > 3 {
 		t.Errorf("%d requests in a turn of 2 iterations", got)
+	}
+}
+
+// A question shows the call it is about without credentials, and what the turn has
+// read from outside.
+func TestQuestionAboutACall(t *testing.T) {
+	t.Parallel()
+	const key = "sk-very-secret-value"
+	page := textTool("page", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		return tool.Result{Content: llm.Text("news"), Untrusted: true}, nil
+	})
+	risky := textTool("risky", tool.Tool{}, func(ctx context.Context, c tool.Call, _ string) (tool.Result, error) {
+		_, err := c.Ask(ctx, bus.Question{
+			Text: "send " + key, Options: []string{"yes", "no"}, Expires: time.Now().Add(time.Minute),
+			Detail: &bus.Detail{Command: "curl " + key, Diff: "+" + key, Arguments: []byte(`{"a":"` + key + `"}`)},
+		})
+		return tool.Text("fine"), err
+	})
+	m := llmtest.NewScript(t, llmtest.Call("page", map[string]any{"text": "x"}), llmtest.Call("risky", map[string]any{"text": "x"}), llmtest.Reply("done"))
+	h := newHouse(t, m, page, risky)
+	h.opts.Secrets = &httpsafe.Registry{}
+	h.opts.Secrets.Add("key", httpsafe.NewSecret(key))
+	h.start()
+	if _, err := h.talk(in("1", "do it"), func(q bus.Outbound) {
+		shown, err := json.Marshal(q.Question)
+		d := q.Question.Detail
+		if err != nil || strings.Contains(string(shown), key) || !strings.HasPrefix(d.Command, "curl ") || len(d.Outside) != 1 {
+			t.Errorf("%s, %v", shown, err)
+		}
+		answer := in("1", "")
+		answer.ID, answer.Interactive, answer.Answer = "m2", true, &bus.Answer{QuestionID: q.Question.ID, Option: "yes"}
+		if _, err := h.collect(answer); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
