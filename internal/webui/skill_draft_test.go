@@ -47,7 +47,7 @@ func TestWriteSkill(t *testing.T) {
 		t.Errorf("after a stale write: %+v", got)
 	}
 	h.refuses(t, "skill.write", string(js(t, map[string]any{"name": "weather", "text": skillText("weather", "x")})), 409, "built-in")
-	h.refuses(t, "skill.write", string(js(t, map[string]any{"name": "../out", "text": skillText("out", "x")})), 422, "no name")
+	h.refuses(t, "skill.write", string(js(t, map[string]any{"name": "../out", "text": skillText("out", "x")})), 422, "not a valid skill name")
 	acts[installed](t, h, "skill.install", `{"data_url":"`+zipped(t, map[string]string{"SKILL.md": skillText("cake", "Bake.")})+`"}`)
 	h.refuses(t, "skill.write", string(js(t, map[string]any{"name": "cake", "text": skillText("cake", "x"), "version": read[shown](t, h, "webui/skills/cake").Version})), 409, "installed")
 	must(t, os.Symlink(t.TempDir(), filepath.Join(h.Workspace, "skills", "linked")))
