@@ -74,8 +74,10 @@ fmt-check:
 fmt:
 	gofmt -w $$(git ls-files '*.go')
 
+# Its cache belongs to this checkout: findings keep the path of the checkout they
+# were first seen in, and the exclusions by path would not match it from another.
 lint: ## golangci-lint at the version pinned in tools/go.mod
-	$(GO) tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/lint $(GO) tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners
 
 # Programs are nanobot and, in a module of its own and under the GPL,
 # nanobot-whatsapp, whose licence lies beside it.
