@@ -32,7 +32,7 @@ if (!executable) {
 function sizes() {
   const dist = new URL("../../internal/webui/pages/dist/", import.meta.url);
   const first = String(gunzipSync(readFileSync(new URL("index.html.gz", dist)))).match(/assets\/BUILD\/[\w.]+\.(?:js|css)/g).map((p) => p.slice(13));
-  const sum = { first: 0, styles: 0, all: 0, raw: 0 };
+  const sum = { first: 0, styles: 0, formulas: 0, all: 0, raw: 0 };
   for (const file of readdirSync(dist)) {
     const data = readFileSync(new URL(file, dist));
     const name = file.replace(/\.gz$/, "");
@@ -42,10 +42,12 @@ function sizes() {
     sum.all += small;
     if (first.includes(name)) sum.first += small;
     if (name.endsWith(".css")) sum.styles += small;
+    if (/temml|math/.test(name)) sum.formulas += small;
   }
   row("script and styles before the first message, gzip", sum.first / 1000, 100, "KB");
   row("styles of it", sum.styles / 1000, 16, "KB");
-  row("all script and styles, with formulas, gzip", sum.all / 1000, 330, "KB");
+  row("all script and styles, gzip", (sum.all - sum.formulas) / 1000, 260, "KB");
+  row("with formulas", sum.all / 1000, 330, "KB");
   row("all embedded files", sum.raw / 1e6, 1, "MB");
 }
 
@@ -88,6 +90,10 @@ async function cpu(cdp) {
 function ticks(pid) {
   const f = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
   return (Number(f[11]) + Number(f[12])) * 10;
+}
+/** quiet waits until a process has done what it does after its start, such as indexing. */
+async function quiet(pid) {
+  for (let before = -100, now = ticks(pid); now - before > 20; before = now, now = ticks(pid)) await sleep(1000);
 }
 const resident = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
 
@@ -154,7 +160,8 @@ const fileOf = (chat) => Buffer.from("websocket:" + chat).toString("base64url") 
 /** plain is a log without checksums, which changed lines would not have. */
 const plain = (text) => text.replace(/,"_crc":"[0-9a-f]{8}"\}$/gm, "}");
 
-/** grow makes a conversation of n messages of one that has two: it repeats its log. */
+/** grow makes a conversation of n messages of one that has two: it repeats its log,
+ *  and says in each metadata line where it is, as the gateway does. */
 async function grow(rig, chat, n) {
   const folder = join(rig.gateway.data, "sessions");
   const name = (await readdir(folder, { recursive: true })).find((f) => f.endsWith(fileOf(chat)));
@@ -162,9 +169,20 @@ async function grow(rig, chat, n) {
   const path = join(folder, name);
   const lines = plain(await readFile(path, "utf8")).trimEnd().split("\n");
   const from = lines.findIndex((l) => JSON.parse(l).role === "user");
-  const out = lines.slice(0, from);
+  const out = [];
+  let [at, count] = [0, 0];
+  const add = (line, index, offset) => {
+    line = line.replace(/"_replay":\{[^}]*\}/, () => `"_replay":{"index":${index},"offset":${offset},"count":${count},"at":${at}}`);
+    if (line.startsWith('{"role"')) count++;
+    out.push(line);
+    at += Buffer.byteLength(line) + 1;
+  };
+  for (const l of lines.slice(0, from)) add(l, 0, 0);
   for (let i = 0; i < n / 2; i++) {
-    for (const l of lines.slice(from)) out.push(l.replaceAll("TURN", String(i)).replace(/"(turn_id|_turn|inbound_id|_inbound_id|id)":"([^"]*)"/g, (_, k, v) => `"${k}":"${v}-${i}"`));
+    const [index, offset] = [count, at];
+    for (const l of lines.slice(from)) {
+      add(l.replaceAll("TURN", String(i)).replace(/"(turn_id|_turn|inbound_id|_inbound_id|id)":"([^"]*)"/g, (_, k, v) => `"${k}":"${v}-${i}"`), index, offset);
+    }
   }
   await writeFile(path, out.join("\n") + "\n");
   return path;
@@ -198,6 +216,7 @@ async function long(browser, rig, state) {
   const reader = await newPage(browser, { storageState: state });
   await reader.page.goto(rig.url);
   await reader.page.waitForSelector("#composer:not([disabled])");
+  await quiet(rig.gateway.child.pid);
   const reads = async (path, what, most) => {
     const get = (p) => reader.page.evaluate((p) => fetch(p, { headers: { "X-Nanobot-Page": "1" } }).then((r) => r.json()), p);
     const first = await get(path);
