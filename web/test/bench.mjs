@@ -354,7 +354,7 @@ async function offline(browser, rig, state) {
   rig.proxy.refuse();
   await page.getByText("Not connected.").waitFor();
   rig.model.gate("offline").open();
-  await sleep(5000); // the rest comes meanwhile
+  await sleep(30_000); // the rest comes meanwhile
   rig.proxy.refuse(false);
   const began = performance.now();
   await page.evaluate(() => dispatchEvent(new Event("online")));

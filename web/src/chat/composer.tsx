@@ -76,12 +76,16 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     keep(f);
     f.focus();
   };
+  // asFile attaches a text, and reports whether it could.
+  const asFile = (text: string): boolean => {
+    const before = attached(draftKey).peek().length;
+    add(draftKey, [new File([text], t("compose.filename"), { type: "text/plain" })]);
+    return attached(draftKey).peek().length > before;
+  };
   // convert makes a file of a text that is too long for a message.
   const convert = () => {
     const f = field.current!;
-    const before = attached(draftKey).peek().length;
-    add(draftKey, [new File([f.value], t("compose.filename"), { type: "text/plain" })]);
-    if (attached(draftKey).peek().length > before) empty(f);
+    if (asFile(f.value)) empty(f);
   };
   const submit = () => {
     const f = field.current!;
@@ -109,6 +113,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     if (files.length === 0 && text.length < longPaste) return;
     e.preventDefault();
     if (files.length > 0) return add(draftKey, files);
+    if (bytes(text, most) > most) return void (asFile(text) && toast(t("compose.pasted", { most: most >> 10 })));
     const f = field.current!;
     f.setRangeText(text.replace(/\r\n?/g, "\n"), f.selectionStart, f.selectionEnd, "end");
     changed();
@@ -159,7 +164,6 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           ref={field}
           id="composer"
           rows={1}
-          dir="auto"
           autocomplete="off"
           enterkeyhint="send"
           aria-label={t("compose.label")}

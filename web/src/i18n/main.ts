@@ -140,6 +140,7 @@ export const main = {
   "compose.count": ["{used} of {most} KiB", "{used} / {most} KiB"],
   "compose.toolong": ["Too long: a message has at most {most} KiB. Send attaches it as a file.", "太长：一条消息最多 {most} KiB。发送会将其作为文件附加。"],
   "compose.steer": ["Add to the running turn", "补充到正在进行的一轮"],
+  "compose.pasted": ["The pasted text is attached as a file: a message has at most {most} KiB.", "粘贴的文本已作为文件附加：一条消息最多 {most} KiB。"],
   "compose.convert": ["Attach as a file", "作为文件附加"],
   "compose.filename": ["message.txt", "message.txt"],
 

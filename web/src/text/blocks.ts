@@ -15,6 +15,7 @@ export const cost = { block: 0, inline: 0 };
 
 const budget = 8 << 10; // characters parsed in one step
 const window = 12 << 10; // and given to the parser at once: a longer block is split
+const ahead = 4 << 10; // shown as plain text until they are parsed; laying out all that is left takes long
 const longLine = 8 << 10;
 const maxMarkers = 12; // nested lists and quotes
 const maxIndent = 40;
@@ -57,7 +58,7 @@ export class Markdown {
       left -= this.done - before;
     }
     if (this.done >= this.text.length) return false;
-    this.blocks.push({ type: "plain", text: this.text.slice(this.done) }); // until the next step
+    this.blocks.push({ type: "plain", text: this.text.slice(this.done, this.done + ahead) }); // until the next step
     return true;
   }
 

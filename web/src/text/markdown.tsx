@@ -5,6 +5,8 @@ import { Markdown } from "./blocks";
 import type { Block } from "./blocks";
 import { renderBlock } from "./render";
 
+const part = 24; // blocks
+
 interface Props {
   text: string;
   open: boolean;
@@ -17,6 +19,7 @@ export class Text extends Component<Props> {
   private rest = 0; // nothing is parsed before
   private drawn: ComponentChild[] = [];
   private from: Block[] = [];
+  private readonly parts: ComponentChild[] = [];
 
   override shouldComponentUpdate(next: Props) {
     return next.text !== this.props.text || next.open !== this.props.open;
@@ -50,11 +53,17 @@ export class Text extends Component<Props> {
 
   override render() {
     if (this.timer === undefined) this.parse();
-    // Elements of blocks that did not change are the same objects: Preact skips them.
-    const blocks = this.doc.blocks;
-    const drawn = blocks.map((b, n) => (this.from[n] === b ? this.drawn[n] : renderBlock(b, n)));
-    this.from = blocks.slice();
+    // What did not change are the same objects, which Preact skips. Parts are for
+    // the browser, which lays out again only the part that changed.
+    const { from, parts } = this;
+    const blocks = this.doc.blocks.slice();
+    const drawn = blocks.map((b, n) => (from[n] === b ? this.drawn[n] : renderBlock(b, n)));
+    let same = 0;
+    while (same < blocks.length && from[same] === blocks[same]) same++;
+    parts.length = Math.min(parts.length, Math.floor(same / part));
+    for (let n = parts.length * part; n < blocks.length; n += part) parts.push(<div key={n} class="part">{drawn.slice(n, n + part)}</div>);
+    this.from = blocks;
     this.drawn = drawn;
-    return <div class="md">{drawn}</div>;
+    return <div class="md">{parts.slice()}</div>;
   }
 }

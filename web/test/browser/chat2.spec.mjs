@@ -81,6 +81,24 @@ pageTest("a text that is too long becomes a file with the key that sends", async
   await saying(page, "Hello.").waitFor();
 });
 
+pageTest("a paste that is longer than a message becomes a file, a shorter one stays text", async ({ page, stub }) => {
+  await page.goto(stub.url + "#/c/websocket%3Aa");
+  await page.fill("#composer", "before ");
+  const paste = (text) =>
+    page.evaluate((text) => {
+      const data = new DataTransfer();
+      data.setData("text/plain", text);
+      document.getElementById("composer").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+    }, text);
+  await paste("a line of text\n".repeat(20_000));
+  await page.getByText("The pasted text is attached as a file").waitFor();
+  await until("the upload", () => stub.uploads.length === 1);
+  assert.equal(stub.uploads[0].bytes, 300_000);
+  assert.equal(await page.inputValue("#composer"), "before ");
+  await paste("z".repeat(20_000) + "\r\nend");
+  assert.equal(await page.inputValue("#composer"), "before " + "z".repeat(20_000) + "\nend");
+});
+
 pageTest("conversations are pinned, archived and restored, and unread answers counted", async ({ page, stub }) => {
   stub.sessions = [row("websocket:a", "Invoices"), row("websocket:b", "Trip"), row("telegram:9", "Ana", { unread: 2 })];
   await page.goto(stub.url);
