@@ -30,7 +30,7 @@ type shown struct {
 	used    bus.Usage // by answers of the model that called tools, in all rounds of a goal
 
 	mu      sync.Mutex
-	took    map[string]int64 // milliseconds of calls that have ended
+	calls   map[string]ended
 	edits   []bus.Edit
 	diffs   int
 	notices []session.Notice
@@ -38,14 +38,20 @@ type shown struct {
 	printed map[string]*httpsafe.Stream // of commands that run
 }
 
-// ended notes how long a call took.
-func (s *shown) ended(call string, d time.Duration) {
+// ended is what is noted about a call that has ended.
+type ended struct {
+	ms     int64 // it took
+	denied bool
+}
+
+// ended notes how long a call took, and whether it was not allowed.
+func (s *shown) ended(call string, d time.Duration, denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.took == nil {
-		s.took = map[string]int64{}
+	if s.calls == nil {
+		s.calls = map[string]ended{}
 	}
-	s.took[call] = d.Milliseconds()
+	s.calls[call] = ended{d.Milliseconds(), denied}
 }
 
 // saw notes that a result came from outside; the last ones are kept.
@@ -83,11 +89,11 @@ func (s *shown) prints(secrets *httpsafe.Registry, call, piece string) string {
 	return s.printed[call].Push(piece)
 }
 
-// of is how long a call took, in milliseconds.
-func (s *shown) of(call string) int64 {
+// of is what was noted about a call.
+func (s *shown) of(call string) ended {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.took[call]
+	return s.calls[call]
 }
 
 // noticed notes what the person was told.

@@ -377,7 +377,8 @@ func (t *turn) stored(m llm.Message) session.Record {
 	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
 	if m.Role == llm.ToolRole {
-		rec.LatencyMS = t.shown.of(m.ToolCallID)
+		c := t.shown.of(m.ToolCallID)
+		rec.LatencyMS, rec.Denied = c.ms, c.denied
 	}
 	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
 		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
@@ -547,7 +548,7 @@ func (t *turn) hooks() runner.Hooks {
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			t.shown.ended(c.ID, took)
+			t.shown.ended(c.ID, took, r.IsError && r.Code.Denied())
 			said := t.deps.secrets.Redact(r.Content.String())
 			ev := &bus.Tool{
 				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),

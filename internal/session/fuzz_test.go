@@ -90,7 +90,7 @@ func FuzzQuick(f *testing.F) {
 		`{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"n","arguments":"{}"}}],"reasoning_content":""}`,
 		`{"role":"user","content":[{"type":"text","text":"]}"}],"inbound_id":"i","sender_id":"s","_command":true,"_internal":true}`,
 		`{"role":"user","role":"tool","content":{"type":"text","text":"a"},"content":"b","ts":1,"ts":0}`,
-		`{"role":"user","content":"\xff","latency_ms":01,"_origin":"o","_channel_delivery":true,"_interrupted":true}`,
+		`{"role":"user","content":"\xff","latency_ms":01,"_origin":"o","_channel_delivery":true,"_interrupted":true,"_denied":true}`,
 	} {
 		f.Add([]byte(line))
 	}

@@ -110,6 +110,8 @@ func (r *Record) ownMember(key string, raw []byte) bool {
 		return flag(raw, &r.Delivery)
 	case "_hidden_history":
 		return flag(raw, &r.Hidden)
+	case "_denied":
+		return flag(raw, &r.Denied)
 	case "_interrupted":
 		return flag(raw, &r.Interrupted)
 	case keySum:

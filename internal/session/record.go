@@ -28,6 +28,7 @@ type Record struct { //nolint:recvcheck // reading fills it in, all else only re
 	Internal    bool // a prompt of ours: not shown to people
 	Delivery    bool // an assistant message sent to the chat outside a turn
 	Hidden      bool // not part of the visible conversation
+	Denied      bool // the result of a call that was not allowed
 	Interrupted bool // written by Recover in place of what never came
 
 	Event  string // what injected the record, such as "subagent_result"
@@ -82,6 +83,7 @@ func (r *Record) general(data []byte) error {
 		Internal    bool            `json:"_internal"`
 		Delivery    bool            `json:"_channel_delivery"`
 		Hidden      bool            `json:"_hidden_history"`
+		Denied      bool            `json:"_denied"`
 		Interrupted bool            `json:"_interrupted"`
 		Event       string          `json:"injected_event"`
 		TaskID      string          `json:"subagent_task_id"`
@@ -96,7 +98,7 @@ func (r *Record) general(data []byte) error {
 	*r = Record{
 		Message: m, TurnID: w.TurnID, InboundID: w.InboundID, SenderID: w.SenderID, Media: w.Media,
 		LatencyMS: int64(w.LatencyMS), Command: w.Command, Internal: w.Internal, Delivery: w.Delivery,
-		Hidden: w.Hidden, Interrupted: w.Interrupted, Event: w.Event, TaskID: w.TaskID, Runtime: w.Runtime,
+		Hidden: w.Hidden, Denied: w.Denied, Interrupted: w.Interrupted, Event: w.Event, TaskID: w.TaskID, Runtime: w.Runtime,
 	}
 	if w.TS != 0 {
 		r.Time = time.UnixMilli(w.TS)
@@ -137,6 +139,7 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 	b = appendFlag(b, "_internal", r.Internal)
 	b = appendFlag(b, "_channel_delivery", r.Delivery)
 	b = appendFlag(b, "_hidden_history", r.Hidden)
+	b = appendFlag(b, "_denied", r.Denied)
 	b = appendFlag(b, "_interrupted", r.Interrupted)
 	b = appendText(b, "injected_event", r.Event)
 	b = appendText(b, "subagent_task_id", r.TaskID)

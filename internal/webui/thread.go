@@ -22,9 +22,9 @@ import (
 const (
 	pageDefault = 100
 	pageMax     = 500
-	pageBytes   = 4 << 20   // of all texts; one message is always shown
-	saidBytes   = 256 << 10 // of one message
-	callBytes   = 16 << 10  // of the arguments and of the result of one call
+	pageBytes   = 4 << 20  // of all texts; one message is always shown
+	saidBytes   = 2 << 20  // of one message
+	callBytes   = 16 << 10 // of the arguments and of the result of one call
 	// secretBytes is kept behind a cut until credentials are taken out, because
 	// one may lie across it.
 	secretBytes = 4 << 10
@@ -69,6 +69,7 @@ type called struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"` // an object, or a text when it is cut or none
 	Result     *string         `json:"result,omitempty"`
 	IsError    bool            `json:"is_error,omitempty"`
+	Denied     bool            `json:"denied,omitempty"`    // it was not allowed
 	Untrusted  bool            `json:"untrusted,omitempty"` // the result is outside content
 	StartedAt  string          `json:"started_at,omitempty"`
 	DurationMS int64           `json:"duration_ms,omitempty"`
@@ -411,7 +412,7 @@ func (p *page) result(r *session.Record) {
 	said, fenced := runner.Unfence(r.Content)
 	said = strings.TrimSuffix(said, tool.Hint) // is for the model
 	said = head(said, callBytes)
-	call.Result, call.IsError, call.Untrusted = &said, r.IsError, fenced
+	call.Result, call.IsError, call.Denied, call.Untrusted = &said, r.IsError, r.Denied, fenced
 	if call.DurationMS = r.LatencyMS; call.DurationMS > 0 {
 		call.StartedAt = r.Time.Add(-time.Duration(call.DurationMS) * time.Millisecond).UTC().Format(stampMilli)
 	}

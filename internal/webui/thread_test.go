@@ -23,6 +23,7 @@ type call struct {
 	Arguments json.RawMessage
 	Result    *string
 	IsError   bool `json:"is_error"`
+	Denied    bool `json:"denied"`
 	Untrusted bool
 }
 
@@ -69,7 +70,7 @@ func TestThread(t *testing.T) {
 	work := calls("c1", "c2", "c3")
 	work.Reasoning, work.HasReasoning = "I should look.", true
 	bad := result("c2", "boom")
-	bad.IsError = true
+	bad.IsError, bad.Denied = true, true
 	fenced := result("c3", "")
 	fenced.Content = runner.Fence(llm.Text("a page\nof somebody"), "c3", "web_fetch")
 	final := answer("A cat.")
@@ -84,7 +85,7 @@ func TestThread(t *testing.T) {
 		{Index: 1, Role: "user", Content: "What is it? [redacted]", At: "2026-05-04T12:00:00Z", Media: []string{"cat.png"}},
 		{Index: 2, Role: "assistant", At: "2026-05-04T12:00:00Z", Reasoning: "I should look.", ToolCalls: []call{
 			{CallID: "c1", Name: "exec", Arguments: json.RawMessage(`{"command":"c1"}`), Result: &done},
-			{CallID: "c2", Name: "exec", Arguments: json.RawMessage(`{"command":"c2"}`), Result: &boom, IsError: true},
+			{CallID: "c2", Name: "exec", Arguments: json.RawMessage(`{"command":"c2"}`), Result: &boom, IsError: true, Denied: true},
 			{CallID: "c3", Name: "exec", Arguments: json.RawMessage(`{"command":"c3"}`), Result: &page, Untrusted: true},
 		}},
 		{Index: 7, Role: "assistant", Content: "A cat.", At: "2026-05-04T12:00:00Z", LatencyMS: 1200},
@@ -175,7 +176,7 @@ func TestThreadBounds(t *testing.T) {
 	long.ToolCalls[1].Arguments = `{"content":"` + strings.Repeat("a", 18<<10) + `"}` // not much too long
 	long.ToolCalls[0].Arguments = `{"content":"` + strings.Repeat("ü", 20<<10) + `"}`
 	// The credential lies across the place where it is cut.
-	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 300<<10)))
+	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 2100<<10)))
 	p := read[shown](t, h, "sessions/websocket:a/webui-thread")
 	c, text := p.Messages[0].ToolCalls[0], p.Messages[1].Content
 	for _, c := range p.Messages[0].ToolCalls {
@@ -187,7 +188,7 @@ func TestThreadBounds(t *testing.T) {
 	if len(*c.Result) > 17<<10 || !strings.Contains(*c.Result, "[cut here") || strings.Contains(*c.Result, "sk-") {
 		t.Errorf("result: %d bytes, %.60s", len(*c.Result), (*c.Result)[16<<10-10:])
 	}
-	if len(text) > 257<<10 || !strings.HasSuffix(text, "256 KiB are shown]") {
+	if len(text) > 2049<<10 || !strings.HasSuffix(text, "2048 KiB are shown]") {
 		t.Errorf("text: %d bytes", len(text))
 	}
 	for range 40 {

@@ -93,7 +93,12 @@ function ticks(pid) {
 }
 /** quiet waits until a process has done what it does after its start, such as indexing. */
 async function quiet(pid) {
-  for (let before = -100, now = ticks(pid); now - before > 20; before = now, now = ticks(pid)) await sleep(1000);
+  for (let calm = 0, before = ticks(pid); calm < 3; ) {
+    await sleep(1000);
+    const now = ticks(pid);
+    calm = now - before > 20 ? 0 : calm + 1;
+    before = now;
+  }
 }
 const resident = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
 
@@ -358,7 +363,7 @@ async function offline(browser, rig, state) {
   rig.proxy.refuse(false);
   const began = performance.now();
   await page.evaluate(() => dispatchEvent(new Event("online")));
-  await stopped(page);
+  await page.waitForFunction((end) => [...document.querySelectorAll("article .md")].at(-1)?.lastElementChild?.textContent.includes(end), "Word109999");
   row(`reconnect in a stream of ${(text.length / 1e6).toFixed(1)} MB: all of it is there after`, performance.now() - began, 1000);
   const shown = (await page.locator("article .md").last().innerText()).replace(/\s+/g, " ").trim();
   row("bytes lost or doubled", Math.abs(shown.length - text.replace(/\s+/g, " ").trim().length), 0, "bytes");

@@ -47,8 +47,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined) {
     out.push({ kind: "text", id: `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted, calls: m.tool_calls !== undefined });
   }
   for (const c of m.tool_calls ?? []) {
-    const denied = turn?.receipts?.some((r) => r.call_id === c.call_id && r.status === "denied");
-    const phase = c.result === undefined ? "lost" : denied ? "denied" : c.is_error ? "error" : "done";
+    const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
     out.push({ kind: "tool", id: c.call_id, turn: m.turn_id, name: c.name, args: textOf(c.arguments), phase, result: c.result, untrusted: c.untrusted, ms: c.duration_ms, edits: edits?.length ? edits : undefined });
   }

@@ -6,6 +6,7 @@ import type { Block } from "./blocks";
 import { renderBlock } from "./render";
 
 const part = 24; // blocks
+const slice = 2; // milliseconds of parsing at a time, and at least one step
 
 interface Props {
   text: string;
@@ -46,7 +47,9 @@ export class Text extends Component<Props> {
       this.plan(true, this.rest - start);
       return;
     }
-    this.plan(this.doc.set(this.props.text));
+    let left = this.doc.set(this.props.text);
+    while (left && performance.now() - start < slice) left = this.doc.work();
+    this.plan(left);
     const end = performance.now();
     this.rest = end - start > 4 ? end + 4 * (end - start) : 0;
   }

@@ -93,6 +93,7 @@ export interface Call {
   arguments?: unknown;
   result?: string;
   is_error?: boolean;
+  denied?: boolean;
   untrusted?: boolean;
   started_at?: string;
   duration_ms?: number;

@@ -9,7 +9,7 @@ const card = (page) => page.locator(".approval:not(.closed)");
 const call = (page, words) => page.locator("details.tool:not(.asked-before)", { hasText: words });
 
 rigTest("a call waits, is shown as such after a reload, and reads Denied", async ({ page, rig }) => {
-  rig.model.on("write it", (s) => s.call("list_dir", { path: "." }), (s) => s.call("write_file", { path: "asked.txt", content: "yes\n" }), (s) => s.text("Then not."));
+  rig.model.on("write it", (s) => s.call("list_dir", { path: "." }), (s) => s.call("write_file", { path: "asked.txt", content: "yes\n" }), async (s) => (await s.wait("denied"), await s.text("Then not.")));
   await newChat(page);
   await send(page, "hello");
   await ended(page);
@@ -27,6 +27,12 @@ rigTest("a call waits, is shown as such after a reload, and reads Denied", async
     await card(page).getByRole("button", { name: "Deny" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
     return (await card(page).count()) === 0;
   });
+  // While the turn goes on, and when it has ended.
+  await until("it was denied at once", async () => /^Writing[^]*Denied$/.test(await waits.innerText()));
+  await page.reload();
+  await until("it was denied in a turn that goes on", async () => /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""));
+  assert.equal(await saying(page, "Then not.").count(), 0);
+  rig.model.gate("denied").open();
   await saying(page, "Then not.").waitFor();
   await ended(page, 2);
   for (const again of [false, true]) {

@@ -239,8 +239,8 @@ test("a denied call is denied, live and after a reload", () => {
   const call = (phase: "start" | "error", more = {}) => e("message", { kind: "progress", tool_events: [{ phase, call_id: "k1", name: "exec", ...more }] });
   const live = play([call("start"), call("error", { error: "no", denied: true })]);
   assert.deepEqual(shown(live.items), ["tool denied exec  no"]);
-  const messages: Said[] = [{ index: 0, role: "assistant", content: "", turn_id: "t1", tool_calls: ["k1", "k2"].map((call_id) => ({ call_id, name: "exec", result: "no", is_error: true })) }];
-  const items = itemsOf({ messages, turns: [{ turn_id: "t1", receipts: [{ call_id: "k1", status: "denied" }, { call_id: "k2", status: "error" }] }] });
+  const messages: Said[] = [{ index: 0, role: "assistant", content: "", turn_id: "t1", tool_calls: ["k1", "k2"].map((call_id) => ({ call_id, name: "exec", result: "no", is_error: true, denied: call_id === "k1" })) }];
+  const items = itemsOf({ messages });
   assert.deepEqual(shown(items), ["tool denied exec  no", "tool error exec  no"]);
 });
 
