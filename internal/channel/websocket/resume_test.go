@@ -71,7 +71,44 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// An answer nobody was there for waits for whoever comes.
+// A turn whose text begins before the turn before it has ended is shown once, and
+// who joins gets its text from the first byte.
+func TestStreamBeforeTheLastEnds(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "a"), Text: "old", StreamID: "a"})
+	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "a"), StreamID: "a"})
+	last := c.seq(c.until("stream_end"))
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "new ", StreamID: "b"})
+	c.until("delta")
+
+	second := r.login()
+	second.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chat, last))
+	if m := second.until("delta"); m["text"] != "new " {
+		t.Errorf("who joins gets %v", m)
+	}
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "words", StreamID: "b"})
+	f := final("f", chat, "b", "new words")
+	f.Streamed = true
+	r.send(f)
+	for _, c := range []*client{c, second} {
+		text := ""
+		for m := c.next(); m["event"] != "turn_end"; m = c.next() {
+			if m["event"] == "message" {
+				t.Errorf("text that was streamed comes again: %v", m)
+			}
+			if m["event"] == "delta" {
+				text += fmt.Sprint(m["text"])
+			}
+		}
+		if text != "words" {
+			t.Errorf("the rest of the text is %q", text)
+		}
+	}
+}
+
 // The answer to who joins a chat comes before what happened in it, however long
 // it takes to find out how the chat stands.
 func TestAttachedComesFirst(t *testing.T) {
@@ -103,6 +140,7 @@ func TestAttachedComesFirst(t *testing.T) {
 	}
 }
 
+// An answer nobody was there for waits for whoever comes.
 func TestUnseenAnswerWaits(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
