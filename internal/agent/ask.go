@@ -171,6 +171,27 @@ func OpenQuestions(a *Agent) []Open {
 	return out
 }
 
+// AnswerQuestion answers an open question in the name of the owner, who need not be
+// where it was asked. It reports whether the question is open and has the option.
+func AnswerQuestion(a *Agent, answer bus.Answer) bool {
+	m := a.deps.mailboxes
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, act := range m.actors {
+		w := act.waiting
+		if w == nil || w.q.ID != answer.QuestionID {
+			continue
+		}
+		if _, _, ok := w.q.Choose(answer.Option); !ok {
+			return false
+		}
+		act.waiting = nil
+		w.answer <- &envelope{in: bus.Inbound{Route: w.route, Answer: &answer}, done: make(chan struct{})}
+		return true
+	}
+	return false
+}
+
 // chosen is the option of an answer. A no says why behind a colon.
 func chosen(q bus.Question, a *bus.Answer) string {
 	option, remark, _ := q.Choose(a.Option)

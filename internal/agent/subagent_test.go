@@ -69,6 +69,37 @@ func TestSubagentInline(t *testing.T) {
 	}
 }
 
+// Who sees a conversation live sees what its subagents do, as output of the call
+// that started them.
+func TestSubagentShowsSteps(t *testing.T) {
+	t.Parallel()
+	look := textTool("look", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Text("seen"), nil })
+	for _, live := range []bool{true, false} {
+		h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				return llmtest.Reply("fine")
+			}
+			return llmtest.Call("spawn", map[string]any{"task": "look around", "wait": true})
+		}, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				return llmtest.Reply("done")
+			}
+			return llmtest.Call("look", map[string]any{"text": "here"})
+		}, look)
+		h.start()
+		message := in("1", "look")
+		message.WantsStream = live
+		h.ask(message)
+		steps := slices.DeleteFunc(said(), func(o bus.Outbound) bool { return o.Kind != bus.ToolOutput })
+		if !live && len(steps) > 0 {
+			t.Errorf("steps for somebody who does not look on: %+v", steps)
+		}
+		if live && (len(steps) != 1 || !strings.HasPrefix(steps[0].Text, "look") || !strings.HasSuffix(steps[0].Text, "\n") || steps[0].Tool.Name != "spawn" || steps[0].Tool.CallID == "" || steps[0].Route.MessageID != "" || steps[0].Route.ChatID == "") {
+			t.Errorf("steps: %+v", steps)
+		}
+	}
+}
+
 // S12: a result that arrives during a turn of the same conversation joins it,
 // kept first, and is shown once.
 func TestSubagentJoinsTheRunningTurn(t *testing.T) {

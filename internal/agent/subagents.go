@@ -67,7 +67,25 @@ func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
 		return subagent.Parent{}, false
 	}
 	in := t.env.in
-	return subagent.Parent{Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Spec: func(id, task string, tainted bool) runner.Spec { return subagentSpec(t, id, task, tainted) }}, true
+	return subagent.Parent{
+		Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Show: func(step tool.Call) { showStep(t, c, step) },
+		Spec: func(id, task string, tainted bool) runner.Spec { return subagentSpec(t, id, task, tainted) },
+	}, true
+}
+
+// showStep shows what a subagent does as the output of the call that started it,
+// whose turn may be over.
+func showStep(t *turn, started, step tool.Call) {
+	deliver := t.deps.opts.Events.Deliver
+	if !t.env.in.WantsStream || deliver == nil {
+		return
+	}
+	hint, route := hintOf(t), t.env.in.Route
+	route.MessageID = "" // it is no part of the turn
+	deliver(bus.Outbound{
+		Kind: bus.ToolOutput, Route: route, Tool: &bus.Tool{CallID: started.ID, Name: started.Name},
+		Text: hint.Call(step.Name, string(step.Input)) + "\n",
+	})
 }
 
 // subagentSpec is the run of a subagent: the model of the turn that spawned

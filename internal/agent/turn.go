@@ -514,6 +514,11 @@ func (t *turn) replyAs(id string, r Reply) {
 	})
 }
 
+// hintOf describes calls of a turn in a few words.
+func hintOf(t *turn) explain.Hint {
+	return explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
+}
+
 // streamID names the visible messages of a turn, counted from 0.
 func (t *turn) streamID(segment int) string {
 	return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(segment)
@@ -522,7 +527,7 @@ func (t *turn) streamID(segment int) string {
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route, o.Meta = t.env.in.Route, t.env.in.Meta; t.env.emit(o) }
-	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
+	hint := hintOf(t)
 	used := &t.shown.used
 	h := runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },

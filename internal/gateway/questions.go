@@ -32,7 +32,7 @@ func newAsking(w *webClients, redact func(string) string) *asking {
 }
 
 func (q *asking) approvals() *webui.Approvals {
-	return &webui.Approvals{Open: q.open, Explain: q.explain, Answers: q.answers}
+	return &webui.Approvals{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
 }
 
 // open are the questions that wait for an answer.
@@ -42,6 +42,14 @@ func (q *asking) open(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	return agent.OpenQuestions(a.Agent), nil
+}
+
+func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
+	a, err := q.state.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return agent.AnswerQuestion(a.Agent, answer), nil
 }
 
 func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -85,8 +86,19 @@ func TestQuestionsOfWebClients(t *testing.T) {
 		t.Errorf("diff = %q", diff)
 	}
 	id, _ = second["id"].(string)
-	pc.say(`{"type":"answer","chat_id":"yard","question_id":"` + id + `","option":"no","remark":"not now"}`)
-	pc.until("turn_end")
+	// The owner answers it from anywhere, by its id alone; not the first one again, and
+	// once.
+	for n, payload := range []string{
+		`{"question_id":"` + first["id"].(string) + `","option":"no"}`, `{"question_id":"","option":"no"}`,
+		`{"question_id":"` + id + `","option":"no","remark":"not now"}`, `{"question_id":"` + id + `","option":"yes"}`,
+	} {
+		pc.say(fmt.Sprintf(`{"type":"webui_request","request_id":"a%d","action":"approval.answer","payload":%s}`, n, payload))
+		e, refused := pc.until("webui_response")["error"].(map[string]any)
+		if refused != (n != 2) || refused && e["code"] != "question_closed" {
+			t.Errorf("%s: %v", payload, e)
+		}
+	}
+	phone.until("turn_end")
 	read("questions", &open)
 	if len(open.Questions) != 0 {
 		t.Errorf("open questions afterwards = %+v", open)

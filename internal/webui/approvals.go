@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -18,6 +19,9 @@ type Approvals struct {
 	// Open are the questions that turns of all conversations wait on, the oldest
 	// first.
 	Open func(ctx context.Context) (any, error)
+	// Answer answers one of them in the name of the owner, wherever it was asked.
+	// It reports whether the question is open and has the option.
+	Answer func(ctx context.Context, answer bus.Answer) (bool, error)
 	// Explain says what would happen to a call. The text is why there can be no
 	// such call.
 	Explain func(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (v any, wrong string, err error)
@@ -39,12 +43,28 @@ func (a approving) actions() map[string]Action {
 	if a.d.Approvals == nil {
 		return nil
 	}
-	return map[string]Action{"approval.explain": a.explain}
+	return map[string]Action{"approval.answer": a.answer, "approval.explain": a.explain}
 }
 
 func (a approving) open(ctx context.Context, _ *http.Request) (any, error) {
 	open, err := a.d.Approvals.Open(ctx)
 	return map[string]any{"questions": open}, err
+}
+
+func (a approving) answer(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		QuestionID string `json:"question_id"`
+		Option     string `json:"option"`
+		Remark     string `json:"remark"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	done, err := a.d.Approvals.Answer(ctx, bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark})
+	if err == nil && !done {
+		err = Refuse(http.StatusConflict, "the question is not open any more, or does not have this answer; nothing was done")
+	}
+	return map[string]any{}, err
 }
 
 func (a approving) explain(ctx context.Context, payload json.RawMessage) (any, error) {

@@ -35,6 +35,7 @@ func chatCodes() []code {
 		{Name: "invalid", Params: []string{"reason"}, Format: "%v"},
 		{Name: "invalid", Params: []string{"reason"}, Format: "%s"},
 
+		{Name: "question_closed", Format: "the question is not open any more, or does not have this answer; nothing was done"},
 		{Name: "call_invalid", Params: []string{"reason"}, Format: "there is no such call: %s"},
 		{Name: "session_missing", Format: textNoSession},
 		{Name: "turn_missing", Format: "there is no such turn in this conversation"},

@@ -62,6 +62,8 @@ type Parent struct {
 	Stateless bool // nothing is there later to get a result
 	// Spec is the run of a subagent with a task.
 	Spec func(id, task string, tainted bool) runner.Spec
+	// Show tells people what the subagent does next.
+	Show func(c tool.Call)
 }
 
 // errStopped ends a subagent whose conversation the user stopped.
@@ -143,7 +145,7 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 			s.cancel(nil)
 			return tool.Fail(tool.Conflict, "%s; wait for one to end or do it yourself", why), nil
 		}
-		spec := func() runner.Spec { return m.watched(s, p.Spec(s.ID, s.Task, s.Tainted), in.Temperature) }
+		spec := func() runner.Spec { return m.watched(s, p.Spec(s.ID, s.Task, s.Tainted), in.Temperature, p.Show) }
 		if in.Wait {
 			return m.inline(ctx, s, spec()), nil
 		}
@@ -152,7 +154,7 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 }
 
 // watched is the run of a subagent as the call wants it, with its progress noted.
-func (m *Manager) watched(s *subagent, spec runner.Spec, temperature *float64) runner.Spec {
+func (m *Manager) watched(s *subagent, spec runner.Spec, temperature *float64, show func(tool.Call)) runner.Spec {
 	if temperature != nil {
 		spec.Temperature = temperature
 	}
@@ -163,8 +165,12 @@ func (m *Manager) watched(s *subagent, spec runner.Spec, temperature *float64) r
 	}
 	spec.Hooks = append(spec.Hooks, runner.Hooks{
 		BeforeIteration: func(_ context.Context, it *runner.Iteration) { note(it.Number, "") },
-		BeforeTool:      func(_ context.Context, c tool.Call) error { note(0, c.Name); return nil },
-		AfterTool:       func(context.Context, tool.Call, tool.Result, time.Duration) { note(0, "") },
+		BeforeTool: func(_ context.Context, c tool.Call) error {
+			note(0, c.Name)
+			show(c)
+			return nil
+		},
+		AfterTool: func(context.Context, tool.Call, tool.Result, time.Duration) { note(0, "") },
 	})
 	return spec
 }

@@ -52,7 +52,7 @@ const ownID = "~"
 // show turns an Outbound into events of a chat. It returns the one that stands
 // for it when it must be delivered.
 func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
-	if out.Kind != bus.Reasoning && c.thinking {
+	if out.Kind != bus.Reasoning && out.Kind != bus.ToolOutput && c.thinking {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
 	}

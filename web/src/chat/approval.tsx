@@ -5,8 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { shortTime, t } from "../i18n";
 import { t as tt } from "../i18n/tools";
 import type { QuestionItem } from "../state/items";
-import { answer, link, serverNow } from "../state/store";
-import { toast } from "../state/toast";
+import { answer, link, request, serverNow } from "../state/store";
+import { fail, toast } from "../state/toast";
 import { visible } from "../text/links";
 import { Icon } from "../ui/icon";
 import { MenuButton } from "../ui/menu";
@@ -45,7 +45,8 @@ function titleOf(item: QuestionItem): string {
   return known ? tt(`value.ask.${known}`) : tt("value.ask.other", { name: visible(d.tool) });
 }
 
-export function Approval({ item, chat }: { item: QuestionItem; chat: string }) {
+/** Approval has no chat if the question was asked on another channel. */
+export function Approval({ item, chat }: { item: QuestionItem; chat?: string }) {
   return item.state === "open" ? <Card key={item.id} item={item} chat={chat} /> : <Closed item={item} />;
 }
 
@@ -67,7 +68,7 @@ function Closed({ item }: { item: QuestionItem }) {
   );
 }
 
-function Card({ item, chat }: { item: QuestionItem; chat: string }) {
+function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
   const since = useRef(performance.now());
   const remark = useRef<HTMLInputElement>(null);
   const [sent, setSent] = useState(false);
@@ -76,8 +77,10 @@ function Card({ item, chat }: { item: QuestionItem; chat: string }) {
   const title = titleOf(item);
   const say = (option: string) => {
     if (sent || performance.now() - since.current < calm) return;
-    if (answer(chat, item.id, option, remark.current?.value.trim() ?? "")) setSent(true);
-    else toast(t("ask.offline"), true);
+    const words = remark.current?.value.trim() ?? "";
+    if (chat === undefined) request("approval.answer", { question_id: item.id, option, remark: words }).catch((e: unknown) => (setSent(false), fail(e)));
+    else if (!answer(chat, item.id, option, words)) return toast(t("ask.offline"), true);
+    setSent(true);
   };
   const approval = item.code !== undefined;
   const key = (e: KeyboardEvent) => {

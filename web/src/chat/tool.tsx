@@ -143,7 +143,7 @@ function Details({ item }: { item: ToolItem }) {
           <button type="button" class="button" onClick={() => showFile(path)}>{tt("tools.open")}</button>
         </p>
       )}
-      {item.result === undefined && item.output !== undefined && <Output text={item.output} />}
+      {(item.result === undefined || works(item)) && item.output !== undefined && <Output text={item.output} steps={works(item)} />}
       {item.result !== undefined && item.answer === undefined && !(item.edits && item.phase === "done") && (
         <div class={item.untrusted ? "part outside" : "part"}>
           <h4>{item.untrusted ? t("tool.untrusted") : t("tool.result")}</h4>
@@ -161,7 +161,7 @@ function Details({ item }: { item: ToolItem }) {
 }
 
 /** Output is what a command prints while it runs; its end stays in view. */
-function Output({ text }: { text: string }) {
+function Output({ text, steps }: { text: string; steps: boolean }) {
   const box = useRef<HTMLPreElement>(null);
   const away = useRef(false);
   useEffect(() => {
@@ -173,7 +173,7 @@ function Output({ text }: { text: string }) {
   };
   return (
     <div class="part">
-      <h4>{tt("tools.output")}</h4>
+      <h4>{steps ? tt("tools.steps") : tt("tools.output")}</h4>
       <pre ref={box} class="output" tabIndex={0} onScroll={scrolled}>{runs(text)}</pre>
     </div>
   );

@@ -35,7 +35,6 @@ export const t = texts({
   "value.what.deleted": ["deleted", "删除"],
   "inbox.open": ["Open", "待回答"],
   "inbox.none": ["Nothing waits for you. When nanobot needs a permission, it asks here and in the conversation, on all your devices.", "没有等待你处理的事项。nanobot 需要许可时，会在这里和对话中询问，你的所有设备都会显示。"],
-  "inbox.elsewhere": ["This question was asked on {channel}. Answer it there.", "此问题是在 {channel} 上提出的。请在那里回答。"],
   "inbox.history": ["Answered", "已回答"],
   "inbox.history.none": ["No answers yet. What you allow or deny is listed here.", "还没有回答。你允许或拒绝的内容会列在这里。"],
   "inbox.when": ["When", "时间"],

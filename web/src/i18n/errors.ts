@@ -58,6 +58,7 @@ export const errors = {
   "error.mcp_digest": ["{name} now offers other tools than those that were shown; look at them again.", "{name} 现在提供的工具与显示的不同，请重新审阅。"],
   "error.skill_stale": ["The skill has changed since you opened it. Open it again.", "技能在你打开后已有改动，请重新打开。"],
   "error.skill_third_party": ["This skill was installed from others. Install another version instead of editing it.", "此技能安装自他人。请安装另一个版本，而不是编辑它。"],
+  "error.question_closed": ["The question is not open any more. Nothing was done because of this answer.", "该问题已不再等待回答。此回答没有产生任何作用。"],
   "error.call_invalid": ["There is no such call: {reason}", "没有这样的调用：{reason}"],
   "error.undo_turn_missing": ["There is no such turn, or its changes are no longer kept.", "没有这一轮，或其更改已不再保留。"],
   "error.undo_running": ["A command of this turn is still running. Stop it first.", "本轮的一条命令仍在运行。请先停止它。"],

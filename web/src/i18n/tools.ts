@@ -25,6 +25,7 @@ export const t = texts({
   "value.group.fetched.one": ["fetched a page", "获取了 1 个网页"],
   "value.group.fetched": ["fetched {n} pages", "获取了 {n} 个网页"],
   "tools.and": [", ", "，"],
+  "tools.steps": ["What it does", "正在做的事"],
   "tools.output": ["Output", "输出"],
   "tools.open": ["Open the file", "打开文件"],
   "tools.rest": ["Show all {n} lines", "显示全部 {n} 行"],

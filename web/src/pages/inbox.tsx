@@ -37,14 +37,7 @@ export default function Inbox() {
                 <p class="hint">
                   <a href={chatHref(q.key)}>{titleOf(q.key)}</a>
                 </p>
-                {q.channel === "websocket" ? (
-                  <Approval item={itemOf(q)} chat={q.chat_id} />
-                ) : (
-                  <>
-                    <Approval item={{ ...itemOf(q), options: [] }} chat="" />
-                    <p class="hint">{t("inbox.elsewhere", { channel: visible(q.channel) })}</p>
-                  </>
-                )}
+                <Approval item={itemOf(q)} chat={q.channel === "websocket" ? q.chat_id : undefined} />
               </div>
             ))}
           </section>

@@ -6,6 +6,7 @@ import { useRead } from "../state/read";
 import { go } from "../state/route";
 import { fail, toast } from "../state/toast";
 import { label, safeHref, visible } from "../text/links";
+import { Growing } from "../ui/grow";
 import { Icon } from "../ui/icon";
 import { Confirm, Row, State } from "../ui/list";
 import { Read } from "../ui/read";
@@ -59,11 +60,11 @@ function List({ all }: { all: Skill[] }) {
         <section key={title}>
           <h2>{title}</h2>
           <ul class="things">
-            {of.map((s) => (
+            <Growing rows={of}>{(s) => (
               <Row key={s.name} href={s.disabled ? undefined : hrefOf(s.name)} title={label(s.name)} state={<StateOf s={s} />} about={visible(s.description)}>
                 {s.disabled && <button type="button" class="button" onClick={() => enable(s)}>{t("skill.enable")}</button>}
               </Row>
-            ))}
+            )}</Growing>
           </ul>
         </section>
       ))}

@@ -105,9 +105,9 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
     if (i.kind === "thought" && !i.open) continue;
     items.push(i);
   }
-  // What a command printed so far is in no page.
+  // What a command printed so far, and what a subagent did, is in no page.
   const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
-  const all = t.running ? revived(items).map((i) => (i.kind === "tool" && i.phase === "running" && output.has(i.id) ? { ...i, output: output.get(i.id) } : i)) : items;
+  const all = (t.running ? revived(items) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));
   const older = at > 0 ? {} : { more: page.has_more, before: page.before };
   return { ...t, items: all, ...older, loaded: true, stale: false };
 }

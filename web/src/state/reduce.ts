@@ -61,11 +61,13 @@ export function reduce(t: Thread, e: Event): Thread {
 
 const outputMost = 64 * 1024;
 
-/** printed appends to the output of a command. It may have begun before we came. */
+/** printed appends to the output of a command, which may have begun before we came,
+ *  or to what a subagent does. */
 function printed(t: Thread, e: Event): Thread {
   const n = findLast(t, "tool", (i) => i.id === e.call_id);
+  if (n < 0 && !t.running) return t; // a subagent that was started long ago
   const old = (t.items[n] as ToolItem | undefined) ?? { kind: "tool" as const, id: e.call_id ?? "", turn: now(t), name: "exec", args: "", phase: "running" as const };
-  const item: ToolItem = { ...old, phase: old.phase === "lost" ? "running" : old.phase, output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost) };
+  const item: ToolItem = { ...old, phase: old.phase !== "lost" ? old.phase : old.result === undefined ? "running" : "done", output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost) };
   return n < 0 ? add(t, item) : replace(t, n, item);
 }
 

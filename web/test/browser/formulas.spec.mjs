@@ -77,3 +77,17 @@ pageTest("10,000 chats: a part is listed, more on request, and a menu opens", as
   await page.getByRole("menuitem", { name: "Rename" }).click();
   await page.locator("dialog input[name=title]").waitFor();
 });
+
+pageTest("500 skills: a part is mounted, the rest when the person gets there", async ({ page, stub }) => {
+  stub.reads.set("webui/skills", { skills: Array.from({ length: 500 }, (_, i) => ({ name: `skill-${i}`, source: "workspace", available: true, description: `Number ${i}` })) });
+  await page.goto(stub.url + "#/skills");
+  await page.getByRole("link", { name: "skill-0", exact: true }).waitFor();
+  assert.ok((await page.locator(".things > *").count()) < 250);
+  assert.ok((await page.locator("*").count()) < 3000);
+  await until("the last one", async () => {
+    await page.locator(".things > *").last().scrollIntoViewIfNeeded();
+    return (await page.getByRole("link", { name: "skill-499", exact: true }).count()) === 1;
+  });
+  await page.getByRole("link", { name: "skill-499", exact: true }).click();
+  await until("its page", () => page.url().endsWith("#/skills/skill-499"));
+});

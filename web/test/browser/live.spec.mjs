@@ -44,7 +44,7 @@ rigTest("a call waits, is shown as such after a reload, and reads Denied", async
 
 rigTest("a subagent works in the card of its call, and its answer is there", async ({ page, rig }) => {
   rig.model.on("ask another", (s) => s.call("spawn", { task: "Count the sheep", label: "sheep" }), (s) => s.text("Started."));
-  rig.model.on("Count the sheep", async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")));
+  rig.model.on("Count the sheep", (s) => s.call("list_dir", { path: "." }), async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")));
   rig.model.on("A subagent of this conversation", (s) => s.text("Seven, it says."));
   await newChat(page);
   await send(page, "ask another");
@@ -52,7 +52,10 @@ rigTest("a subagent works in the card of its call, and its answer is there", asy
   const spawn = call(page, "Count the sheep");
   for (const again of [false, true]) {
     if (again) await page.reload();
-    await until(`it works, ${again}`, async () => /Works in the background$/.test((await spawn.count()) ? await spawn.innerText() : ""));
+    await until(`it works, ${again}`, async () => /Works in the background$/.test((await spawn.count()) ? (await spawn.locator("summary").innerText()) : ""));
+    if (again) continue;
+    await spawn.locator("summary").click(); // what it does is in the card
+    await spawn.locator("pre", { hasText: /^ls / }).waitFor();
   }
   rig.model.gate("sheep").open();
   await saying(page, "Seven, it says.").waitFor();

@@ -4,7 +4,7 @@ import { emptyThread } from "../../src/state/items";
 import type { Item, Thread } from "../../src/state/items";
 import { itemsOf, withOlder, withPage, withSent } from "../../src/state/page";
 import { reduce } from "../../src/state/reduce";
-import type { Event, Said } from "../../src/wire/types";
+import type { Event, Said, ThreadPage } from "../../src/wire/types";
 
 const start: Thread = { ...emptyThread, seq: 0, loaded: true };
 let n = 0;
@@ -233,6 +233,17 @@ test("a call that waits for an approval runs after a reload, whatever comes firs
   assert.deepEqual(shown(withPage(play([question, running]), page).items), want);
   assert.deepEqual(shown(play([question, running], withPage(start, page)).items), want);
   assert.equal(shown(withPage(start, page).items)[4], "tool lost exec");
+});
+
+test("steps of a subagent are in the call that started it, also after its turn", () => {
+  const spawn = (phase: "start" | "end", more = {}) => e("message", { kind: "progress", tool_events: [{ phase, call_id: "k1", name: "spawn", arguments: "{}", ...more }] });
+  const outputs = (t: Thread) => t.items.flatMap((i) => (i.kind === "tool" ? [`${i.phase} ${i.output}`] : []));
+  const works = play([spawn("start"), spawn("end", { result: "Subagent a1 works" }), e("turn_end", { turn_id: "t1" })]);
+  const more = play([e("tool_output", { call_id: "k1", text: "ls .\n" }), e("tool_output", { call_id: "k1", text: "read a\n" }), e("tool_output", { call_id: "k9", text: "of a call that is not here\n" })], works);
+  assert.deepEqual(outputs(more), ["done ls .\nread a\n"]);
+  const messages: Said[] = [{ index: 0, role: "assistant", content: "", turn_id: "t1", tool_calls: [{ call_id: "k1", name: "spawn", result: "Subagent a1 works" }] }];
+  const page = { messages, has_more: false, before: null, total: 1, subagents: ["a1"] };
+  assert.deepEqual(outputs(withPage(more, page as unknown as ThreadPage)), ["done ls .\nread a\n"]);
 });
 
 test("a denied call is denied, live and after a reload", () => {
