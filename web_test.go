@@ -235,11 +235,41 @@ func TestWebTexts(t *testing.T) {
 	}
 	source := all.String()
 	for k := range texts {
-		// Keys of tools, errors and values are made of names that come over the wire.
-		if !strings.Contains(source, `"`+k+`"`) && !strings.HasPrefix(k, "tool.") && !strings.HasPrefix(k, "error.") && !strings.HasPrefix(k, "value.") {
+		// Keys of tools, errors, findings and values are made of names that come over the wire.
+		if group, _, _ := strings.Cut(k, "."); !strings.Contains(source, `"`+k+`"`) && !slices.Contains([]string{"tool", "error", "finding", "value"}, group) {
 			t.Errorf("%s is not used", k)
 		}
 	}
+	checks := findings(t)
+	for id := range checks {
+		if _, ok := texts["finding."+id]; !ok {
+			t.Errorf("web/src/i18n/findings.ts has no title for the check %s", id)
+		}
+	}
+	for k := range texts {
+		if id, ok := strings.CutPrefix(k, "finding."); ok && !checks[id] {
+			t.Errorf("there is no check %s", id)
+		}
+	}
+}
+
+// findings are the ids of the doctor's checks; one that ends in a dot has a name
+// behind it.
+func findings(t *testing.T) map[string]bool {
+	t.Helper()
+	named := regexp.MustCompile(`(?:ID: |say\(\w+, |logs\(|ok\(|const id = )"([a-z.]+)"`)
+	ids := map[string]bool{}
+	for _, path := range filesBelow(t, filepath.FromSlash("internal/doctor")) {
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			for _, m := range named.FindAllStringSubmatch(string(readFile(t, path)), -1) {
+				ids[m[1]] = true
+			}
+		}
+	}
+	if len(ids) < 40 {
+		t.Errorf("found only %d checks", len(ids))
+	}
+	return ids
 }
 
 // TestWebContrast computes the contrast of every pair of colours that the pages

@@ -10,7 +10,7 @@ export const t = texts({
   "doctor.never": ["The checks have not run since the gateway started.", "网关启动以来还没有运行过检查。"],
   "doctor.summary": ["{broken} broken, {doubtful} to look at, {fine} fine.", "{broken} 项故障，{doubtful} 项需要留意，{fine} 项正常。"],
   "doctor.fix": ["Fix", "修复"],
-  "doctor.fix.of": ["Fix {id}", "修复 {id}"],
+  "doctor.fix.of": ["Fix: {what}", "修复：{what}"],
   "doctor.fix.text": ["This will be done:", "将执行："],
   "doctor.fixed": ["Fixed.", "已修复。"],
   "value.doctor.fail": ["Broken", "故障"],

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { t as words } from "../i18n";
 import { t } from "../i18n/doctor";
+import { findingTitle } from "../i18n/findings";
 import { useRead } from "../state/read";
 import { request } from "../state/store";
 import { fail, toast } from "../state/toast";
@@ -78,6 +79,7 @@ const marks = { ok: "✓", warn: "!", fail: "✗", skip: "–" };
 
 function Row({ of, again }: { of: Finding; again(): void }) {
   const [asked, setAsked] = useState(false);
+  const title = findingTitle(of.id);
   const fix = () => {
     setAsked(false);
     request("doctor.fix", { id: of.id, changes: of.changes }).then(() => (toast(t("doctor.fixed")), again()), fail);
@@ -86,13 +88,13 @@ function Row({ of, again }: { of: Finding; again(): void }) {
     <li>
       <span class={"sign " + of.state} role="img" aria-label={t(`value.doctor.${of.state}`)}>{marks[of.state]}</span>
       <div class="grow">
-        <strong>{visible(of.id)}</strong>
+        <strong>{title}</strong> <code class="hint">{visible(of.id)}</code>
         <p class="wrap">{visible(of.detail)}</p>
         {of.fix && <p class="hint wrap">{visible(of.fix)}</p>}
       </div>
-      {of.changes && <button type="button" class="button" aria-label={t("doctor.fix.of", { id: of.id })} onClick={() => setAsked(true)}>{t("doctor.fix")}</button>}
+      {of.changes && <button type="button" class="button" aria-label={t("doctor.fix.of", { what: title })} onClick={() => setAsked(true)}>{t("doctor.fix")}</button>}
       {asked && (
-        <Dialog title={t("doctor.fix.of", { id: visible(of.id) })} onClose={() => setAsked(false)}>
+        <Dialog title={t("doctor.fix.of", { what: title })} onClose={() => setAsked(false)}>
           <p>{t("doctor.fix.text")}</p>
           <pre class="changes" tabIndex={0}>{of.changes?.map(visible).join("\n")}</pre>
           <div class="row">

@@ -149,7 +149,7 @@ pageTest("log: filters, older lines, new lines, hostile lines as text", async ({
 pageTest("doctor: findings come one by one, a fix shows what it does first", async ({ page, stub }) => {
   everything(stub);
   stub.reads.set("devices", { devices: [], waiting: [] });
-  const all = [{ id: "config", state: "ok", detail: "fine" }, { id: "files", state: "fail", detail: "too open", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] }];
+  const all = [{ id: "config", state: "ok", detail: "fine" }, { id: "security.files.modes", state: "fail", detail: "too open", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] }];
   stub.reads.set("doctor", { running: false, findings: [] });
   stub.acts.set("doctor.run", () => (stub.reads.set("doctor", { running: true, started_at: at, findings: [] }), {}));
   stub.acts.set("doctor.fix", () => (stub.reads.set("doctor", { running: false, started_at: at, findings: all.slice(0, 1) }), {}));
@@ -162,12 +162,12 @@ pageTest("doctor: findings come one by one, a fix shows what it does first", asy
     stub.tell("doctor");
     await page.getByText(n === 1 ? "1 checks are done." : "1 broken, 0 to look at, 1 fine.").waitFor();
   }
-  await page.getByRole("button", { name: "Fix files" }).click();
+  await page.getByRole("button", { name: "Fix: Who can read nanobot's files" }).click();
   assert.equal(await page.locator("dialog pre").innerText(), "chmod 0600 a\nchmod 0700 b\\u{202e}");
   assert.equal(stub.requests.some((f) => f.action === "doctor.fix"), false);
   await page.locator("dialog").getByRole("button", { name: "Fix" }).click();
   await page.getByText("0 broken, 0 to look at, 1 fine.").waitFor();
-  assert.deepEqual(stub.requests.find((f) => f.action === "doctor.fix").payload, { id: "files", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] });
+  assert.deepEqual(stub.requests.find((f) => f.action === "doctor.fix").payload, { id: "security.files.modes", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] });
 });
 
 pageTest("palette: by keyboard, with a screen reader, to everything", async ({ page, stub }) => {
