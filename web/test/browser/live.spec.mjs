@@ -1,9 +1,18 @@
-// What a page shows of turns that run: usage, approvals that wait, subagents, and
-// temporary chats.
+// What a page shows of turns that run: usage, approvals that wait, here and on
+// Telegram, subagents, and temporary chats.
 import assert from "node:assert/strict";
+import { after } from "node:test";
+import { Telegram } from "../rig/telegram.mjs";
 import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
-useRig({ config: { tools: { approval: { mode: "ask", rules: [{ tool: "spawn", action: "allow" }] } } } });
+const telegram = await new Telegram().start();
+useRig({
+  config: {
+    tools: { approval: { mode: "ask", rules: [{ tool: "spawn", action: "allow" }] } },
+    channels: { telegram: { enabled: true, token: telegram.token, apiBase: telegram.url, allowFrom: ["7"] } },
+  },
+});
+after(() => telegram.stop());
 
 const card = (page) => page.locator(".approval:not(.closed)");
 const call = (page, words) => page.locator("details.tool:not(.asked-before)", { hasText: words });
@@ -40,6 +49,20 @@ rigTest("a call waits, is shown as such after a reload, and reads Denied", async
     await until(`it was denied, ${again}`, async () => /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""));
     assert.equal(await page.locator(".so-far").count(), 0);
   }
+});
+
+rigTest("a question that was asked on Telegram is answered in the inbox", async ({ page, rig }) => {
+  rig.model.on("write from afar", (s) => s.call("write_file", { path: "afar.txt", content: "yes\n" }), (s) => s.text("It is written."));
+  telegram.says(7, "ana", "write from afar");
+  await until("the question", () => telegram.sent.some((m) => m.text?.includes("afar.txt")));
+  await page.goto(rig.url + "#/inbox");
+  await card(page).waitFor();
+  await until("the answer counts", async () => {
+    await card(page).getByRole("button", { name: "Allow once" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
+    return (await card(page).count()) === 0;
+  });
+  await until("the answer on Telegram", () => telegram.sent.some((m) => m.text?.includes("It is written.")));
+  await page.getByRole("cell", { name: "write_file: afar.txt" }).waitFor();
 });
 
 rigTest("a subagent works in the card of its call, and its answer is there", async ({ page, rig }) => {
