@@ -17,6 +17,8 @@ export const looks = {
 
 export async function check(page, where) {
   await page.evaluate(source);
+  // Colours are those of the end: what fades in has others on its way.
+  await page.evaluate(() => Promise.all(document.getAnimations().filter((a) => a.effect?.getComputedTiming().endTime !== Infinity).map((a) => a.finished.catch(() => {}))));
   const found = await page.evaluate(async () => {
     const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
     return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")}`);

@@ -118,7 +118,7 @@ const places = {
         gateway: { version: all[0], pid: 7, started_at: at, address: all[1], model: all[2], ready: true, problems: all, after_restart: all, agent: { turns: 1, waiting: 0 }, queue: { inbound: 0, outbound: {} }, jobs: 3, channels: all.map((p) => ({ name: p, enabled: true, state: "failed", error: p, received: 1, sent: 2, failed: 3 })) },
         memory_bytes: 1, errors: all.map((p, i) => ({ id: "e" + i, at, level: "error", message: p, attrs: [["err", p]] })),
       },
-      budget: { limits: [] },
+      budget: { limits: [], today: { usd: 0, calls: 0 }, month: { usd: 0, calls: 0 } },
     },
     visits: [["status", ".facts", 1]],
   }),

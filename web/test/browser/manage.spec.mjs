@@ -151,6 +151,33 @@ manageTest("Telegram in four steps; requests are approved with the person's code
   assert.match(await readFile(join(gateway.data, "config.json"), "utf8"), /good_token/);
 });
 
+manageTest("a second account of a platform stands beside the first", async ({ page, at }) => {
+  const other = await new Telegram().start();
+  try {
+    await at("#/channels/telegram");
+    await page.getByLabel("Name", { exact: false }).last().fill("work");
+    await button(page, "Continue").click();
+    await page.waitForURL(/#\/channels\/telegram\.work$/);
+    await page.getByLabel("Token").fill(other.token);
+    await page.getByText("All settings").click();
+    await field(page, "Api base").fill(other.url);
+    await button(page, "Add").click();
+    await page.locator(".spread .state", { hasText: "Connected" }).waitFor();
+    const config = JSON.parse(await readFile(join(gateway.data, "config.json"), "utf8"));
+    assert.equal(config.channels["telegram.work"].apiBase, other.url);
+    assert.equal(config.channels.telegram.apiBase, telegram.url);
+    await at("#/channels");
+    for (const name of ["telegram", "telegram.work"]) await page.locator(`a[href="#/channels/${name}"]`).first().waitFor();
+    other.says(21, "kim", "hello");
+    await until("an answer of the second account", () => other.sent.some((m) => m.chat_id == 21));
+  } finally {
+    await at("#/channels/telegram.work");
+    await button(page, "Disable").click();
+    await page.locator(".spread .state", { hasText: "Off" }).waitFor();
+    other.stop();
+  }
+});
+
 manageTest("a skill: written with a check, disabled, enabled, deleted", async ({ page, at }) => {
   await at("#/skills/+new");
   await field(page, "Name").fill("tea");

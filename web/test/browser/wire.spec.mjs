@@ -1,6 +1,6 @@
 // Connections that break, a gateway that dies, and messages written meanwhile.
 import assert from "node:assert/strict";
-import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
 useRig();
 
@@ -56,11 +56,11 @@ rigTest("two messages written without a connection are sent once and in order", 
   await until("both wait", async () => (await page.getByText("Waiting to be sent").count()) === 2);
   rig.proxy.refuse(false);
   await reconnect(page);
-  await page.getByText("Answer two.").waitFor();
+  await saying(page, "Answer two.").waitFor();
   await until("the end", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
   assert.deepEqual(await asked(page), ["first of two", "second of two"]);
   await page.reload();
-  await page.getByText("Answer two.").waitFor();
+  await saying(page, "Answer two.").waitFor();
   assert.deepEqual(await asked(page), ["first of two", "second of two"]);
   const all = rig.model.requests.at(-1).messages.filter((m) => m.role === "user").map((m) => JSON.stringify(m.content));
   for (const text of ["first of two", "second of two"]) assert.equal(all.filter((m) => m.includes(text)).length, 1, text);
@@ -75,7 +75,7 @@ rigTest("a gateway that is killed in an answer loses and doubles nothing", async
   });
   await newChat(page);
   await send(page, "die in this");
-  await page.getByText("The beginning.").waitFor();
+  await saying(page, "The beginning.").waitFor();
   await page.locator("#composer").fill("a draft");
   await rig.gateway.kill();
   await page.getByText("Not connected.").waitFor();
@@ -83,7 +83,7 @@ rigTest("a gateway that is killed in an answer loses and doubles nothing", async
   await reconnect(page);
   assert.equal(await page.inputValue("#composer"), "a draft");
   await until("the turn goes on", () => calls === 2);
-  await page.getByText("The beginning.").waitFor();
+  await saying(page, "The beginning.").waitFor();
   rig.model.gate("again").open();
   await ended(page);
   const live = await page.locator(".list").innerText();
