@@ -2,13 +2,16 @@ package nanobot_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,14 +22,36 @@ import (
 type webType struct {
 	name string // in TypeScript
 	dir  string // of the Go package
-	from string // a struct; or with (), a function whose map or frame is sent; "()" is all functions
+	// from is a struct; or with (), a function whose map or frame is sent, as
+	// "name()", "receiver.name()", or "name(key)" for that one of its maps which
+	// has the key. "()" is all functions.
+	from string
 	// types are those that Go does not tell, by member. A member with ? behind its
 	// name may be missing; one with + before it is added by other code.
 	types map[string]string
 }
 
-// webTypes are the types in web/src/wire/types.ts. Whoever adds a read or an event
-// adds a line; make web-types writes the file.
+// packedWidth is how long a line of members may be.
+const packedWidth = 150
+
+// webFile is a file below web/src/wire.
+type webFile struct {
+	name, about string
+	types       []webType
+	tail        string
+	packed      bool // many types on few lines
+}
+
+func webFiles() []webFile {
+	const frame = "\n/** Frame is what the page sends over the socket. */\nexport interface Frame {\n  type: string;\n  [member: string]: unknown;\n}\n"
+	return []webFile{
+		{"types.ts", "What crosses the wire.", webTypes(), frame, false},
+		{"reads.ts", "What the pages read.", webReads(), "", true},
+	}
+}
+
+// webTypes are the types of the conversations. Whoever adds a read or an event adds
+// a line here or in webReads; make web-types writes the files.
 func webTypes() []webType {
 	const ui, auth, socket = "internal/webui", "internal/webui/auth", "internal/channel/websocket"
 	type is = map[string]string
@@ -53,7 +78,7 @@ func webTypes() []webType {
 		{"ToolEvent", socket, "toolEvents()", is{"phase": `"start" | "end" | "error"`, "call_id": "string", "name": "string", "arguments?": "unknown"}},
 		{"Detail", "internal/bus", "Detail", is{"untrusted?": "{ what: string; at: string }[]"}},
 		{"Question", socket, "", is{"id": "string", "code?": "string", "options?": "string[]", "expires?": "string", "detail?": "Detail"}},
-		{"Asked extends Question", ui, "", is{"key": "string", "channel": "string", "chat_id": "string", "text": "string"}},
+		{"Asked", "internal/agent", "Open", is{"outcome?": "unknown"}},
 		{"Scope", socket, "Scope", nil},
 		{"Goal", "internal/bus", "Goal", is{"+active": "boolean"}},
 		{"Event", socket, "()", is{"error?": "unknown"}},
@@ -62,16 +87,26 @@ func webTypes() []webType {
 
 // TestWebTypes: the types of the pages are those of the Go code.
 func TestWebTypes(t *testing.T) {
-	path := filepath.Join(webDir, "src", "wire", "types.ts")
-	g := &webGen{t: t, parsed: map[string]*webPackage{}}
-	got := g.file()
-	if *update && !t.Failed() {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
+	g := &webGen{t: t, parsed: map[string]*webPackage{}, rows: map[string]string{}, home: map[string]string{}}
+	for _, f := range webFiles() {
+		for _, w := range f.types {
+			name, _, _ := strings.Cut(w.name, " ")
+			if g.home[name] != "" {
+				t.Errorf("webTypes has %s twice", name)
+			}
+			g.rows[w.dir+": "+w.from], g.home[name] = name, f.name
 		}
 	}
-	if !bytes.Equal(readFile(t, path), got) {
-		t.Errorf("%s is not what the Go code says: run make web-types", path)
+	for _, f := range webFiles() {
+		path, got := filepath.Join(webDir, "src", "wire", f.name), g.file(f)
+		if *update && !t.Failed() {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(readFile(t, path), got) {
+			t.Errorf("%s is not what the Go code says: run make web-types", path)
+		}
 	}
 }
 
@@ -80,10 +115,13 @@ func TestWebTypes(t *testing.T) {
 type webGen struct {
 	t      *testing.T
 	parsed map[string]*webPackage
-	out    bytes.Buffer
+	rows   map[string]string // names in TypeScript by "dir: struct"
+	home   map[string]string // files by such a name
 }
 
 type webPackage struct {
+	dir     string
+	imports map[string]string // folders of packages of ours by name
 	structs map[string]*ast.StructType
 	others  map[string]ast.Expr // types that are no structs
 	funcs   map[string][]*ast.BlockStmt
@@ -94,32 +132,58 @@ type member struct {
 	optional   bool
 }
 
-func (g *webGen) file() []byte {
-	g.out.WriteString("// What crosses the wire. Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
-	for _, w := range webTypes() {
-		members := g.members(w)
-		where := w.dir
-		if w.from != "" {
-			where += ": " + w.from
-		}
-		fmt.Fprintf(&g.out, "\n/** %s */\nexport interface %s {\n", where, w.name)
-		for _, m := range members {
+func (g *webGen) file(f webFile) []byte {
+	var out bytes.Buffer
+	used := map[string]map[string]string{} // types by the other file they are in
+	for _, w := range f.types {
+		var lines []string
+		for _, m := range g.members(w) {
 			mark := ""
 			if m.optional {
 				mark = "?"
 			}
-			fmt.Fprintf(&g.out, "  %s%s: %s;\n", m.name, mark, m.kind)
+			line := fmt.Sprintf("%s%s: %s;", m.name, mark, m.kind)
+			if last := len(lines) - 1; f.packed && last >= 0 && len(lines[last])+len(line) < packedWidth {
+				lines[last] += " " + line
+			} else {
+				lines = append(lines, line)
+			}
+			for _, name := range regexp.MustCompile(`\b[A-Z]\w*`).FindAllString(m.kind, -1) {
+				if home := cmp.Or(g.home[name], webForeign()[name]); home != "" && home != f.name {
+					if used[home] == nil {
+						used[home] = map[string]string{}
+					}
+					used[home][name] = name
+				}
+			}
 		}
-		g.out.WriteString("}\n")
+		gap, open, end := "\n", "{\n  ", "\n}\n"
+		if f.packed {
+			gap = ""
+		}
+		if f.packed && len(lines) == 1 {
+			open, end = "{ ", " }\n"
+		}
+		fmt.Fprintf(&out, "%s/** %s */\nexport interface %s %s%s%s", gap, strings.TrimSuffix(w.dir+": "+w.from, ": "), w.name, open, strings.Join(lines, "\n  "), end)
 	}
-	g.out.WriteString("\n/** Frame is what the page sends over the socket. */\nexport interface Frame {\n  type: string;\n  [member: string]: unknown;\n}\n")
-	return g.out.Bytes()
+	head := "// " + f.about + " Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n"
+	for _, home := range slices.Sorted(maps.Keys(used)) {
+		from := "./" + strings.TrimSuffix(home, ".ts")
+		if strings.HasPrefix(home, ".") {
+			from = home
+		}
+		head += fmt.Sprintf("import type { %s } from %q;\n", strings.Join(sortedKeys(used[home]), ", "), from)
+	}
+	if f.packed {
+		head += "\n"
+	}
+	return slices.Concat([]byte(head), out.Bytes(), []byte(f.tail))
 }
 
 // members are those of the Go code, with what the table knows better.
 func (g *webGen) members(w webType) (out []member) {
 	p := g.load(w.dir)
-	switch name, isFunc := strings.CutSuffix(w.from, "()"); {
+	switch name, key, isFunc := strings.Cut(strings.TrimSuffix(w.from, ")"), "("); {
 	case w.from == "": // the table knows all
 		for _, k := range sortedKeys(w.types) {
 			name, optional := strings.CutSuffix(k, "?")
@@ -127,7 +191,7 @@ func (g *webGen) members(w webType) (out []member) {
 		}
 		return out
 	case isFunc:
-		out = g.sent(p, name, w)
+		out = g.sent(p, name, key, w)
 	case p.structs[name] == nil:
 		g.t.Errorf("%s has no struct %s", w.dir, name)
 	default:
@@ -161,7 +225,7 @@ func (g *webGen) members(w webType) (out []member) {
 // isDeclared reports whether the table says that a member is always there.
 func isDeclared(w webType, name string) bool {
 	_, ok := w.types[name]
-	return ok && strings.HasSuffix(w.from, "()")
+	return ok && strings.HasSuffix(w.from, ")")
 }
 
 func sortedKeys(m map[string]string) []string {
@@ -177,7 +241,7 @@ func (g *webGen) load(dir string) *webPackage {
 	if p := g.parsed[dir]; p != nil {
 		return p
 	}
-	p := &webPackage{structs: map[string]*ast.StructType{}, others: map[string]ast.Expr{}, funcs: map[string][]*ast.BlockStmt{}}
+	p := &webPackage{dir: dir, imports: map[string]string{}, structs: map[string]*ast.StructType{}, others: map[string]ast.Expr{}, funcs: map[string][]*ast.BlockStmt{}}
 	g.parsed[dir] = p
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -191,11 +255,21 @@ func (g *webGen) load(dir string) *webPackage {
 		if err != nil {
 			g.t.Fatal(err)
 		}
+		for _, i := range f.Imports {
+			if path, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nanobot-go/nanobot/"); ours && i.Name == nil {
+				p.imports[filepath.Base(path)] = path
+			}
+		}
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Body != nil {
 					p.funcs[d.Name.Name] = append(p.funcs[d.Name.Name], d.Body)
+				}
+				if d.Body != nil && d.Recv != nil {
+					if id, ok := baseOf(d.Recv.List[0].Type).(*ast.Ident); ok {
+						p.funcs[id.Name+"."+d.Name.Name] = []*ast.BlockStmt{d.Body}
+					}
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
@@ -216,8 +290,8 @@ func (g *webGen) load(dir string) *webPackage {
 func (g *webGen) fields(p *webPackage, st *ast.StructType) (out []member) {
 	for _, f := range st.Fields.List {
 		if len(f.Names) == 0 {
-			if id, ok := baseOf(f.Type).(*ast.Ident); ok && p.structs[id.Name] != nil {
-				out = append(out, g.fields(p, p.structs[id.Name])...)
+			if of, name := g.find(p, baseOf(f.Type)); of != nil && of.structs[name] != nil {
+				out = append(out, g.fields(of, of.structs[name])...)
 			}
 			continue
 		}
@@ -250,6 +324,19 @@ func baseOf(e ast.Expr) ast.Expr {
 	return e
 }
 
+// find tells the package of a named type; nil: it is not ours.
+func (g *webGen) find(p *webPackage, e ast.Expr) (*webPackage, string) {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return p, e.Name
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok && p.imports[x.Name] != "" {
+			return g.load(p.imports[x.Name]), e.Sel.Name
+		}
+	}
+	return nil, ""
+}
+
 // kind is a Go type in TypeScript, or "" if the table has to say it.
 func (g *webGen) kind(p *webPackage, e ast.Expr) string {
 	switch e := e.(type) {
@@ -265,6 +352,9 @@ func (g *webGen) kind(p *webPackage, e ast.Expr) string {
 			return "unknown"
 		case "int", "int32", "int64", "uint64", "float64":
 			return "number"
+		}
+		if row := g.rows[p.dir+": "+e.Name]; row != "" {
+			return row
 		}
 		if under, ok := p.others[e.Name]; ok && p.structs[e.Name] == nil {
 			return g.kind(p, under)
@@ -282,19 +372,22 @@ func (g *webGen) kind(p *webPackage, e ast.Expr) string {
 			switch x.Name + "." + e.Sel.Name {
 			case "time.Time":
 				return "string"
+			case "time.Duration":
+				return "number"
 			case "json.RawMessage":
 				return "unknown"
-			case "llm.Role":
-				return "string"
 			}
+		}
+		if of, _ := g.find(p, e); of != nil {
+			return g.kind(of, e.Sel)
 		}
 	}
 	return ""
 }
 
 // sent are the names in the maps and frames that a function makes; with no name,
-// all functions of the package.
-func (g *webGen) sent(p *webPackage, name string, w webType) (out []member) {
+// all functions of the package; with a key, the map that has it.
+func (g *webGen) sent(p *webPackage, name, key string, w webType) (out []member) {
 	var bodies []*ast.BlockStmt
 	for _, n := range sortedNames(p.funcs) {
 		if name == "" || n == name {
@@ -330,17 +423,22 @@ func (g *webGen) sent(p *webPackage, name string, w webType) (out []member) {
 					add(n.Args[0], rawKind)
 				}
 			case *ast.CompositeLit:
-				if m, ok := n.Type.(*ast.MapType); ok && name != "" && isStringMap(m) {
+				if m, ok := n.Type.(*ast.MapType); ok && name != "" && isStringMap(m) && (key == "" || hasKey(n, key)) {
 					for _, e := range n.Elts {
 						if kv, ok := e.(*ast.KeyValueExpr); ok {
 							add(kv.Key, rawKind)
 						}
 					}
 				}
+				if st, ok := n.Type.(*ast.StructType); ok && name != "" {
+					for _, m := range g.fields(p, st) {
+						seen[m.name] = m.kind
+					}
+				}
 			case *ast.AssignStmt:
 				for _, l := range n.Lhs {
 					if ix, ok := l.(*ast.IndexExpr); ok && name != "" {
-						if id, ok := ix.X.(*ast.Ident); ok && id.Name == "out" {
+						if id, ok := ix.X.(*ast.Ident); ok && id.Name == "out" && key == "" {
 							add(ix.Index, rawKind)
 						}
 					}
@@ -378,6 +476,17 @@ func webRaw() map[string]string {
 func isStringMap(m *ast.MapType) bool {
 	k, ok := m.Key.(*ast.Ident)
 	return ok && k.Name == "string"
+}
+
+func hasKey(m *ast.CompositeLit, key string) bool {
+	return slices.ContainsFunc(m.Elts, func(e ast.Expr) bool {
+		kv, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		lit, ok := kv.Key.(*ast.BasicLit)
+		return ok && lit.Value == strconv.Quote(key)
+	})
 }
 
 func sortedNames(m map[string][]*ast.BlockStmt) []string {

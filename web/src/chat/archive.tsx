@@ -7,6 +7,7 @@ import { refreshSessions, request } from "../state/store";
 import { useRead } from "../state/read";
 import { fail } from "../state/toast";
 import { label } from "../text/links";
+import type { Restored } from "../wire/reads";
 import type { SessionPage } from "../wire/types";
 import { Dialog } from "../ui/dialog";
 import { Read } from "../ui/read";
@@ -15,7 +16,7 @@ export function Archive({ onClose }: { onClose(): void }) {
   const [cursors, setCursors] = useState<string[]>([]);
   const list = useRead<SessionPage>("sessions", { archived: 1, limit: 50, cursor: cursors[cursors.length - 1] }, "sessions");
   const restore = (id: string) =>
-    request<{ key: string }>("session.restore", { id }).then(({ key }) => {
+    request<Restored>("session.restore", { id }).then(({ key }) => {
       void refreshSessions();
       onClose();
       go(chatHref(key));

@@ -2,12 +2,10 @@
 // person pauses, never waited for, and absent if the price is not known.
 import { useEffect, useState } from "preact/hooks";
 import { t } from "../i18n/costs";
-import type { Limit } from "../pages/meter";
 import { dollars } from "../text/figures";
 import { read } from "../wire/api";
+import type { Estimated } from "../wire/reads";
 import { bytes } from "./keys";
-
-type Estimated = { billing: string; low_usd: number; high_usd: number; limits: Limit[] };
 
 const pause = 600; // ms without a key
 const most = 64 << 10;

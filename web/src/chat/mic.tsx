@@ -6,13 +6,14 @@ import { toast } from "../state/toast";
 import { record, transcribe } from "../state/voice";
 import type { Recording } from "../state/voice";
 import { Icon } from "../ui/icon";
+import type { SettingsRead } from "../wire/reads";
 
 type State = "idle" | "listening" | "reading";
 
 /** Mic is shown only where the browser can record and speech is configured. */
 export function Mic({ onText }: { onText(text: string): void }) {
   const able = navigator.mediaDevices !== undefined && typeof MediaRecorder !== "undefined";
-  const settings = useRead<{ speech?: boolean }>(able ? "settings" : undefined, {}, "settings");
+  const settings = useRead<SettingsRead>(able ? "settings" : undefined, {}, "settings");
   const [state, setState] = useState<State>("idle");
   const running = useRef<Recording>(undefined);
   const left = useRef(false);

@@ -7,24 +7,21 @@ import { setModel, setScope } from "../state/store";
 import { toast } from "../state/toast";
 import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
+import type { Folders, OfferList, SettingsRead } from "../wire/reads";
 
-interface Settings {
-  config?: { modelPresets?: Record<string, { model?: string }> };
-  model?: { name?: string; provider?: string };
-  providers?: { name: string; ready: boolean; own?: boolean; key_source?: string }[];
-}
+type Settings = SettingsRead & { config: { modelPresets?: Record<string, { model?: string }> } };
 
 const modelPrefix = "model "; // of a preset that is the name of a model
 
 /** Offers are the models of a provider, as far as it tells. */
 function Offers({ provider }: { provider: string }) {
-  const offered = useRead<{ models: { id: string }[] }>("settings/provider-models", { provider });
+  const offered = useRead<OfferList>("settings/provider-models", { provider });
   return <>{offered.data?.models.map((m) => <option key={m.id} value={`${provider}/${m.id}`} />)}</>;
 }
 
 export function Options({ chat, thread, onClose }: { chat: string; thread: Thread; onClose(): void }) {
   const settings = useRead<Settings>("settings", {}, "settings");
-  const folders = useRead<{ workspaces: { path: string; name: string }[]; default: string }>("workspaces");
+  const folders = useRead<Folders>("workspaces");
   const preset = thread.preset ?? "";
   const own = preset.startsWith(modelPrefix) ? preset.slice(modelPrefix.length) : undefined;
   const [model, setChoice] = useState(own === undefined ? preset : "\n");

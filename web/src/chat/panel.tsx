@@ -11,6 +11,7 @@ import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
 import { Read } from "../ui/read";
+import type { FilePreview, UndoRead } from "../wire/reads";
 import { Lines } from "./diff";
 import { Undo } from "./undo";
 
@@ -60,17 +61,8 @@ function Frame({ shown }: { shown: Panel }) {
   );
 }
 
-interface Preview {
-  name: string;
-  size: number;
-  kind: string;
-  truncated: boolean;
-  content?: string;
-  data_url?: string;
-}
-
 function File({ chat, path }: { chat: string; path: string }) {
-  const file = useRead<Preview>(`sessions/${encodeURIComponent(chat)}/file-preview`, { path });
+  const file = useRead<FilePreview>(`sessions/${encodeURIComponent(chat)}/file-preview`, { path });
   return (
     <Read of={file}>
       {(f) => (
@@ -86,6 +78,6 @@ function File({ chat, path }: { chat: string; path: string }) {
 }
 
 function Changed({ id }: { id: string }) {
-  const one = useRead<{ diff: string }>(`undo/${encodeURIComponent(id)}`);
+  const one = useRead<UndoRead>(`undo/${encodeURIComponent(id)}`);
   return <Read of={one}>{(o) => <Lines diff={o.diff} />}</Read>;
 }

@@ -8,37 +8,17 @@ import { fail, toast } from "../state/toast";
 import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
 import { Read } from "../ui/read";
+import type { UndoRead, UndoReport } from "../wire/reads";
 import type { Failure } from "../wire/types";
 
-export interface UndoTurn {
-  id: string;
-  session: string;
-  at: string;
-  undoes?: string;
-  undone_by?: string;
-  changes?: { path: string; what: string }[];
-  gaps?: string[];
-  running?: boolean;
-}
-
-export interface Report {
-  undo?: string;
-  restored?: string[];
-  deleted?: string[];
-  skipped?: { path: string; why: string; conflict?: boolean }[];
-  gaps?: string[];
-  outside?: string[];
-  interrupted?: boolean;
-}
-
 export function Undo({ id, done, onClose }: { id: string; done?(by: string): void; onClose(): void }) {
-  const one = useRead<{ turn: UndoTurn; preview?: Report }>(`undo/${encodeURIComponent(id)}`);
+  const one = useRead<UndoRead>(`undo/${encodeURIComponent(id)}`);
   const [force, setForce] = useState(false);
   const [busy, setBusy] = useState(false);
   const redo = one.data?.turn.undoes !== undefined;
   const apply = () => {
     setBusy(true);
-    request<Report>("undo.apply", { id, force }).then(
+    request<UndoReport>("undo.apply", { id, force }).then(
       (r) => {
         const n = (r.restored?.length ?? 0) + (r.deleted?.length ?? 0);
         toast(n === 1 ? t("undo.done.one") : t("undo.done", { n }));

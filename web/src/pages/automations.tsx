@@ -9,16 +9,16 @@ import { Icon } from "../ui/icon";
 import { Row } from "../ui/list";
 import { Read } from "../ui/read";
 import { Tabs } from "../ui/tabs";
+import type { Automation, AutomationList } from "../wire/reads";
 import { Detail, StateOf } from "./automations/detail";
 import { Edit, NewTrigger } from "./automations/edit";
 import { wordsOf } from "./automations/timing";
 import { hrefOf } from "./automations/wire";
-import type { Automation } from "./automations/wire";
 import { Bar } from "./bar";
 import type { PageProps } from "./table";
 
 export default function Automations({ rest: [part = "", verb] }: PageProps) {
-  const list = useRead<{ automations: Automation[] }>("webui/automations", { days: 7 }, "automations");
+  const list = useRead<AutomationList>("webui/automations", { days: 7 }, "automations");
   useWatch("automations", true, list.data?.automations.some((a) => a.running) ? 1000 : 4000);
   const listed = ["", "calendar"].includes(part);
   return (

@@ -4,7 +4,6 @@ import { fullDate, t as shell } from "../i18n";
 import { t } from "../i18n/changes";
 import { t as tools } from "../i18n/tools";
 import { Lines } from "../chat/diff";
-import type { UndoTurn } from "../chat/undo";
 import { undoing } from "../state/panel";
 import { useRead } from "../state/read";
 import { chatHref } from "../state/route";
@@ -12,10 +11,11 @@ import { sessions } from "../state/store";
 import { markUndone } from "../state/undo";
 import { label, visible } from "../text/links";
 import { Read } from "../ui/read";
+import type { UndoList, UndoRead, UndoTurn } from "../wire/reads";
 import { Bar } from "./bar";
 
 export default function Changes() {
-  const list = useRead<{ turns: UndoTurn[]; total: number }>("undo");
+  const list = useRead<UndoList>("undo");
   return (
     <>
       <Bar title={shell("page.changes")} />
@@ -38,7 +38,7 @@ export default function Changes() {
 
 function Turn({ turn, reload }: { turn: UndoTurn; reload(): void }) {
   const [open, setOpen] = useState(false);
-  const one = useRead<{ diff: string }>(open ? `undo/${encodeURIComponent(turn.id)}` : undefined);
+  const one = useRead<UndoRead>(open ? `undo/${encodeURIComponent(turn.id)}` : undefined);
   const chat = sessions.value?.find((s) => s.key === turn.session);
   const files = turn.changes ?? [];
   const undo = () => {

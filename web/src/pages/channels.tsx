@@ -7,15 +7,15 @@ import { visible } from "../text/links";
 import { Row } from "../ui/list";
 import { Read } from "../ui/read";
 import { Tabs } from "../ui/tabs";
+import type { People as All, Platform, PlatformList } from "../wire/reads";
 import { Bar } from "./bar";
 import { People } from "./channels/people";
 import { Detail, StateOf } from "./channels/platform";
 import { Telegram } from "./channels/telegram";
-import type { People as All, Platform } from "./channels/wire";
 import type { PageProps } from "./table";
 
 export default function Channels({ rest: [part = "", verb] }: PageProps) {
-  const list = useRead<{ channels: Platform[] }>("settings/nanobot-features", {}, "channels");
+  const list = useRead<PlatformList>("settings/nanobot-features", {}, "channels");
   const people = useRead<All>("settings/pairing", {}, "pairing");
   useWatch("channels");
   useWatch("pairing");

@@ -6,13 +6,13 @@ import { useRead } from "../state/read";
 import { gateway, request, signOut } from "../state/store";
 import { fail, toast } from "../state/toast";
 import { visible } from "../text/links";
+import type { DeviceLink, DeviceList } from "../wire/reads";
 import type { Device } from "../wire/types";
 import { Dialog } from "../ui/dialog";
 import { Read } from "../ui/read";
 import { Bar } from "./bar";
 import { Notices } from "./notices";
 import { Parts, When } from "./ops";
-import type { DeviceList } from "./ops";
 
 export default function Devices() {
   const list = useRead<DeviceList>("devices", {}, "devices");
@@ -71,17 +71,11 @@ function Row({ of }: { of: Device }) {
   );
 }
 
-interface Link {
-  link: string;
-  image: string;
-  expires_in: number;
-}
-
 function Add() {
-  const [link, setLink] = useState<Link | undefined>(undefined);
+  const [link, setLink] = useState<DeviceLink | undefined>(undefined);
   const make = () => {
     const base = new URL(".", document.baseURI).href;
-    request<Link>("device.link", { base }).then(setLink, fail);
+    request<DeviceLink>("device.link", { base }).then(setLink, fail);
   };
   return (
     <section>

@@ -9,22 +9,9 @@ import { fail, toast } from "../state/toast";
 import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
 import { Read } from "../ui/read";
+import type { Checkup, Finding } from "../wire/reads";
 import { Bar } from "./bar";
 import { Parts, When } from "./ops";
-
-interface Finding {
-  id: string;
-  state: "ok" | "warn" | "fail" | "skip";
-  detail: string;
-  fix?: string;
-  changes?: string[];
-}
-
-interface Checkup {
-  running: boolean;
-  started_at?: string;
-  findings: Finding[];
-}
 
 const order = ["fail", "warn", "skip", "ok"] as const;
 

@@ -15,10 +15,11 @@ import { Field } from "../ui/field";
 import { Read } from "../ui/read";
 import { Table } from "../ui/table";
 import { read } from "../wire/api";
+import type { AnswerPage, Explained } from "../wire/reads";
 import type { Asked } from "../wire/types";
 import { Bar } from "./bar";
 
-const itemOf = (q: Asked): QuestionItem => ({ kind: "question", id: q.id, text: q.text, options: q.options ?? [], code: q.code ?? "", expires: q.expires, detail: q.detail, state: "open" });
+const itemOf = (q: Asked): QuestionItem => ({ kind: "question", id: q.id, text: q.text ?? "", options: q.options ?? [], code: q.code ?? "", expires: q.expires, detail: q.detail, state: "open" });
 
 const when = (at: string) => new Date(at).toLocaleString(document.documentElement.lang || undefined, { dateStyle: "short", timeStyle: "short" });
 
@@ -49,26 +50,10 @@ export default function Inbox() {
   );
 }
 
-interface Answered {
-  key: string;
-  tool?: string;
-  what: string;
-  reason?: string;
-  option?: string;
-  remark?: string;
-  expired?: boolean;
-  at: string;
-}
-
-interface Page {
-  answers: Answered[];
-  cursor: string | null;
-}
-
 function History() {
-  const first = useRead<Page>("approvals/history", { limit: 20 }, "questions");
-  const [older, setOlder] = useState<Page | undefined>(undefined);
-  const more = (cursor: string) => void read<Page>("approvals/history", { limit: 50, cursor }).then((p) => setOlder({ answers: [...(older?.answers ?? []), ...p.answers], cursor: p.cursor }), fail);
+  const first = useRead<AnswerPage>("approvals/history", { limit: 20 }, "questions");
+  const [older, setOlder] = useState<AnswerPage | undefined>(undefined);
+  const more = (cursor: string) => void read<AnswerPage>("approvals/history", { limit: 50, cursor }).then((p) => setOlder({ answers: [...(older?.answers ?? []), ...p.answers], cursor: p.cursor }), fail);
   return (
     <section>
       <h2>{t("inbox.history")}</h2>
@@ -102,12 +87,6 @@ function History() {
   );
 }
 
-interface Explained {
-  action: string;
-  reason?: string;
-  rule?: string;
-}
-
 /** Try says what would happen to a call. */
 function Try() {
   const [said, setSaid] = useState<Explained | undefined>(undefined);
@@ -124,7 +103,6 @@ function Try() {
     }
     request<Explained>("approval.explain", { tool: String(form.get("tool")), arguments: args, tainted: form.get("tainted") !== null }).then(setSaid, fail);
   };
-  const action = said?.action === "allow" || said?.action === "ask" || said?.action === "deny" ? said.action : undefined;
   return (
     <section>
       <h2>{t("inbox.try")}</h2>
@@ -144,10 +122,10 @@ function Try() {
           <button type="submit" class="button">{t("inbox.try.run")}</button>
         </div>
       </form>
-      {said && action && (
+      {said && (
         <div role="status">
           <p>
-            <strong>{t(`value.action.${action}`)}</strong> {said.reason && visible(said.reason)}
+            <strong>{t(`value.action.${said.action}`)}</strong> {said.reason && visible(said.reason)}
           </p>
           {said.rule && <p class="hint">{t("inbox.try.rule", { rule: visible(said.rule) })}</p>}
         </div>

@@ -7,21 +7,16 @@ import { chatHref } from "../state/route";
 import { visible } from "../text/links";
 import { Field } from "../ui/field";
 import { Refused, read } from "../wire/api";
+import type { LogLine, LogPage } from "../wire/reads";
 import { Bar } from "./bar";
 import { Parts } from "./ops";
-import type { LogLine } from "./ops";
-
-interface Page {
-  lines: LogLine[];
-  before?: string;
-}
 
 const pause = 1000; // between two reads of new lines
 const most = 2000; // lines on the page
 
 export default function Log({ rest }: { rest: string[] }) {
   const [query, setQuery] = useState({ level: "info", session: rest[0] ?? "", q: "" });
-  const [page, setPage] = useState<Page | undefined>(undefined);
+  const [page, setPage] = useState<LogPage | undefined>(undefined);
   const [wrong, setWrong] = useState("");
   const [live, setLive] = useState(true);
   const [loading, setLoading] = useState(false);
@@ -35,7 +30,7 @@ export default function Log({ rest }: { rest: string[] }) {
     const newest = () => {
       planned = false;
       last = Date.now();
-      read<Page>("log", query).then((p) => {
+      read<LogPage>("log", query).then((p) => {
         if (left) return;
         setWrong("");
         setPage((old) => {
@@ -60,7 +55,7 @@ export default function Log({ rest }: { rest: string[] }) {
 
   const older = () => {
     setLoading(true);
-    read<Page>("log", { ...query, before: page?.before }).then(
+    read<LogPage>("log", { ...query, before: page?.before }).then(
       (p) => setPage((old) => ({ lines: [...(old?.lines ?? []), ...p.lines], before: p.before })),
       (e) => setWrong(e instanceof Refused ? failureText(e.failure) : String(e)),
     ).finally(() => setLoading(false));

@@ -12,16 +12,15 @@ import { Icon } from "../ui/icon";
 import { Confirm, Row, State } from "../ui/list";
 import { Login } from "../ui/login";
 import { Read } from "../ui/read";
+import type { LoginStep, Server, ServerList, ServerLog } from "../wire/reads";
 import { Bar } from "./bar";
-import type { Step } from "./channels/wire";
 import { Edit, Import } from "./mcp/edit";
 import { Tools } from "./mcp/tools";
 import { act, hrefOf, stateOf } from "./mcp/wire";
-import type { Server } from "./mcp/wire";
 import type { PageProps } from "./table";
 
 export default function Mcp({ rest: [part = "", verb] }: PageProps) {
-  const list = useRead<{ servers: Server[] }>("settings/mcp-presets", {}, "mcp");
+  const list = useRead<ServerList>("settings/mcp-presets", {}, "mcp");
   useWatch("mcp");
   return (
     <>
@@ -110,8 +109,8 @@ function Detail({ s }: { s: Server }) {
         <Login
           title={t("mcp.login.title", { name: label(s.name) })}
           steps={{
-            start: () => act<Step>("oauth_start", { name: s.name }),
-            next: (pasted) => act<Step>("oauth_complete", { name: s.name, pasted }),
+            start: () => act<LoginStep>("oauth_start", { name: s.name }),
+            next: (pasted) => act<LoginStep>("oauth_complete", { name: s.name, pasted }),
             cancel: () => act("oauth_cancel", { name: s.name }),
           }}
           onClose={(done) => (setLogging(false), done && toast(t("mcp.loggedin")))}
@@ -122,7 +121,7 @@ function Detail({ s }: { s: Server }) {
 }
 
 function Log({ name }: { name: string }) {
-  const log = useRead<{ log: string }>("settings/mcp-log", { name }, "mcp");
+  const log = useRead<ServerLog>("settings/mcp-log", { name }, "mcp");
   return (
     <section>
       <h2>{t("mcp.log")}</h2>

@@ -10,12 +10,12 @@ import { dateOf, kib } from "../text/figures";
 import { visible } from "../text/links";
 import { Read } from "../ui/read";
 import { Tabs } from "../ui/tabs";
+import type { DreamReport, MemoryRead } from "../wire/reads";
 import { Bar } from "./bar";
 import { FileView } from "./memory/file";
 import { Findings } from "./memory/findings";
 import { History } from "./memory/history";
-import { nameOf } from "./memory/types";
-import type { Overview } from "./memory/types";
+import { nameOf } from "./memory/name";
 import type { PageProps } from "./table";
 
 const fileNames = ["USER", "SOUL", "MEMORY"] as const;
@@ -23,7 +23,7 @@ const fileNames = ["USER", "SOUL", "MEMORY"] as const;
 export default function MemoryPage({ rest }: PageProps) {
   const part = rest[0] || "USER";
   const scope = part === "people" ? rest[1] : undefined;
-  const all = useRead<Overview>("memory", {}, "memory");
+  const all = useRead<MemoryRead>("memory", {}, "memory");
   return (
     <>
       <Bar title={say("page.memory")}>
@@ -59,7 +59,7 @@ export default function MemoryPage({ rest }: PageProps) {
   );
 }
 
-function State({ all }: { all: Overview }) {
+function State({ all }: { all: MemoryRead }) {
   return (
     <p class="hint">
       {all.history.unread > 0 ? t("memory.unread", { n: all.history.unread }) : t("memory.allread")}{" "}
@@ -68,13 +68,11 @@ function State({ all }: { all: Overview }) {
   );
 }
 
-type Report = { entries: number; quarantined?: number; files?: unknown[] };
-
 function Dream() {
   const [busy, setBusy] = useState(false);
   const run = () => {
     setBusy(true);
-    request<Report>("memory.dream", {})
+    request<DreamReport>("memory.dream", {})
       .then((r) => {
         toast(r.entries === 0 ? t("memory.dream.nothing") : t("memory.dream.done", { entries: r.entries, files: r.files?.length ?? 0, waiting: r.quarantined ?? 0 }));
         changed("memory");
@@ -88,7 +86,7 @@ function Dream() {
   );
 }
 
-function People({ all }: { all: Overview }) {
+function People({ all }: { all: MemoryRead }) {
   return (
     <section>
       <h2>{t("memory.people")}</h2>
@@ -108,6 +106,6 @@ function People({ all }: { all: Overview }) {
 }
 
 function Scope({ scope }: { scope: string }) {
-  const one = useRead<Overview>("memory", { scope }, "memory");
+  const one = useRead<MemoryRead>("memory", { scope }, "memory");
   return <Read of={one}>{(m) => <>{m.files.map((f) => <FileView key={f.path} file={f} scope={scope} />)}</>}</Read>;
 }

@@ -3,10 +3,7 @@ import { t } from "../i18n/costs";
 import { useRead } from "../state/read";
 import { gateway } from "../state/store";
 import { dollars } from "../text/figures";
-
-export type Limit = { name: string; unit: "usd" | "tokens"; limit: number; spent: number; reserved: number; left: number; stops: boolean; default: boolean; resets_at?: string };
-type Spent = { calls: number; usd: number; tokens: number };
-export type Budget = { today: Spent; month: Spent; limits: Limit[]; on_exceed: string };
+import type { Budget } from "../wire/reads";
 
 /** Meter is not there while nothing costs anything. */
 export function Meter() {

@@ -4,6 +4,7 @@ import { t } from "../i18n/notices";
 import { pushState, readPush, subscribe, unsubscribe } from "../state/install";
 import { request } from "../state/store";
 import { fail, toast } from "../state/toast";
+import type { PushSent } from "../wire/reads";
 
 export function Notices() {
   const [busy, setBusy] = useState(false);
@@ -13,7 +14,7 @@ export function Notices() {
     setBusy(true);
     what().catch((e) => fail(e instanceof DOMException ? { status: 0, message: t("notices.failed", { why: e.message }) } : e)).finally(() => setBusy(false));
   };
-  const test = () => request<{ sent: number }>("push.test", {}).then((r) => toast(t(r.sent > 0 ? "notices.tested" : "notices.untested"), r.sent === 0));
+  const test = () => request<PushSent>("push.test", {}).then((r) => toast(t(r.sent > 0 ? "notices.tested" : "notices.untested"), r.sent === 0));
   return (
     <section>
       <h2>{t("notices.title")}</h2>

@@ -2,30 +2,6 @@
 import { fullDate, language, t } from "../i18n";
 import { serverNow } from "../state/store";
 import { Tabs } from "../ui/tabs";
-import type { Device } from "../wire/types";
-
-/** Pending is a device that waits for consent. */
-export interface Pending {
-  digits: string;
-  name: string;
-  address: string;
-  local: boolean;
-  expires: string;
-}
-
-export interface DeviceList {
-  devices: Device[];
-  waiting: Pending[];
-}
-
-/** LogLine is a line of api/log. */
-export interface LogLine {
-  id: string;
-  at?: string;
-  level?: string;
-  message: string;
-  attrs?: [name: string, value: string][];
-}
 
 const units: [Intl.RelativeTimeFormatUnit, number][] = [["day", 86_400_000], ["hour", 3_600_000], ["minute", 60_000]];
 

@@ -6,16 +6,17 @@ import { chatHref } from "../state/route";
 import { dollars, took } from "../text/figures";
 import { visible } from "../text/links";
 import { timesOf } from "../text/replay";
-import type { Placed, Times, Turn } from "../text/replay";
+import type { Placed, Times } from "../text/replay";
 import { Lanes } from "../ui/chart";
 import { Read } from "../ui/read";
 import { Table } from "../ui/table";
+import type { Replayed } from "../wire/reads";
 import { Bar } from "./bar";
 import type { PageProps } from "./table";
 
 export default function ReplayPage({ rest }: PageProps) {
   const [key, id] = [rest[0] ?? "", rest[1] ?? ""];
-  const turn = useRead<Turn>(key && id ? `sessions/${encodeURIComponent(key)}/turns/${encodeURIComponent(id)}` : undefined);
+  const turn = useRead<Replayed>(key && id ? `sessions/${encodeURIComponent(key)}/turns/${encodeURIComponent(id)}` : undefined);
   return (
     <>
       <Bar title={say("page.replay")}>{key && <a class="button plain" href={chatHref(key)}>{t("replay.chat")}</a>}</Bar>
@@ -28,7 +29,7 @@ export default function ReplayPage({ rest }: PageProps) {
   );
 }
 
-function Replay({ turn, session }: { turn: Turn; session: string }) {
+function Replay({ turn, session }: { turn: Replayed; session: string }) {
   const times = timesOf(turn);
   return (
     <>

@@ -5,7 +5,7 @@ import { changed, useRead } from "../state/read";
 import { request } from "../state/store";
 import { fail } from "../state/toast";
 import { visible } from "../text/links";
-import type { DeviceList, Pending } from "./ops";
+import type { DeviceList, Pending } from "../wire/reads";
 
 export function Requests() {
   const waiting = useRead<DeviceList>("devices", {}, "devices").data?.waiting ?? [];

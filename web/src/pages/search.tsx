@@ -14,11 +14,9 @@ import { read } from "../wire/api";
 import { Field } from "../ui/field";
 import { Icon } from "../ui/icon";
 import { Read } from "../ui/read";
+import type { Found, Hit } from "../wire/reads";
 import { Bar } from "./bar";
 import type { PageProps } from "./table";
-
-type Hit = { session?: string; source: string; role: string; at?: string; snippet: string; index?: number; untrusted?: boolean };
-type Found = { hits: Hit[]; total: number; at_least?: boolean; behind?: boolean | number; cursor: string | null };
 
 /** The route is #/search/WORDS/CONVERSATION/FROM/TO; a part that is - is not set. */
 const part = (s?: string) => (s && s !== "-" ? s : "");
@@ -92,7 +90,7 @@ function Results({ query }: { query: Record<string, string> }) {
               <span role="status">{f.total === 0 ? t("search.none") : f.at_least ? t("search.atleast", { n: f.total }) : t("search.total", { n: f.total })}</span>
             </h2>
             {f.total === 0 && <p class="hint">{t("search.none.hint")}</p>}
-            {!!f.behind && <p class="hint">{t("search.behind")}</p>}
+            {f.behind && <p class="hint">{t("search.behind")}</p>}
             <ol class="hits">
               {hits.map((h, n) => <Result key={n} hit={h} />)}
             </ol>

@@ -6,6 +6,7 @@ import { useRead } from "../state/read";
 import { visible } from "../text/links";
 import { Read } from "../ui/read";
 import { Tabs } from "../ui/tabs";
+import type { SettingsRead } from "../wire/reads";
 import { Bar } from "./bar";
 import { All } from "./settings/all";
 import { Models, modelPaths } from "./settings/models";
@@ -14,7 +15,7 @@ import { Raw } from "./settings/raw";
 import { Safety, safetyPaths } from "./settings/safety";
 import { Section } from "./settings/section";
 import { drafts, flatten } from "./settings/state";
-import type { SchemaNode, Setting, SettingsRead } from "./settings/state";
+import type { SchemaNode, Setting } from "./settings/state";
 import { Versions } from "./settings/versions";
 import type { PageProps } from "./table";
 

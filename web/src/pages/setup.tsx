@@ -10,38 +10,12 @@ import { fresh, keyOf, request } from "../state/store";
 import { safeHref, visible } from "../text/links";
 import { Field } from "../ui/field";
 import { Read } from "../ui/read";
+import type { SetupRead, Source, Tried } from "../wire/reads";
 import { Bar } from "./bar";
 import { ModelStep } from "./setup/model";
 import { tryText } from "./setup/try";
-import type { Tried } from "./setup/try";
 import { failureOf, tellSaved } from "./settings/section";
 import { escape } from "./settings/state";
-
-interface Source {
-  name: string;
-  display: string;
-  kind: "server" | "variable" | "file" | "sign_in" | "known";
-  variable?: string;
-  base?: string;
-  models?: string[];
-  default_model?: string;
-  keys_url?: string;
-  needs_address?: boolean;
-  key_optional?: boolean;
-  sign_in?: boolean;
-}
-
-interface SetupRead {
-  demo: boolean;
-  model: string;
-  provider: string;
-  preset: string;
-  found: Source[];
-  providers: Source[];
-  daily_usd: number;
-  window: number;
-  base: string;
-}
 
 export default function Setup() {
   const read = useRead<SetupRead>("setup");

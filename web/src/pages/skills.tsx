@@ -10,14 +10,14 @@ import { Growing } from "../ui/grow";
 import { Icon } from "../ui/icon";
 import { Confirm, Row, State } from "../ui/list";
 import { Read } from "../ui/read";
+import type { Skill, SkillList } from "../wire/reads";
 import { Bar } from "./bar";
 import { Edit, Install } from "./skills/edit";
 import { act } from "./skills/wire";
-import type { Skill } from "./skills/wire";
 import type { PageProps } from "./table";
 
 export default function Skills({ rest: [part = "", verb] }: PageProps) {
-  const list = useRead<{ skills: Skill[] }>(part ? undefined : "webui/skills", {}, "settings");
+  const list = useRead<SkillList>(part ? undefined : "webui/skills", {}, "settings");
   return (
     <>
       <Bar title={common("page.skills")} />

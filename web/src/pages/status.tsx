@@ -10,50 +10,12 @@ import { label, visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
 import { Read } from "../ui/read";
 import { Table } from "../ui/table";
+import type { AutomationList, Budget, StatusRead } from "../wire/reads";
 import { Bar } from "./bar";
 import { Parts, When, bytes } from "./ops";
-import type { LogLine } from "./ops";
-
-interface Channel {
-  name: string;
-  enabled: boolean;
-  state: string;
-  identity?: string;
-  error?: string;
-  received: number;
-  sent: number;
-  failed: number;
-}
-
-interface Overview {
-  gateway: {
-    version: string;
-    pid: number;
-    started_at: string;
-    address?: string;
-    model: string;
-    ready: boolean;
-    problems?: string[];
-    after_restart?: string[];
-    agent: { turns: number; waiting: number };
-    queue: { inbound: number; outbound: Record<string, number> };
-    channels: Channel[] | null;
-    jobs: number;
-  };
-  memory_bytes: number;
-  errors: LogLine[];
-}
-
-interface Jobs {
-  automations: { name: string; enabled: boolean; next_run?: string }[];
-}
-
-interface Budget {
-  limits: { name: string; unit: string; limit: number; spent: number }[] | null;
-}
 
 export default function Status() {
-  const status = useRead<Overview>("status", {}, "channels");
+  const status = useRead<StatusRead>("status", {}, "channels");
   return (
     <>
       <Bar title={words("page.status")}>
@@ -70,13 +32,13 @@ export default function Status() {
   );
 }
 
-function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: Overview }) {
+function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead }) {
   const limits = useRead<Budget>("budget", {}, "budget").data?.limits ?? [];
-  const due = (useRead<Jobs>("webui/automations", {}, "automations").data?.automations ?? []).filter((a) => a.enabled && a.next_run);
+  const due = (useRead<AutomationList>("webui/automations", {}, "automations").data?.automations ?? []).filter((a) => a.enabled && a.next_run);
   const next = due.length > 0 ? due.reduce((a, b) => (Date.parse(b.next_run!) < Date.parse(a.next_run!) ? b : a)) : undefined;
   const amount = (unit: string, n: number) => (unit === "usd" ? money(n) : count(n));
   const minutes = Math.max(0, Math.floor((serverNow() - Date.parse(g.started_at)) / 60_000));
-  const waiting = g.queue.inbound + Object.values(g.queue.outbound ?? {}).reduce((a, b) => a + b, 0);
+  const waiting = g.queue.inbound + Object.values(g.queue.outbound).reduce((a, b) => a + b, 0);
   return (
     <>
       <section>
@@ -109,7 +71,7 @@ function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: Overview }) {
         <h2><a href="#/channels">{words("page.channels")}</a></h2>
         <Table
           label={words("page.channels")}
-          rows={(g.channels ?? []).filter((c) => c.enabled)}
+          rows={g.channels.filter((c) => c.enabled)}
           id={(c) => c.name}
           empty={t("status.channels.none")}
           columns={[

@@ -8,18 +8,16 @@ import { sessions } from "../state/store";
 import { amount, dayName, dollars, when } from "../text/figures";
 import { label, visible } from "../text/links";
 import { buckets, causes } from "../text/series";
-import type { Bucket, Day, Used } from "../text/series";
+import type { Bucket } from "../text/series";
 import { Bars } from "../ui/chart";
 import { Field } from "../ui/field";
 import { Read } from "../ui/read";
 import { Table } from "../ui/table";
 import type { Column } from "../ui/table";
 import { Tabs } from "../ui/tabs";
+import type { AutomationList, Budget, Limit, UsageRead, UsedGroup } from "../wire/reads";
 import { Bar } from "./bar";
-import type { Budget, Limit } from "./meter";
 import type { PageProps } from "./table";
-
-type Usage = { days: Day[]; total: Used; timezone: string; since: string; groups?: (Used & { name: string })[] };
 
 const groupings = ["model", "source", "session", "job", "provider", "hour"] as const;
 const spans = [30, 90, 400];
@@ -29,7 +27,7 @@ const limitNames = ["dailyUsd", "monthlyUsd", "dailyTokens", "unpricedDailyToken
 export default function UsagePage({ rest }: PageProps) {
   const span = spans.find((n) => String(n) === rest[0]) ?? 30;
   const by = groupings.find((g) => g === rest[1]) ?? "model";
-  const usage = useRead<Usage>("settings/usage", { days: span, by }, "budget");
+  const usage = useRead<UsageRead>("settings/usage", { days: span, by }, "budget");
   const budget = useRead<Budget>("budget", {}, "budget");
   return (
     <>
@@ -102,7 +100,7 @@ function LimitRow({ limit: l }: { limit: Limit }) {
   );
 }
 
-function Chart({ usage, span, by, limit }: { usage: Usage; span: number; by: string; limit?: Limit }) {
+function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by: string; limit?: Limit }) {
   const [wanted, setWanted] = useState<"cost" | "tokens" | undefined>(undefined);
   const kind = wanted ?? (usage.total.cost_usd > 0 ? "cost" : "tokens");
   const format = kind === "cost" ? dollars : count;
@@ -167,8 +165,8 @@ function Chart({ usage, span, by, limit }: { usage: Usage; span: number; by: str
   );
 }
 
-function Groups({ usage, span, by }: { usage: Usage; span: number; by: (typeof groupings)[number] }) {
-  const jobs = useRead<{ automations: { id: string; name: string }[] }>(by === "job" ? "webui/automations" : undefined, {}, "automations");
+function Groups({ usage, span, by }: { usage: UsageRead; span: number; by: (typeof groupings)[number] }) {
+  const jobs = useRead<AutomationList>(by === "job" ? "webui/automations" : undefined, {}, "automations");
   const name = (g: { name: string }) => {
     if (by === "session") {
       const s = sessions.value?.find((x) => x.key === g.name);
@@ -180,7 +178,7 @@ function Groups({ usage, span, by }: { usage: Usage; span: number; by: (typeof g
     if (by === "source" && g.name.startsWith("guest:")) return t("usage.guest", { name: visible(g.name.slice(6)) });
     return source ? t(`value.usage.source.${source}`) : visible(g.name);
   };
-  const columns: Column<Used & { name: string }>[] = [
+  const columns: Column<UsedGroup>[] = [
     { title: t(`value.usage.by.${by}`), cell: name },
     { title: t("usage.col.calls"), number: true, cell: (g) => count(g.requests) },
     { title: t("usage.col.in"), number: true, cell: (g) => count(g.prompt_tokens) },

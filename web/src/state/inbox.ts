@@ -1,6 +1,7 @@
 // The open questions of all conversations.
 import { computed, effect, signal } from "@preact/signals";
 import { read } from "../wire/api";
+import type { AskedList } from "../wire/reads";
 import type { Asked } from "../wire/types";
 import { link } from "./base";
 import { version } from "./read";
@@ -13,7 +14,7 @@ let last = 0;
 
 function refresh() {
   const n = ++last;
-  read<{ questions: Asked[] }>("questions").then(
+  read<AskedList>("questions").then(
     (r) => n === last && (questions.value = r.questions),
     () => {}, // the next change or connection reads it again
   );

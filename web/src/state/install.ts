@@ -2,14 +2,8 @@
 import { signal } from "@preact/signals";
 import { read } from "../wire/api";
 import { trusted } from "../text/trusted";
+import type { PushRead } from "../wire/reads";
 import { gateway, request } from "./store";
-
-/** Push is api/push. */
-interface Push {
-  enabled: boolean;
-  key: string;
-  devices: string[];
-}
 
 export type PushState = "unknown" | "insecure" | "unsupported" | "disabled" | "denied" | "off" | "on";
 export const pushState = signal<PushState>("unknown");
@@ -39,7 +33,7 @@ async function subscription(): Promise<PushSubscription | null> {
 export async function readPush() {
   if (!isSecureContext) return void (pushState.value = "insecure");
   if (!can() || !("PushManager" in globalThis) || !("Notification" in globalThis) || !gateway.peek()?.device) return void (pushState.value = "unsupported");
-  const push = await read<Push>("push");
+  const push = await read<PushRead>("push");
   const sub = await subscription();
   const here = push.devices.includes(gateway.peek()?.device?.id ?? "");
   if (!push.enabled) pushState.value = "disabled";
@@ -50,7 +44,7 @@ export async function readPush() {
 /** subscribe asks the browser, then tells the gateway where messages go. */
 export async function subscribe() {
   if ((await Notification.requestPermission()) !== "granted") return readPush();
-  const { key } = await read<Push>("push");
+  const { key } = await read<PushRead>("push");
   await register();
   try {
     const ready = await navigator.serviceWorker.ready;

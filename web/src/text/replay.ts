@@ -1,24 +1,15 @@
 // A turn step by step, and what its time went into.
+import type { ReplayStep, Replayed } from "../wire/reads";
 import { covered } from "./series";
 
-export interface Step {
-  at: string;
-  duration_ms: number;
-  model?: { model: string; provider: string; source: string; first_token_ms?: number; prompt_tokens: number; completion_tokens: number; cached_tokens?: number; billing: string; cost_usd: number; outcome: string };
-  tool?: { call_id: string; name: string; arguments: string; is_error?: boolean; untrusted?: boolean; bytes: number; edits?: { path: string; added?: number; deleted?: number }[] };
-  wait?: { question: string; answer: string };
-  said?: { index: number; role: string; text: string };
-}
-
-export type Turn = { turn_id: string; began_at: string; duration_ms?: number; model?: string; stop_reason?: string; error?: string; steps: Step[]; cut?: boolean };
 /** Placed is a step by the milliseconds behind the begin of the turn. */
-export type Placed = Step & { from: number; to: number };
+export type Placed = ReplayStep & { from: number; to: number };
 /** Times: unknown are calls without a price. */
 export type Times = { steps: Placed[]; total: number; model: number; tools: number; people: number; other: number; calls: number; tokens: number; usd: number; unknown: number };
 
 /** timesOf places the steps of a turn. Things that went on side by side count
  *  once; what nothing covers is our own time. */
-export function timesOf(t: Turn): Times {
+export function timesOf(t: Replayed): Times {
   const begin = Date.parse(t.began_at);
   const steps = t.steps.map((s) => {
     const from = Math.max(0, Date.parse(s.at) - begin || 0);

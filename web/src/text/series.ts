@@ -1,7 +1,5 @@
 // Numbers for charts.
-
-export type Used = { prompt_tokens: number; completion_tokens: number; cached_tokens: number; total_tokens: number; requests: number; cost_usd: number; unpriced_requests: number; estimated?: boolean };
-export type Day = Used & { date: string; sources: Record<string, Used> };
+import type { Day, Used } from "../wire/reads";
 
 /** causes are what calls are for, in the order of the chart. */
 export const causes = ["chat", "jobs", "other"] as const;

@@ -5,25 +5,25 @@ import { t as common } from "../i18n";
 import { t } from "../i18n/login";
 import { fail } from "../state/toast";
 import { safeHref, visible } from "../text/links";
-import type { Step } from "../pages/channels/wire";
+import type { LoginStep } from "../wire/reads";
 import { Dialog } from "./dialog";
 import { Field } from "./field";
 import { Copy } from "./list";
 
 interface Steps {
-  start(): Promise<Step>;
+  start(): Promise<LoginStep>;
   /** next waits for the next step, with the answer to this one if there is one. */
-  next(answer?: string): Promise<Step>;
+  next(answer?: string): Promise<LoginStep>;
   cancel(): Promise<unknown>;
 }
 
 export function Login({ title, steps, onClose }: { title: string; steps: Steps; onClose(done: boolean): void }) {
-  const [step, setStep] = useState<Step>();
+  const [step, setStep] = useState<LoginStep>();
   const [answer, setAnswer] = useState("");
   const [sent, setSent] = useState<{ text: string }>();
   useEffect(() => {
     let left = false;
-    const follow = async (first: Promise<Step>) => {
+    const follow = async (first: Promise<LoginStep>) => {
       try {
         for (let s = await first; !left; s = await steps.next()) {
           if (s.state === "done") return onClose(true);

@@ -201,12 +201,20 @@ export interface Question {
   options?: string[];
 }
 
-/** internal/webui */
-export interface Asked extends Question {
+/** internal/agent: Open */
+export interface Asked {
+  key: string;
   channel: string;
   chat_id: string;
-  key: string;
-  text: string;
+  at: string;
+  id: string;
+  code?: string;
+  text?: string;
+  options?: string[];
+  expires: string;
+  clean?: boolean;
+  detail?: Detail;
+  outcome?: unknown;
 }
 
 /** internal/channel/websocket: Scope */

@@ -5,7 +5,7 @@ import { took } from "../../src/text/figures";
 import { around, lineDiff } from "../../src/text/linediff";
 import { timesOf } from "../../src/text/replay";
 import { addDays, buckets, causeOf, covered, scale } from "../../src/text/series";
-import type { Day, Used } from "../../src/text/series";
+import type { Day, Used } from "../../src/wire/reads";
 import { pieces } from "../../src/text/snippet";
 
 const used = (cost_usd: number): Used => ({ prompt_tokens: 10, completion_tokens: 1, cached_tokens: 0, total_tokens: 11, requests: 1, cost_usd, unpriced_requests: 0 });

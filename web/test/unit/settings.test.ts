@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { draft, drafts, base, escape, flatten, forget, originOf, valueAt } from "../../src/pages/settings/state";
-import type { SchemaNode, SettingsRead } from "../../src/pages/settings/state";
+import type { SchemaNode } from "../../src/pages/settings/state";
+import type { SettingsRead } from "../../src/wire/reads";
 
 const schema: SchemaNode = {
   type: ["object", "null"],

@@ -9,9 +9,9 @@ import { label, visible } from "../../text/links";
 import { Confirm, Copy, State } from "../../ui/list";
 import { Table } from "../../ui/table";
 import { read } from "../../wire/api";
+import type { Automation, Run, RunPage } from "../../wire/reads";
 import { wordsOf } from "./timing";
 import { act, hrefOf, toneOf } from "./wire";
-import type { Automation, Run } from "./wire";
 
 const words = { ok: "value.run.ok", error: "value.run.error", failed: "value.run.error", skipped: "value.run.skipped", missed: "value.run.missed", queued: "value.run.queued", running: "value.run.running" } as const;
 const word = (status: string) => (status in words ? t(words[status as keyof typeof words]) : visible(status));
@@ -96,7 +96,7 @@ function History({ a }: { a: Automation }) {
   const [runs, setRuns] = useState<Run[]>([]);
   const [cursor, setCursor] = useState<string | null>(null);
   const more = (from?: string) =>
-    read<{ runs: Run[]; cursor: string | null }>(`webui/automations/${encodeURIComponent(a.id)}/history`, { limit: 20, cursor: from }).then((p) => {
+    read<RunPage>(`webui/automations/${encodeURIComponent(a.id)}/history`, { limit: 20, cursor: from }).then((p) => {
       setRuns((all) => (from ? [...all, ...p.runs] : p.runs));
       setCursor(p.cursor);
     }, fail);

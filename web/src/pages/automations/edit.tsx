@@ -8,10 +8,10 @@ import { refreshSessions, sessions } from "../../state/store";
 import { fail, toast } from "../../state/toast";
 import { label } from "../../text/links";
 import { Field } from "../../ui/field";
+import type { Automation, Made, Timing } from "../../wire/reads";
 import { SecretOf } from "./detail";
 import { Preview, TimingFields } from "./timing";
 import { act, hrefOf } from "./wire";
-import type { Automation, Made, Timing } from "./wire";
 
 const own = ["cron", "trigger", "heartbeat", "api", "cli", "dream", "system"];
 const fresh = uuid();

@@ -8,8 +8,8 @@ import { visible } from "../../text/links";
 import { Refused } from "../../wire/api";
 import type { Failure } from "../../wire/types";
 import { Field } from "../../ui/field";
+import type { Foreseen, Timing } from "../../wire/reads";
 import { cronOf, localTime, weekly } from "./cron";
-import type { Foreseen, Timing } from "./wire";
 
 const units = { minutes: 60, hours: 3600, days: 86400 } as const;
 type Unit = keyof typeof units;

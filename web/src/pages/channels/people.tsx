@@ -6,8 +6,8 @@ import { shortDate } from "../../ui/days";
 import { fail, toast } from "../../state/toast";
 import { label, visible } from "../../text/links";
 import { Confirm, Row, State } from "../../ui/list";
+import type { People as All } from "../../wire/reads";
 import { act } from "./wire";
-import type { People as All } from "./wire";
 
 export function People({ all }: { all: All }) {
   const [out, setOut] = useState<All["approved"][number]>();

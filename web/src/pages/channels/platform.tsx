@@ -13,8 +13,8 @@ import type { Values } from "../../ui/form";
 import { Confirm, State } from "../../ui/list";
 import { Login } from "../../ui/login";
 import { Read } from "../../ui/read";
+import type { Checked, Described, LoginStep, Platform } from "../../wire/reads";
 import { act } from "./wire";
-import type { Checked, Described, Platform, Step } from "./wire";
 
 const states = {
   running: ["good", "value.chan.running"], starting: ["warn", "value.chan.starting"],
@@ -70,8 +70,8 @@ export function Detail({ p }: { p: Platform }) {
         <Login
           title={t("chan.connect.title", { name: visible(p.title || p.name) })}
           steps={{
-            start: () => act<Step>("channel.connect.start", { name: p.name, force: p.enabled && p.state === "running" }),
-            next: (answer) => act<Step>("channel.connect.poll", { name: p.name, answer }),
+            start: () => act<LoginStep>("channel.connect.start", { name: p.name, force: p.enabled && p.state === "running" }),
+            next: (answer) => act<LoginStep>("channel.connect.poll", { name: p.name, answer }),
             cancel: () => act("channel.connect.cancel", { name: p.name }),
           }}
           onClose={(done) => (setLogging(false), done && toast(t("chan.connected")))}

@@ -6,15 +6,9 @@ import { safeHref, visible } from "../../text/links";
 import { Field } from "../../ui/field";
 import { Secret } from "../../ui/form";
 import { State } from "../../ui/list";
+import type { Checked, Invitation, People, Platform } from "../../wire/reads";
 import { Found } from "./platform";
 import { act } from "./wire";
-import type { Checked, People, Platform } from "./wire";
-
-interface Invitation {
-  url: string;
-  qr_image: string;
-  expires: string;
-}
 
 export function Telegram({ p, people }: { p: Platform; people: People }) {
   const [token, setToken] = useState("");

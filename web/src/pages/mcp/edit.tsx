@@ -8,8 +8,8 @@ import { visible } from "../../text/links";
 import { Field } from "../../ui/field";
 import { Form } from "../../ui/form";
 import type { Values } from "../../ui/form";
+import type { Server, ServerSaved, Taken } from "../../wire/reads";
 import { act, hrefOf, schemaOf } from "./wire";
-import type { Server } from "./wire";
 
 export function Edit({ of }: { of?: Server }) {
   const [name, setName] = useState(of?.name ?? "");
@@ -20,8 +20,8 @@ export function Edit({ of }: { of?: Server }) {
     e.preventDefault();
     const other = schemaOf(kind === "program" ? "address" : "program").properties ?? {};
     const settings = Object.fromEntries(Object.entries(value).filter(([n]) => n in schema.properties! || !(n in other)));
-    act<{ warnings?: string[] }>("custom", { name, settings, replace: of !== undefined }).then((done) => {
-      toast(done.warnings?.length ? visible(done.warnings.join(" ")) : t("mcp.saved"));
+    act<ServerSaved>("custom", { name, settings, replace: of !== undefined }).then((done) => {
+      toast(done.warnings.length ? visible(done.warnings.join(" ")) : t("mcp.saved"));
       go(hrefOf(name));
     }, fail);
   };
@@ -57,11 +57,6 @@ export function Edit({ of }: { of?: Server }) {
       </form>
     </section>
   );
-}
-
-interface Taken {
-  imported: string[];
-  skipped: { name: string; reason: string }[];
 }
 
 /** Import takes the block that the documentation of a server shows, or a link. */

@@ -6,8 +6,8 @@ import { t } from "../../i18n/mcp";
 import { fail, toast } from "../../state/toast";
 import { visible } from "../../text/links";
 import { State } from "../../ui/list";
+import type { Server, ToolChoice, Trial } from "../../wire/reads";
 import { act } from "./wire";
-import type { Server, Trial } from "./wire";
 
 export function Tools({ s }: { s: Server }) {
   const [trial, setTrial] = useState<Trial>();
@@ -21,7 +21,7 @@ export function Tools({ s }: { s: Server }) {
   const plain = (name: string) => name.replace(`mcp_${s.name}_`, "");
   const choose = () =>
     during(
-      act<{ tools: Trial["tools"]; enabled_tools: string[] }>("tools", { name: s.name }).then((x) => {
+      act<ToolChoice>("tools", { name: s.name }).then((x) => {
         const all = x.tools.map((o) => plain(o.name));
         setChoice({ all, on: new Set(x.enabled_tools.includes("*") ? all : all.filter((n) => x.enabled_tools.includes(n) || x.enabled_tools.includes(`mcp_${s.name}_${n}`))) });
         setTrial(undefined);

@@ -1,42 +1,10 @@
-// MCP servers as the gateway describes them.
+// Changes of MCP servers, and how they are shown.
 import { t } from "../../i18n/mcp";
 import { changed } from "../../state/read";
 import { request } from "../../state/store";
-import type { Schema, Values } from "../../ui/form";
+import type { Schema } from "../../ui/form";
 import type { Tone } from "../../ui/list";
-
-export interface Server {
-  name: string;
-  transport?: string;
-  target?: string;
-  auth?: string;
-  state: string;
-  tools?: number;
-  resources?: number;
-  prompts?: number;
-  protocol?: string;
-  error?: string;
-  warnings?: string[];
-  enabled: boolean;
-  tool_names: string[];
-  held?: string[];
-  unaccepted: number;
-  since?: string;
-  settings?: Values;
-}
-
-export interface Trial {
-  ok: boolean;
-  state: string;
-  seconds: number;
-  tools: { name: string; description?: string; tokens: number }[];
-  error?: string;
-  hint?: string;
-  log?: string;
-  odd?: string[];
-  warnings?: string[];
-  digest?: string;
-}
+import type { Server } from "../../wire/reads";
 
 const states = {
   ready: ["good", "value.mcp.ready"], degraded: ["warn", "value.mcp.degraded"], connecting: ["warn", "value.mcp.connecting"], idle: ["off", "value.mcp.idle"],

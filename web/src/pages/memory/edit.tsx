@@ -9,15 +9,15 @@ import { fail, toast } from "../../state/toast";
 import { kib } from "../../text/figures";
 import { lineDiff } from "../../text/linediff";
 import { read } from "../../wire/api";
+import type { MemoryFile, MemoryRead } from "../../wire/reads";
 import type { Failure } from "../../wire/types";
 import { LineDiff } from "./diff";
-import { nameOf } from "./types";
-import type { File, Overview } from "./types";
+import { nameOf } from "./name";
 
-export function Edit({ file, scope, onClose }: { file: File; scope?: string; onClose(): void }) {
+export function Edit({ file, scope, onClose }: { file: MemoryFile; scope?: string; onClose(): void }) {
   const area = useRef<HTMLTextAreaElement>(null);
   const base = useRef(file); // what the edit began with
-  const [theirs, setTheirs] = useState<File | undefined>(undefined);
+  const [theirs, setTheirs] = useState<MemoryFile | undefined>(undefined);
   const [size, setSize] = useState(file.bytes);
   const [busy, setBusy] = useState(false);
 
@@ -32,7 +32,7 @@ export function Edit({ file, scope, onClose }: { file: File; scope?: string; onC
       .finally(() => setBusy(false));
   };
   const compare = async () => {
-    const now = await read<Overview>("memory", { scope }).catch(fail);
+    const now = await read<MemoryRead>("memory", { scope }).catch(fail);
     setTheirs(now?.files.find((f) => f.path === file.path));
   };
   const takeTheirs = () => {

@@ -9,16 +9,16 @@ import { useHeldFocus } from "../../ui/focus";
 import { Growing } from "../../ui/grow";
 import { Icon } from "../../ui/icon";
 import { Read } from "../../ui/read";
+import type { Fact, FactList, MemoryFile, Origin } from "../../wire/reads";
 import { Edit } from "./edit";
 import { Forget } from "./forget";
-import { nameOf } from "./types";
-import type { Fact, File, Origin } from "./types";
+import { nameOf } from "./name";
 
-export function FileView({ file, scope }: { file: File; scope?: string }) {
+export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) {
   const [words, setWords] = useState("");
   const [editing, setEditing] = useState(false);
   const [forgetting, setForgetting] = useState<string | undefined>(undefined);
-  const why = useRead<{ facts: Fact[] }>("memory/why", { file: nameOf(file.path), scope, v: file.version }, "memory");
+  const why = useRead<FactList>("memory/why", { file: nameOf(file.path), scope, v: file.version }, "memory");
   const search = (e: SubmitEvent) => {
     e.preventDefault();
     if (words.trim()) go("#/search/" + encodeURIComponent(words.trim()));

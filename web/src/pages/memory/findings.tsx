@@ -8,11 +8,11 @@ import { dateOf } from "../../text/figures";
 import { visible } from "../../text/links";
 import { useHeldFocus } from "../../ui/focus";
 import { Read } from "../../ui/read";
+import type { Held, HeldList } from "../../wire/reads";
 import { Sources } from "./file";
-import type { Held } from "./types";
 
 export function Findings() {
-  const all = useRead<{ findings: Held[] }>("memory/findings", {}, "memory");
+  const all = useRead<HeldList>("memory/findings", {}, "memory");
   const section = useHeldFocus<HTMLElement>(all.data);
   return (
     <section ref={section} tabIndex={-1}>

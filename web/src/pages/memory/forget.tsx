@@ -6,16 +6,14 @@ import { changed } from "../../state/read";
 import { request } from "../../state/store";
 import { toast } from "../../state/toast";
 import { visible } from "../../text/links";
+import type { Forgetting, Forgotten, Occurrence } from "../../wire/reads";
 import type { Failure } from "../../wire/types";
 import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
 
-type Place = { file: string; line: string };
-type Preview = { lines: Place[]; summaries: Place[]; skills: string[]; preview: string };
-
 export function Forget({ text, onClose }: { text: string; onClose(): void }) {
   const [words, setWords] = useState(text);
-  const [found, setFound] = useState<(Preview & { of: string }) | undefined>(undefined);
+  const [found, setFound] = useState<(Forgetting & { of: string }) | undefined>(undefined);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const [left, setLeft] = useState<string[] | undefined>(undefined);
@@ -25,14 +23,14 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
     setBusy(true);
     setProblem("");
     setFound(undefined);
-    request<Preview>("memory.forget_preview", { text: of }).then((p) => setFound({ ...p, of }), failed).finally(() => setBusy(false));
+    request<Forgetting>("memory.forget_preview", { text: of }).then((p) => setFound({ ...p, of }), failed).finally(() => setBusy(false));
   };
   useEffect(() => {
     if (text) look(text);
   }, []);
   const forget = () => {
     setBusy(true);
-    request<{ removed: string[]; left: string[] }>("memory.forget", { text: found!.of, preview: found!.preview })
+    request<Forgotten>("memory.forget", { text: found!.of, preview: found!.preview })
       .then((r) => {
         changed("memory");
         toast(t("memory.forgotten", { n: found!.lines.length + found!.summaries.length }));
@@ -75,7 +73,7 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
   );
 }
 
-function Places({ title, places }: { title: string; places: Place[] }) {
+function Places({ title, places }: { title: string; places: Occurrence[] }) {
   if (places.length === 0) return null;
   return (
     <>

@@ -10,17 +10,15 @@ import { visible } from "../../text/links";
 import { read } from "../../wire/api";
 import { Dialog } from "../../ui/dialog";
 import { Read } from "../../ui/read";
+import type { MemoryChange, MemoryDiff, MemoryLog, MemoryUndone } from "../../wire/reads";
 import { PatchView } from "./diff";
-import type { Change } from "./types";
-
-type Log = { changes: Change[]; cursor: string | null };
 
 export function History({ id }: { id?: string }) {
-  const first = useRead<Log>("memory/log", { limit: 50 }, "memory");
-  const [more, setMore] = useState<Log | undefined>(undefined);
+  const first = useRead<MemoryLog>("memory/log", { limit: 50 }, "memory");
+  const [more, setMore] = useState<MemoryLog | undefined>(undefined);
   useEffect(() => setMore(undefined), [first.data]);
   const next = (cursor: string) =>
-    read<Log>("memory/log", { limit: 50, cursor }).then((l) => setMore((m) => ({ changes: [...(m?.changes ?? []), ...l.changes], cursor: l.cursor })), fail);
+    read<MemoryLog>("memory/log", { limit: 50, cursor }).then((l) => setMore((m) => ({ changes: [...(m?.changes ?? []), ...l.changes], cursor: l.cursor })), fail);
   return (
     <section>
       <h2>{t("memory.history")}</h2>
@@ -43,7 +41,7 @@ export function History({ id }: { id?: string }) {
   );
 }
 
-function Entry({ change, open }: { change: Change; open: boolean }) {
+function Entry({ change, open }: { change: MemoryChange; open: boolean }) {
   return (
     <li>
       <a class="change" href={open ? "#/memory/history" : `#/memory/history/${change.id}`} aria-expanded={open}>
@@ -55,9 +53,9 @@ function Entry({ change, open }: { change: Change; open: boolean }) {
   );
 }
 
-function Detail({ change }: { change: Change }) {
+function Detail({ change }: { change: MemoryChange }) {
   const [asked, setAsked] = useState<"only" | "all" | undefined>(undefined);
-  const one = useRead<{ diff: string }>("memory/diff", { change: change.id });
+  const one = useRead<MemoryDiff>("memory/diff", { change: change.id });
   return (
     <div class="detail">
       {change.body && <p class="body">{visible(change.body)}</p>}
@@ -71,11 +69,11 @@ function Detail({ change }: { change: Change }) {
   );
 }
 
-function Restore({ change, only, onClose }: { change: Change; only: boolean; onClose(): void }) {
+function Restore({ change, only, onClose }: { change: MemoryChange; only: boolean; onClose(): void }) {
   const [busy, setBusy] = useState(false);
   const run = () => {
     setBusy(true);
-    request<{ commit?: string; files: string[] }>("memory.restore", { id: change.id, ...(only ? { only } : {}) })
+    request<MemoryUndone>("memory.restore", { id: change.id, ...(only ? { only } : {}) })
       .then((r) => {
         toast(r.commit ? t("memory.restored", { files: (r.files ?? []).map(visible).join(", ") }) : t("memory.restored.nothing"));
         changed("memory");

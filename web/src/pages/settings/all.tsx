@@ -3,10 +3,11 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../../i18n/settings";
 import { visible } from "../../text/links";
 import { Field } from "../../ui/field";
+import type { SettingsRead } from "../../wire/reads";
 import { SettingRow, titleOf } from "./field";
 import { SaveBar } from "./section";
 import { drafts } from "./state";
-import type { Setting, SettingsRead } from "./state";
+import type { Setting } from "./state";
 
 const most = 60; // that are shown at a time
 

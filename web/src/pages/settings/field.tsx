@@ -2,8 +2,9 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import { t } from "../../i18n/settings";
 import { visible } from "../../text/links";
+import type { SettingsRead } from "../../wire/reads";
 import { draft, drafts, forget, originOf, setWrong, shown, valueAt, wrong } from "./state";
-import type { Setting, SettingsRead } from "./state";
+import type { Setting } from "./state";
 
 /** titled are the settings with a title in both languages. */
 const titled = [

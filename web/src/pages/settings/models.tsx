@@ -8,9 +8,10 @@ import { visible } from "../../text/links";
 import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
 import { Table } from "../../ui/table";
+import type { SettingsRead } from "../../wire/reads";
 import { Section, tellSaved } from "./section";
 import { valueAt } from "./state";
-import type { Setting, SettingsRead } from "./state";
+import type { Setting } from "./state";
 
 interface Preset {
   name: string;

@@ -9,12 +9,9 @@ import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
 import { Table } from "../../ui/table";
 import { tryText } from "../setup/try";
-import type { Tried } from "../setup/try";
+import type { LoginStep, Provider, SettingsRead, Tried } from "../../wire/reads";
 import { failureOf, tellSaved } from "./section";
 import { escape } from "./state";
-import type { SettingsRead } from "./state";
-
-type Provider = SettingsRead["providers"][number];
 
 export function Providers({ read, onSaved }: { read: SettingsRead; onSaved(): void }) {
   const [edit, setEdit] = useState<Provider | "new" | undefined>(undefined);
@@ -43,7 +40,7 @@ export function Providers({ read, onSaved }: { read: SettingsRead; onSaved(): vo
         <p class="hint">{t("settings.signins.about")}</p>
         <Table label={t("settings.signins")} rows={read.sign_ins} id={(s) => s.name} columns={[
           { title: t("settings.provider.name"), cell: (s) => visible(s.name) },
-          { title: t("settings.signin.state"), cell: (s) => (s.signed_in ? t("settings.signin.in", { account: visible(s.account ?? "") }) : t("settings.signin.none")) },
+          { title: t("settings.signin.state"), cell: (s) => (s.signed_in ? t("settings.signin.in", { account: visible(s.account) }) : t("settings.signin.none")) },
           {
             title: t("settings.actions"),
             cell: (s) => s.signed_in
@@ -100,37 +97,29 @@ function ProviderDialog({ of, base, onClose, onSaved }: { of: Provider | "new"; 
   );
 }
 
-interface Step {
-  state: "waiting" | "done";
-  url?: string;
-  code?: string;
-  paste?: boolean;
-  note?: string;
-}
-
 /** SignInDialog follows the steps of a sign-in until it is done or closed. */
 function SignInDialog({ provider, onClose }: { provider: string; onClose(): void }) {
-  const [step, setStep] = useState<Step | undefined>(undefined);
+  const [step, setStep] = useState<LoginStep | undefined>(undefined);
   const [error, setError] = useState("");
   const pasted = useRef<HTMLInputElement>(null);
   const closed = useRef(false);
-  const follow = (s: Step): Promise<void> | undefined => {
+  const follow = (s: LoginStep): Promise<void> | undefined => {
     if (closed.current) return;
     setStep(s);
     if (s.state === "done") {
       toast(t("settings.signin.done"));
       return onClose(), undefined;
     }
-    return request<Step>("settings.provider.oauth_complete", { provider }).then(follow);
+    return request<LoginStep>("settings.provider.oauth_complete", { provider }).then(follow);
   };
   const failed = (e: unknown) => closed.current || setError(failureText(failureOf(e)));
   useEffect(() => {
-    request<Step>("settings.provider.oauth_login", { provider, device: true }).then(follow).catch(failed);
+    request<LoginStep>("settings.provider.oauth_login", { provider, device: true }).then(follow).catch(failed);
     return () => void (closed.current = true);
   }, []);
   const paste = (e: Event) => {
     e.preventDefault();
-    request<Step>("settings.provider.oauth_complete", { provider, pasted: pasted.current!.value }).then((s) => s.state === "done" && onClose(), failed);
+    request<LoginStep>("settings.provider.oauth_complete", { provider, pasted: pasted.current!.value }).then((s) => s.state === "done" && onClose(), failed);
   };
   const href = step?.url ? safeHref(step.url) : undefined;
   return (

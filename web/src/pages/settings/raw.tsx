@@ -7,21 +7,9 @@ import { request } from "../../state/store";
 import { fail } from "../../state/toast";
 import { visible } from "../../text/links";
 import { Read } from "../../ui/read";
+import type { Edited, Issue, RawText } from "../../wire/reads";
 import { DiffText } from "./difftext";
 import { failureOf, tellSaved } from "./section";
-
-interface RawText {
-  file: string;
-  text: string;
-  base: string;
-}
-
-interface Issue {
-  path?: string;
-  message: string;
-  hint?: string;
-  line?: number;
-}
 
 /** typed is a text that was changed and not saved, and the version it is based on. */
 const typed = signal<{ text: string; base: string } | undefined>(undefined);
@@ -47,7 +35,7 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
   };
   const save = (base: string) => {
     setBusy(true);
-    request<Parameters<typeof tellSaved>[0]>("settings.raw.update", { text, base }).then(
+    request<Edited>("settings.raw.update", { text, base }).then(
       (r) => (clear(), tellSaved(r), onSaved()),
       (e) => {
         const f = failureOf(e);

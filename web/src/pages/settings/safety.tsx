@@ -6,9 +6,10 @@ import { request } from "../../state/store";
 import { visible } from "../../text/links";
 import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
+import type { Explained, SettingsRead } from "../../wire/reads";
 import { failureOf, SaveBar, Section } from "./section";
 import { draft, drafts, forget, valueAt } from "./state";
-import type { Setting, SettingsRead } from "./state";
+import type { Setting } from "./state";
 
 export const safetyPaths = [
   "tools.approval.mode", "tools.approval.timeout", "tools.approval.fallback", "tools.exec.enable", "tools.exec.sandbox", "tools.exec.network",
@@ -77,7 +78,7 @@ function TestCall({ onClose }: { onClose(): void }) {
     } catch {
       return setResult(t("settings.json.wrong"));
     }
-    request<{ action: "allow" | "ask" | "deny"; reason?: string; rule?: string }>("approval.explain", { tool, arguments: args }).then(
+    request<Explained>("approval.explain", { tool, arguments: args }).then(
       (r) => setResult([t(`value.result.${r.action}`), r.reason && t("settings.test.reason", { reason: r.reason }), r.rule && t("settings.test.rule", { rule: r.rule })].filter(Boolean).join("\n")),
       (e) => setResult(failureText(failureOf(e))),
     );

@@ -6,25 +6,12 @@ import { request } from "../../state/store";
 import { fail, toast } from "../../state/toast";
 import { visible } from "../../text/links";
 import { Refused } from "../../wire/api";
+import type { Conflict, Edited, Issue, SettingsRead } from "../../wire/reads";
 import type { Failure } from "../../wire/types";
 import { Table } from "../../ui/table";
 import { SettingRow, titleOf } from "./field";
 import { base, drafts, forget, setWrong, shown, wrong } from "./state";
-import type { Setting, SettingsRead } from "./state";
-
-interface Conflict {
-  path: string;
-  current: unknown;
-  yours: unknown;
-}
-
-interface Edited {
-  changed: string[];
-  restart_required: string[];
-  overridden?: string[];
-  reconnect?: boolean;
-  base: string;
-}
+import type { Setting } from "./state";
 
 export const failureOf = (e: unknown): Failure => (e instanceof Refused ? e.failure : (e as Failure));
 
@@ -66,7 +53,7 @@ export function SaveBar({ paths, onSaved }: { paths: string[]; onSaved(): void }
       },
       (e) => {
         const f = failureOf(e);
-        const p = f.params as { version?: string; conflicts?: Conflict[]; issues?: { path?: string; message: string; hint?: string }[] } | undefined;
+        const p = f.params as { version?: string; conflicts?: Conflict[]; issues?: Issue[] } | undefined;
         if (f.code === "settings_stale") return setStale({ version: p?.version ?? "", conflicts: p?.conflicts ?? [] });
         const issues = p?.issues?.filter((i) => i.path && mine.includes(i.path)) ?? [];
         for (const i of issues) setWrong(i.path!, i.hint ? `${i.message}; ${i.hint}` : i.message);

@@ -1,6 +1,7 @@
 // The settings as the pages show them: one entry per setting of the schema, with
 // its value, where that comes from, and what was typed and not saved.
 import { signal } from "@preact/signals";
+import type { SettingsRead } from "../../wire/reads";
 
 export interface SchemaNode {
   type?: string | string[];
@@ -17,18 +18,6 @@ export interface SchemaNode {
   "x-unit"?: string;
   "x-restart"?: boolean;
   "x-danger"?: boolean;
-}
-
-export interface SettingsRead {
-  file: string;
-  base: string;
-  config: Record<string, unknown>;
-  set: { path: string; layer: string; source: string; line?: number; variable?: string }[];
-  model: { name: string; provider: string; why: string; demo: boolean };
-  providers: { name: string; display: string; ready: boolean; own?: boolean; key_source?: string; sign_in?: boolean; base?: string; local?: boolean; speech_only?: boolean }[];
-  sign_ins: { name: string; signed_in: boolean; account?: string; problem?: string }[];
-  problems: string[];
-  restart_required: string[];
 }
 
 export type Kind = "text" | "secret" | "number" | "switch" | "choice" | "list" | "json";

@@ -9,20 +9,13 @@ import { visible } from "../../text/links";
 import { Dialog } from "../../ui/dialog";
 import { Read } from "../../ui/read";
 import { Table } from "../../ui/table";
+import type { Version, VersionDiff, VersionPage } from "../../wire/reads";
 import { DiffText } from "./difftext";
 import { tellSaved } from "./section";
 
-interface Version {
-  id: string;
-  saved_at?: string;
-  bytes: number;
-  changed: string[];
-  broken?: boolean;
-}
-
 export function Versions({ base, onSaved }: { base: string; onSaved(): void }) {
   const [cursor, setCursor] = useState("");
-  const read = useRead<{ versions: Version[]; cursor: string }>("settings/versions", { cursor }, "settings");
+  const read = useRead<VersionPage>("settings/versions", { cursor }, "settings");
   const [of, setOf] = useState<Version | undefined>(undefined);
   return (
     <section>
@@ -54,7 +47,7 @@ export function Versions({ base, onSaved }: { base: string; onSaved(): void }) {
 
 function Compare({ of, base, onClose, onSaved }: { of: Version; base: string; onClose(): void; onSaved(): void }) {
   // From now to then: what restoring would do.
-  const read = useRead<{ diff: string; added: number; removed: number; hidden: boolean }>("settings/diff", { version: "current", to: of.id });
+  const read = useRead<VersionDiff>("settings/diff", { version: "current", to: of.id });
   const restore = () => request<Parameters<typeof tellSaved>[0]>("settings.restore", { version: of.id, base }).then((r) => (onClose(), tellSaved(r), onSaved()), fail);
   return (
     <Dialog title={t("settings.version.title", { at: of.saved_at ? fullDate(of.saved_at) : t("settings.version.first") })} onClose={onClose}>

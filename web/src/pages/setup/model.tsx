@@ -4,7 +4,7 @@ import { count } from "../../i18n";
 import { t } from "../../i18n/setup";
 import { visible } from "../../text/links";
 import { Field } from "../../ui/field";
-import type { Offer } from "./try";
+import type { Offer } from "../../wire/reads";
 
 const most = 50; // that are shown at a time
 

@@ -1,24 +1,7 @@
 // What came of a trial of a provider, in words.
 import { t } from "../../i18n/setup";
 import { visible } from "../../text/links";
-
-export interface Offer {
-  id: string;
-  context_window?: number;
-  billing?: "priced" | "free" | "subscription";
-  in_usd?: number;
-  out_usd?: number;
-}
-
-export interface Tried {
-  ok: boolean;
-  status: string;
-  seconds: number;
-  hint?: string;
-  models: Offer[];
-  default_model?: string;
-  truncated?: boolean;
-}
+import type { Tried } from "../../wire/reads";
 
 const kinds = ["auth", "connection", "timeout", "not_found", "billing", "rate_limit", "configuration"] as const;
 

@@ -8,20 +8,12 @@ import { fail, toast } from "../../state/toast";
 import { label, visible } from "../../text/links";
 import { Field } from "../../ui/field";
 import { State } from "../../ui/list";
+import type { Skill, SkillChecked, SkillInstalled, SkillProblem } from "../../wire/reads";
 import { act } from "./wire";
-import type { Skill } from "./wire";
-
-interface Problem {
-  code: string;
-  file: string;
-  line?: number;
-  text: string;
-  error: boolean;
-}
 
 const blank = (name: string) => `---\nname: ${name || "my-skill"}\ndescription: ${t("skill.blank.description")}\n---\n# ${name || "my-skill"}\n\n${t("skill.blank.text")}\n`;
 
-function Problems({ list }: { list: Problem[] }) {
+function Problems({ list }: { list: SkillProblem[] }) {
   if (list.length === 0) return <p role="status"><State tone="good">{t("skill.fine")}</State></p>;
   return (
     <ul class="checks" aria-label={t("skill.problems")}>
@@ -33,12 +25,12 @@ function Problems({ list }: { list: Problem[] }) {
 export function Edit({ of }: { of?: Skill }) {
   const [name, setName] = useState(of?.name ?? "");
   const [text, setText] = useState(of?.file ?? blank(""));
-  const [problems, setProblems] = useState<Problem[]>();
+  const [problems, setProblems] = useState<SkillProblem[]>();
   const own = of?.source === "workspace";
   useEffect(() => {
     if (!name) return;
     let left = false;
-    const timer = setTimeout(() => request<{ problems: Problem[] }>("skill.check", { name, text }).then((x) => left || setProblems(x.problems), () => left || setProblems(undefined)), 400);
+    const timer = setTimeout(() => request<SkillChecked>("skill.check", { name, text }).then((x) => left || setProblems(x.problems), () => left || setProblems(undefined)), 400);
     return () => {
       left = true;
       clearTimeout(timer);
@@ -95,7 +87,7 @@ export function Install() {
     e.preventDefault();
     try {
       const source = file ? { data_url: await dataURL(file), name: file.name } : { path };
-      const done = await act<{ name: string }>("install", { ...source, always: always || undefined, force: force || undefined });
+      const done = await act<SkillInstalled>("install", { ...source, always: always || undefined, force: force || undefined });
       toast(t("skill.installed.done", { name: label(done.name) }));
       go("#/skills/" + encodeURIComponent(done.name));
     } catch (e) {
