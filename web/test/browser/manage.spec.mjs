@@ -153,12 +153,13 @@ manageTest("Telegram in four steps; requests are approved with the person's code
 
 manageTest("a second account of a platform stands beside the first", async ({ page, at }) => {
   const other = await new Telegram().start();
+  Object.assign(other, { token: "654321:other_token_of_the_bot_0123456789a", name: "nanobot_work_bot" });
   try {
     await at("#/channels/telegram");
     await page.getByLabel("Name", { exact: false }).last().fill("work");
     await button(page, "Continue").click();
     await page.waitForURL(/#\/channels\/telegram\.work$/);
-    await page.getByLabel("Token").fill(other.token);
+    await page.getByLabel("Token").first().fill(other.token);
     await page.getByText("All settings").click();
     await field(page, "Api base").fill(other.url);
     await button(page, "Add").click();
@@ -170,10 +171,10 @@ manageTest("a second account of a platform stands beside the first", async ({ pa
     for (const name of ["telegram", "telegram.work"]) await page.locator(`a[href="#/channels/${name}"]`).first().waitFor();
     other.says(21, "kim", "hello");
     await until("an answer of the second account", () => other.sent.some((m) => m.chat_id == 21));
-  } finally {
     await at("#/channels/telegram.work");
     await button(page, "Disable").click();
     await page.locator(".spread .state", { hasText: "Off" }).waitFor();
+  } finally {
     other.stop();
   }
 });

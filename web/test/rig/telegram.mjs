@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 
 export class Telegram {
   token = "123456:good_token_of_the_bot_0123456789ab";
+  name = "nanobot_test_bot";
   sent = []; // messages of the bot
   #updates = [];
   #waiting = [];
@@ -38,7 +39,7 @@ export class Telegram {
     if (decodeURIComponent(token ?? "") !== this.token) return reply(401, { ok: false, error_code: 401, description: "Unauthorized" });
     const params = body.startsWith("{") ? JSON.parse(body) : {};
     let result = true;
-    if (method === "getMe") result = { id: 123456, is_bot: true, first_name: "Test", username: "nanobot_test_bot" };
+    if (method === "getMe") result = { id: parseInt(this.token), is_bot: true, first_name: "Test", username: this.name };
     if (method === "getWebhookInfo") result = { url: "" };
     if (method === "getUpdates") {
       this.#updates = this.#updates.filter((u) => u.update_id >= (params.offset ?? 0));
