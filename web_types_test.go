@@ -166,18 +166,18 @@ func (g *webGen) file(f webFile) []byte {
 		}
 		fmt.Fprintf(&out, "%s/** %s */\nexport interface %s %s%s%s", gap, strings.TrimSuffix(w.dir+": "+w.from, ": "), w.name, open, strings.Join(lines, "\n  "), end)
 	}
-	head := "// " + f.about + " Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n"
+	head := []byte("// " + f.about + " Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
 	for _, home := range slices.Sorted(maps.Keys(used)) {
 		from := "./" + strings.TrimSuffix(home, ".ts")
 		if strings.HasPrefix(home, ".") {
 			from = home
 		}
-		head += fmt.Sprintf("import type { %s } from %q;\n", strings.Join(sortedKeys(used[home]), ", "), from)
+		head = fmt.Appendf(head, "import type { %s } from %q;\n", strings.Join(sortedKeys(used[home]), ", "), from)
 	}
 	if f.packed {
-		head += "\n"
+		head = append(head, '\n')
 	}
-	return slices.Concat([]byte(head), out.Bytes(), []byte(f.tail))
+	return slices.Concat(head, out.Bytes(), []byte(f.tail))
 }
 
 // members are those of the Go code, with what the table knows better.

@@ -94,16 +94,16 @@ func TestStreamBeforeTheLastEnds(t *testing.T) {
 	f.Streamed = true
 	r.send(f)
 	for _, c := range []*client{c, second} {
-		text := ""
+		var text []string
 		for m := c.next(); m["event"] != "turn_end"; m = c.next() {
 			if m["event"] == "message" {
 				t.Errorf("text that was streamed comes again: %v", m)
 			}
 			if m["event"] == "delta" {
-				text += fmt.Sprint(m["text"])
+				text = append(text, fmt.Sprint(m["text"]))
 			}
 		}
-		if text != "words" {
+		if !slices.Equal(text, []string{"words"}) {
 			t.Errorf("the rest of the text is %q", text)
 		}
 	}
