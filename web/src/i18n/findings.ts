@@ -55,7 +55,7 @@ const all = {
   // With a name behind them.
   "finding.channel.": ["Chat platform {name}", "聊天平台 {name}"],
   "finding.mcp.": ["MCP server {name}", "MCP 服务器 {name}"],
-  "finding.provider.": ["Provider {name}", "提供商 {name}"],
+  "finding.provider.": ["Provider {name}", "服务商 {name}"],
   "finding.proxy.": ["Proxy {name}", "代理 {name}"],
   "finding.schedule.": ["Job {name}", "任务 {name}"],
   "finding.skill.": ["Skill {name}", "技能 {name}"],

@@ -17,7 +17,7 @@ export const t = texts({
   "value.palette.kind.action": ["Action", "操作"],
   "value.palette.kind.search": ["Search", "搜索"],
   "value.palette.models": ["Models", "模型"],
-  "value.palette.providers": ["Providers and sign-ins", "提供商与登录"],
+  "value.palette.providers": ["Providers and sign-ins", "服务商与登录"],
   "value.palette.safety": ["Safety", "安全"],
   "value.palette.speech": ["Speech", "语音"],
   "value.palette.images": ["Images", "图像"],
