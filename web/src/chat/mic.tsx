@@ -1,10 +1,11 @@
 // A button that turns speech into text of the message.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { t } from "../i18n";
+import { has, t } from "../i18n";
 import { useRead } from "../state/read";
 import { toast } from "../state/toast";
 import { record, transcribe } from "../state/voice";
 import type { Recording } from "../state/voice";
+import { visible } from "../text/links";
 import { Icon } from "../ui/icon";
 import type { SettingsRead } from "../wire/reads";
 
@@ -33,7 +34,8 @@ export function Mic({ onText }: { onText(text: string): void }) {
       const { data, ms } = await r.stop();
       onText(await transcribe(data, ms));
     } catch (why) {
-      toast(t("voice.failed", { why: String(why) }), true);
+      const key = `value.voice.${String(why)}`;
+      toast(t("voice.failed", { why: has(key) ? t(key) : visible(String(why)) }), true);
     }
     setState("idle");
   };

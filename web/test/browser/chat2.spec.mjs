@@ -289,6 +289,11 @@ pageTest("speech becomes text of the message, where it is configured", async ({ 
   await until("the words", async () => (await page.inputValue("#composer")) === "Please buy milk");
   const sent = stub.frames.find((f) => f.type === "transcribe_audio");
   assert.match(sent.data_url, /^data:audio\/webm;base64,/);
+  stub.unheard = "empty";
+  await page.getByRole("button", { name: "Dictate" }).click();
+  await page.getByRole("button", { name: "Stop listening" }).click();
+  await page.getByText("The recording could not be transcribed: No words were heard.").waitFor();
+  assert.equal(await page.inputValue("#composer"), "Please buy milk");
 });
 
 pageTest("a missed number and a resync make the page read again", async ({ page, stub }) => {

@@ -233,6 +233,7 @@ export class Stub {
         if (c.turn && (!f.turn_id || f.turn_id === c.turn)) this.end(f.chat_id, c.turn);
         return;
       case "transcribe_audio":
+        if (this.unheard) return socket.send({ event: "transcription_error", request_id: f.request_id, detail: this.unheard });
         return socket.send({ event: "transcription_result", request_id: f.request_id, text: "buy milk" });
       case "set_model":
         return this.emit(f.chat_id, { event: "session_updated", scope: "model", model_name: f.model ?? f.preset, model_preset: f.preset ?? "model " + f.model });
