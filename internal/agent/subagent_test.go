@@ -88,11 +88,11 @@ func TestSubagentShowsSteps(t *testing.T) {
 		}, look)
 		h.start()
 		message := in("1", "look")
-		message.WantsStream = live
+		message.WantsStream, message.Route.MessageID = live, "m1"
 		h.ask(message)
 		steps := slices.DeleteFunc(said(), func(o bus.Outbound) bool { return o.Kind != bus.ToolOutput })
 		if !live && len(steps) > 0 {
-			t.Errorf("steps for somebody who does not look on: %+v", steps)
+			t.Errorf("steps for a client that does not stream: %+v", steps)
 		}
 		if live && (len(steps) != 1 || !strings.HasPrefix(steps[0].Text, "look") || !strings.HasSuffix(steps[0].Text, "\n") || steps[0].Tool.Name != "spawn" || steps[0].Tool.CallID == "" || steps[0].Route.MessageID != "" || steps[0].Route.ChatID == "") {
 			t.Errorf("steps: %+v", steps)

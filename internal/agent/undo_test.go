@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,7 +123,8 @@ func TestUndoWithoutRecord(t *testing.T) {
 	}
 }
 
-// Receipts say what ran. What the reply says about it is the model's business.
+// Receipts and the session log say what ran. What the reply says about it is the
+// model's business.
 func TestReceiptsTravel(t *testing.T) {
 	t.Parallel()
 	fail := textTool("write_it", tool.Tool{Sink: tool.SinkWrite}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
@@ -169,5 +171,14 @@ func TestReceiptsTravel(t *testing.T) {
 		if fmt.Sprint(status) != fmt.Sprint(c.status) {
 			t.Errorf("%s: receipts %v, want %v", c.msg, status, c.status)
 		}
+	}
+	var denied []bool
+	for _, r := range h.log("test:1") {
+		if r.Role == llm.ToolRole {
+			denied = append(denied, r.Denied)
+		}
+	}
+	if !slices.Equal(denied, []bool{true, false}) {
+		t.Errorf("results marked as denied: %v", denied)
 	}
 }

@@ -140,7 +140,7 @@ func TestAttachedComesFirst(t *testing.T) {
 	}
 }
 
-// An answer nobody was there for waits for whoever comes.
+// An answer that no client received is sent to the next client that attaches.
 func TestUnseenAnswerWaits(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
