@@ -78,7 +78,7 @@ func WithClock(now func() time.Time) Option {
 }
 
 // WithDeliver gets what is said in turns that no message asked for, such as the
-// result of a subagent. It must not block. A Gateway has chats for that and does
+// result of a subagent, and the steps of subagents. It must not block. A Gateway has chats for that and does
 // not call it.
 func WithDeliver(f func(Event)) Option { return func(o *gateway.Options) { o.Deliver = f } }
 

@@ -180,12 +180,11 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 		return err
 	}
 	late := make(chan bus.Outbound, 64) // more than a subagent says; what does not fit is in the session
-	bot, err := newBot(ctx, c, f, talk, nanobot.WithDeliver(func(out nanobot.Event) {
-		select {
-		case late <- out:
-		default:
-		}
-	}))
+	var skip []bus.Kind
+	if !f.json { // scripts get everything
+		skip = []bus.Kind{bus.ToolOutput, bus.Used}
+	}
+	bot, err := newBot(ctx, c, f, talk, deliverTo(late, skip...))
 	if err != nil {
 		return err
 	}
@@ -241,6 +240,20 @@ func checkFiles(files []string) error {
 		}
 	}
 	return nil
+}
+
+// deliverTo collects what is said in turns that no message asked for. Kinds that are
+// not shown are skipped: there are many, and they would take the place of an answer.
+func deliverTo(late chan<- bus.Outbound, skip ...bus.Kind) nanobot.Option {
+	return nanobot.WithDeliver(func(out nanobot.Event) {
+		if slices.Contains(skip, out.Kind) {
+			return
+		}
+		select {
+		case late <- out:
+		default:
+		}
+	})
 }
 
 // await waits for the subagents a question started and shows what they bring.
@@ -311,15 +324,7 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	}
 	restart := false
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
-	deliver := nanobot.WithDeliver(func(out nanobot.Event) {
-		if out.Kind == bus.ToolOutput || out.Kind == bus.Used {
-			return // many, and not shown here: they would take the place of an answer
-		}
-		select {
-		case late <- out:
-		default:
-		}
-	})
+	deliver := deliverTo(late, bus.ToolOutput, bus.Used)
 	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
 	reminds := canRemind(c, f, talk)
 	if reminds {
