@@ -242,7 +242,7 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 	if !r.unkept {
 		err := t.sess.Append(
 			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.env.in.Text)}, Time: t.env.in.At, InboundID: t.env.in.ID, Command: true},
-			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true},
+			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true, Plain: !r.Markdown},
 		)
 		if err != nil {
 			return fmt.Errorf("keep /%s: %w", c.Name, err)

@@ -25,6 +25,7 @@ type Record struct { //nolint:recvcheck // reading fills it in, all else only re
 	LatencyMS int64    // of the turn, on its last assistant record; of the call, on a tool record; of the wait, on an answer
 
 	Command     bool // a slash command or its reply: never shown to the model
+	Plain       bool // a reply without Markdown
 	Internal    bool // a prompt of ours: not shown to people
 	Delivery    bool // an assistant message sent to the chat outside a turn
 	Hidden      bool // not part of the visible conversation
@@ -80,6 +81,7 @@ func (r *Record) general(data []byte) error {
 		Media       []string        `json:"media"`
 		LatencyMS   float64         `json:"latency_ms"`
 		Command     bool            `json:"_command"`
+		Plain       bool            `json:"_plain"`
 		Internal    bool            `json:"_internal"`
 		Delivery    bool            `json:"_channel_delivery"`
 		Hidden      bool            `json:"_hidden_history"`
@@ -97,7 +99,7 @@ func (r *Record) general(data []byte) error {
 	}
 	*r = Record{
 		Message: m, TurnID: w.TurnID, InboundID: w.InboundID, SenderID: w.SenderID, Media: w.Media,
-		LatencyMS: int64(w.LatencyMS), Command: w.Command, Internal: w.Internal, Delivery: w.Delivery,
+		LatencyMS: int64(w.LatencyMS), Command: w.Command, Plain: w.Plain, Internal: w.Internal, Delivery: w.Delivery,
 		Hidden: w.Hidden, Denied: w.Denied, Interrupted: w.Interrupted, Event: w.Event, TaskID: w.TaskID, Runtime: w.Runtime,
 	}
 	if w.TS != 0 {
@@ -136,6 +138,7 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 		b = strconv.AppendInt(b, r.LatencyMS, 10)
 	}
 	b = appendFlag(b, "_command", r.Command)
+	b = appendFlag(b, "_plain", r.Plain)
 	b = appendFlag(b, "_internal", r.Internal)
 	b = appendFlag(b, "_channel_delivery", r.Delivery)
 	b = appendFlag(b, "_hidden_history", r.Hidden)

@@ -5,15 +5,22 @@ import (
 	"net/http"
 	"path/filepath"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 func (d *API) backendReads() map[string]Read {
 	return map[string]Read{"commands": d.commands, "workspaces": d.workspaces}
 }
 
-// commands are the slash commands.
-func (d *API) commands(context.Context, *http.Request) (any, error) {
-	return map[string]any{"commands": append([]Command{}, d.Commands...)}, nil
+// commands are the slash commands, described in the language that is asked for.
+func (d *API) commands(_ context.Context, r *http.Request) (any, error) {
+	language := phrase.Language(r.URL.Query().Get("language"))
+	list := append([]Command{}, d.Commands...)
+	for i := range list {
+		list[i].About = phrase.In(language, list[i].About)
+	}
+	return map[string]any{"commands": list}, nil
 }
 
 // workspaces are the folders a conversation may work in.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -59,7 +60,7 @@ func newHome(t *testing.T) *home {
 	}
 	h.API = newAPI(t, func(o *webui.Options) {
 		o.Backend = func(context.Context) (webui.Backend, error) { return h.Backend, nil }
-		o.Commands, o.Now = []webui.Command{{Name: "stop", About: "stop it"}}, noon
+		o.Commands, o.Now = []webui.Command{{Name: "stop", About: "stop the running turn and drop waiting messages"}}, noon
 	})
 	return h
 }
@@ -138,6 +139,10 @@ func TestCommandsAndWorkspaces(t *testing.T) {
 	c := read[map[string][]webui.Command](t, h, "commands")
 	if len(c["commands"]) != 1 || c["commands"][0].Name != "stop" {
 		t.Errorf("commands = %v", c)
+	}
+	zh := read[map[string][]webui.Command](t, h, "commands?language=zh-CN")
+	if about := zh["commands"][0].About; about != phrase.In(phrase.Chinese, c["commands"][0].About) || about == c["commands"][0].About {
+		t.Errorf("in Chinese: %q", about)
 	}
 	type workspace struct {
 		Path, Name string

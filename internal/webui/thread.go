@@ -53,6 +53,7 @@ type said struct {
 	Event       string       `json:"event,omitempty"`       // question, answer, subagent_result and others
 	TaskID      string       `json:"task_id,omitempty"`     // of the subagent that found it
 	Command     bool         `json:"command,omitempty"`     // a slash command or its reply
+	Plain       bool         `json:"plain,omitempty"`       // without Markdown
 	Delivery    bool         `json:"delivery,omitempty"`    // sent outside of a turn
 	Interrupted bool         `json:"interrupted,omitempty"` // stands for what never came
 
@@ -365,7 +366,7 @@ func (p *page) take(it *session.Item) {
 	}
 	m := &said{
 		Index: it.Index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
-		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Event: r.Event, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
+		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Event: r.Event, Command: r.Command, Plain: r.Plain, Delivery: r.Delivery, Interrupted: r.Interrupted,
 		turn: r.TurnID, files: r.Media, documents: documents(r),
 	}
 	if r.Event == bus.SubagentResult {

@@ -20,17 +20,17 @@ func TestAnswer(t *testing.T) {
 	r := start(t, "")
 	a, b := r.login(), r.dial("client_id=phone&token="+testToken)
 	chat := a.modern()
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"yes","turn_id":"t1"}`)
+	a.say(`{"type":"message","chat_id":"` + chat + `","content":"yes","turn_id":"t1","language":"zh-CN"}`)
 	asker := r.inbound()
-	if asker.Answer != nil || !asker.Interactive || asker.Identity != "owner" {
+	if asker.Answer != nil || !asker.Interactive || asker.Identity != "owner" || asker.Language != "zh-CN" {
 		t.Errorf("a message: %+v", asker)
 	}
-	b.say(`{"type":"answer","chat_id":"` + chat + `","question_id":"q-1","option":"no","remark":"use rsync","content":"yes","turn_id":"t2"}`)
+	b.say(`{"type":"answer","chat_id":"` + chat + `","question_id":"q-1","option":"no","remark":"use rsync","content":"yes","turn_id":"t2","language":"zh"}`)
 	in := r.inbound()
 	if diff := cmp.Diff(&bus.Answer{QuestionID: "q-1", Option: "no", Remark: "use rsync"}, in.Answer); diff != "" {
 		t.Error(diff)
 	}
-	if in.Text != "" || in.Person() != asker.Person() || !in.Route.SameChat(asker.Route) || !in.Interactive {
+	if in.Text != "" || in.Person() != asker.Person() || !in.Route.SameChat(asker.Route) || !in.Interactive || in.Language != "zh" {
 		t.Errorf("an answer: %+v", in)
 	}
 	for name, c := range map[string]struct{ frame, want string }{

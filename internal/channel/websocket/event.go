@@ -214,6 +214,9 @@ func (c *chat) begin(id string, now time.Time) {
 func (c *chat) message(out bus.Outbound, m *media) frame {
 	f := newFrame(evMessage, c.id, len(out.Text)+len(out.ID)+128).must("text", out.Text)
 	f = f.text("id", out.ID).text("reply_to", visible(out.ReplyTo)).text("turn_id", visible(out.Route.MessageID))
+	if out.Plain {
+		f = f.flag("plain", true)
+	}
 	if m != nil {
 		f = m.append(f)
 	}

@@ -45,6 +45,8 @@ type envelope struct {
 	BeforeIndex  *int   `json:"before_index"`
 	Title        string `json:"title"`
 
+	Language string `json:"language"` // that the person reads, a tag such as "zh-CN"
+
 	RequestID  string          `json:"request_id"`
 	Action     string          `json:"action"`
 	Payload    json.RawMessage `json:"payload"`
@@ -57,12 +59,17 @@ type envelope struct {
 	Model  string `json:"model"`
 	Preset string `json:"preset"`
 
-	QuestionID string `json:"question_id"` // of an answer
-	Option     string `json:"option"`
-	Remark     string `json:"remark"`
+	reply
 
 	Mentions json.RawMessage `json:"session_mentions"` // conversations the message speaks of
 	Servers  json.RawMessage `json:"mcp_presets"`      // MCP servers it wants used
+}
+
+// reply is the answer to a question.
+type reply struct {
+	QuestionID string `json:"question_id"`
+	Option     string `json:"option"`
+	Remark     string `json:"remark"`
 }
 
 // receiver handles the frames of one connection, one after the other.
@@ -388,7 +395,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		id = ownID + rand.Text()
 	}
 	route := bus.Route{Channel: r.c.d.Name, ChatID: m.chat, MessageID: id}
-	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true})
+	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return

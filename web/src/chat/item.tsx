@@ -83,7 +83,7 @@ function User({ item, chat, id }: { item: UserItem; chat: string; id: string }) 
 function Answer({ item, id }: { item: TextItem; id: string }) {
   return (
     <article aria-label={t("chat.answer")} aria-busy={item.open} dir="auto">
-      <Text text={item.text} open={item.open} />
+      {item.plain ? <div class={item.text.includes("\n") ? "said lines" : "said"}>{item.text}</div> : <Text text={item.text} open={item.open} />}
       <Files media={item.media} />
       {item.interrupted && <p class="notice">{t("chat.interrupted")}</p>}
       {!item.open && <Actions item={item} id={id} />}

@@ -2,6 +2,7 @@
 import { texts } from "./index";
 
 export const t = texts({
+  "settings.tokens": ["tokens", "词元"],
   "settings.sample.url": ["https://models.example.com/v1", "https://models.example.com/v1"],
   "settings.sample.tool": ["exec", "exec"],
   "settings.sample.match": ["git push", "git push"],

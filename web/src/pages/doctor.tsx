@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { t as words } from "../i18n";
 import { t } from "../i18n/doctor";
 import { findingTitle } from "../i18n/findings";
+import { said } from "../i18n/said";
 import { useRead } from "../state/read";
 import { request } from "../state/store";
 import { fail, toast } from "../state/toast";
@@ -76,8 +77,8 @@ function Row({ of, again }: { of: Finding; again(): void }) {
       <span class={"sign " + of.state} role="img" aria-label={t(`value.doctor.${of.state}`)}>{marks[of.state]}</span>
       <div class="grow">
         <strong>{title}</strong> <code class="hint">{visible(of.id)}</code>
-        <p class="wrap">{visible(of.detail)}</p>
-        {of.fix && <p class="hint wrap">{visible(of.fix)}</p>}
+        <p class="wrap">{visible(said(of.detail))}</p>
+        {of.fix && <p class="hint wrap">{visible(said(of.fix))}</p>}
       </div>
       {of.changes && <button type="button" class="button" aria-label={t("doctor.fix.of", { what: title })} onClick={() => setAsked(true)}>{t("doctor.fix")}</button>}
       {asked && (

@@ -1,6 +1,7 @@
 // Conversations: the list, and what is read of each.
 import { effect, signal } from "@preact/signals";
 import type { Signal } from "@preact/signals";
+import { language } from "../i18n";
 import * as api from "../wire/api";
 import type { SlashCommand, ThreadPage } from "../wire/types";
 import { chatOf, drawer, filter, fresh, isTemporary, request, sessions, temporaries, thread, threads, wireId, wired } from "./base";
@@ -160,15 +161,17 @@ export function newChat() {
   go("#/");
 }
 
-let known: Promise<SlashCommand[]> | undefined;
+const known = new Map<string, Promise<SlashCommand[]>>();
 
 /** commands are the slash commands, read with the first slash. */
 export function commands(): Promise<SlashCommand[]> {
-  known ??= api.readCommands().then(
+  const to = language.value;
+  const list = known.get(to) ?? api.readCommands(to).then(
     (r) => r.commands,
-    () => ((known = undefined), []),
+    () => (known.delete(to), []),
   );
-  return known;
+  known.set(to, list);
+  return list;
 }
 
 export async function rename(key: string, title: string) {

@@ -33,6 +33,7 @@ export interface TextItem {
   at?: string;
   media?: Attachment[];
   interrupted?: boolean;
+  plain?: boolean; // without Markdown
   calls?: boolean; // tool calls follow in the same message
 }
 

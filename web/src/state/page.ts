@@ -44,7 +44,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined) {
   }
   if (m.reasoning) out.push({ kind: "thought", id: `#${m.index}r`, turn: m.turn_id, text: m.reasoning, open: false });
   if (m.content.trim() !== "" || media) {
-    out.push({ kind: "text", id: `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted, calls: m.tool_calls !== undefined });
+    out.push({ kind: "text", id: `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted, plain: m.plain, calls: m.tool_calls !== undefined });
   }
   for (const c of m.tool_calls ?? []) {
     const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";

@@ -199,7 +199,7 @@ function answer(t: Thread, e: Event): Thread {
     const last = findLast(t, "text", (i) => i.turn === e.turn_id);
     if (last >= 0) return replace(t, last, { ...(t.items[last] as TextItem), media });
   }
-  return add(close(t, "text"), { kind: "text", id, turn: e.turn_id, text, open: false, media });
+  return add(close(t, "text"), { kind: "text", id, turn: e.turn_id, text, open: false, media, plain: e.plain });
 }
 
 function isLastText(t: Thread, n: number): boolean {

@@ -1,4 +1,5 @@
 // What the person does in a conversation.
+import { language } from "../i18n";
 import type { Outgoing } from "../wire/outbox";
 import type { Scope } from "../wire/types";
 import { chatOf, drafts, fresh, keyOf, serverNow, thread, wired } from "./base";
@@ -24,7 +25,7 @@ export function send(chat: string, text: string, media: Outgoing["media"] = []) 
 
 function transmit(m: Outgoing) {
   const media = m.media?.map(({ upload_id, name }) => ({ upload_id, name }));
-  const frame = { type: "message", chat_id: m.chat, turn_id: m.turn, content: m.text, ...(media ? { media } : {}) };
+  const frame = { type: "message", chat_id: m.chat, turn_id: m.turn, content: m.text, language: language.peek(), ...(media ? { media } : {}) };
   if (wired.socket?.send(frame)) wired.socket.prove(); // it is accepted at once
 }
 
@@ -54,7 +55,7 @@ export function discard(chat: string, turn: string) {
 /** stop ends the turn that the person sees; one that began since goes on. */
 export function stop(chat: string) {
   const turn = thread(keyOf(chat)).peek().running?.turn;
-  wired.socket?.send({ type: "stop", chat_id: chat, ...(turn ? { turn_id: turn } : {}) });
+  wired.socket?.send({ type: "stop", chat_id: chat, language: language.peek(), ...(turn ? { turn_id: turn } : {}) });
 }
 
 export const setModel = (chat: string, choice: { model?: string; preset?: string }) => wired.socket?.send({ type: "set_model", chat_id: chat, ...choice }) ?? false;
@@ -93,6 +94,7 @@ const answerFrame = (chat: string, question: string, option: string, remark: str
   chat_id: chat,
   question_id: question,
   option,
+  language: language.peek(),
   ...(remark ? { remark } : {}),
 });
 

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n/form";
+import { said } from "../i18n/said";
 import { visible } from "../text/links";
 import { Field } from "./field";
 import { Icon } from "./icon";
@@ -45,7 +46,7 @@ export function Setting(p: SettingProps) {
   const { schema: s, path, value, onChange } = p;
   const label = p.label ?? labelOf(p.name);
   const note = p.note?.(path);
-  const hint = s.description || note ? <>{s.description && visible(s.description)} {note}</> : undefined;
+  const hint = s.description || note ? <>{s.description && visible(said(s.description))} {note}</> : undefined;
   const about = { label, hint, wrong: p.wrong?.[path] };
   const type = typeOf(s);
   const values = s.enum?.filter((v): v is string => typeof v === "string");

@@ -46,7 +46,7 @@ export const readState = () => call<Gateway>("webui/state");
 export const login = (body: { code: string } | { device: true } | { poll: string }) => call<LoginReply>("webui/login", body);
 export const logout = () => call<unknown>("webui/logout", {});
 
-export const readCommands = () => call<{ commands: SlashCommand[] }>("api/commands");
+export const readCommands = (language: string) => call<{ commands: SlashCommand[] }>(`api/commands?language=${language}`);
 
 export function readSessions(query: string, limit: number): Promise<SessionPage> {
   return call(`api/sessions?limit=${limit}&query=${encodeURIComponent(query)}`);

@@ -123,6 +123,7 @@ export interface Said {
   event?: string;
   task_id?: string;
   command?: boolean;
+  plain?: boolean;
   delivery?: boolean;
   interrupted?: boolean;
 }
@@ -280,6 +281,7 @@ export interface Event {
   options?: string[];
   path?: string;
   phase?: string;
+  plain?: boolean;
   question?: Question;
   question_id?: string;
   read_only?: boolean;

@@ -1,6 +1,6 @@
 // From the first start to the first answer, with the demo model of the binary.
 import assert from "node:assert/strict";
-import { rigTest, until, useRig } from "./fixture.mjs";
+import { rigTest, saying, until, useRig } from "./fixture.mjs";
 
 useRig({ demo: true });
 
@@ -75,4 +75,31 @@ rigTest("in Chinese", async ({ page, rig }) => {
   // No English of ours is left over.
   const seen = await page.evaluate(() => [...document.querySelectorAll("button, a, label, h1, h2, [aria-label]")].map((e) => e.getAttribute("aria-label") ?? e.textContent).filter((s) => /^[A-Z][a-z]+ /.test(s)));
   assert.deepEqual(seen, []);
+
+  // What the program itself says is Chinese, too: commands and their answers,
+  // descriptions of settings, findings of the doctor.
+  const english = async (what) => (await page.locator(what).allInnerTexts()).filter((s) => /\b(the|is|are|was|with|not|your)\b/.test(s));
+  await field.fill("/");
+  await page.locator("#palette li").first().waitFor();
+  assert.deepEqual(await english("#palette li"), []);
+  await field.fill("/help");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "发送", exact: true }).click();
+  await saying(page, "停止当前").waitFor();
+  const help = await page.locator(".said").innerText();
+  assert.match(help, /\n +\/stop +停止当前/); // a line each, as in a terminal
+  await field.fill("/trigger backup");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "发送", exact: true }).click();
+  await until("two replies", async () => (await page.locator(".said").count()) === 2);
+  const kept = await page.locator(".said").last().innerText();
+  await page.reload();
+  await until("the stored reply", async () => (await page.locator(".said").last().innerText().catch(() => "")) === kept);
+  await page.goto(rig.url + "#/settings/all/agents.defaults");
+  await page.locator(".setting .hint").first().waitFor();
+  await until("descriptions in Chinese", async () => (await english(".setting .hint")).length === 0);
+  await page.goto(rig.url + "#/doctor");
+  await page.getByRole("button", { name: "不使用网络运行" }).click();
+  await page.locator(".rows .wrap").first().waitFor();
+  await until("findings in Chinese", async () => (await english(".rows .wrap")).length === 0);
 }, { signIn: false, locale: "zh-CN" });

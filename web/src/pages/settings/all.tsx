@@ -1,5 +1,6 @@
 // Every setting of the schema, found by its name, its text or its value.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { said } from "../../i18n/said";
 import { t } from "../../i18n/settings";
 import { visible } from "../../text/links";
 import { Field } from "../../ui/field";
@@ -31,7 +32,7 @@ export function All({ read, settings, onSaved, path }: { read: SettingsRead; set
   }, [path]);
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const hits = words.length === 0 ? [] : settings.filter((s) => {
-    const text = `${s.path} ${titleOf(s.path)} ${s.schema.description ?? ""}`.toLowerCase();
+    const text = `${s.path} ${titleOf(s.path)} ${s.schema.description ? `${s.schema.description} ${said(s.schema.description)}` : ""}`.toLowerCase();
     return words.every((w) => text.includes(w));
   });
   const unsaved = settings.filter((s) => drafts.value.has(s.path)).map((s) => s.path);

@@ -1,5 +1,6 @@
 // One setting: what it is for, its control, and where its value comes from.
 import { useEffect, useId, useState } from "preact/hooks";
+import { said } from "../../i18n/said";
 import { t } from "../../i18n/settings";
 import { visible } from "../../text/links";
 import type { SettingsRead } from "../../wire/reads";
@@ -41,11 +42,11 @@ export function SettingRow({ setting: s, read }: { setting: Setting; read: Setti
     <div class={changed ? "setting changed" : "setting"}>
       <div class="about">
         <label for={id}>{visible(title)}</label>
-        {s.schema.description && <p class="hint" id={id + "d"}>{visible(s.schema.description)}</p>}
+        {s.schema.description && <p class="hint" id={id + "d"}>{visible(said(s.schema.description))}</p>}
       </div>
       <div class="control">
         <Control id={id} setting={s} value={value} onChange={set} />
-        {s.schema["x-unit"] && <span class="unit">{s.schema["x-unit"]}</span>}
+        {s.schema["x-unit"] && <span class="unit">{s.schema["x-unit"] === "tokens" ? t("settings.tokens") : s.schema["x-unit"]}</span>}
       </div>
       <p class="origin">
         {changed ? <strong>{t("settings.unsaved")}</strong> : originText(origin)}

@@ -1,6 +1,7 @@
 // The configuration file as text, with what is wrong at its line.
 import { signal } from "@preact/signals";
 import { useRef, useState } from "preact/hooks";
+import { said } from "../../i18n/said";
 import { t } from "../../i18n/settings";
 import { useRead } from "../../state/read";
 import { request } from "../../state/store";
@@ -65,8 +66,8 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
         <ul class="issues" role="alert" aria-label={t("settings.raw.issues")}>
           {issues.map((i) => (
             <li>
-              {i.line ? <button type="button" class="link" onClick={() => jump(i.line!)}>{t("settings.raw.line", { line: i.line })}</button> : null} {visible([i.path, i.message].filter(Boolean).join(": "))}
-              {i.hint && <span class="hint"> {visible(i.hint)}</span>}
+              {i.line ? <button type="button" class="link" onClick={() => jump(i.line!)}>{t("settings.raw.line", { line: i.line })}</button> : null} {visible([i.path, said(i.message)].filter(Boolean).join(": "))}
+              {i.hint && <span class="hint"> {visible(said(i.hint))}</span>}
             </li>
           ))}
         </ul>

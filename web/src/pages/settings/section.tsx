@@ -1,6 +1,7 @@
 // A group of settings with its own Save.
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
+import { said } from "../../i18n/said";
 import { t } from "../../i18n/settings";
 import { request } from "../../state/store";
 import { fail, toast } from "../../state/toast";
@@ -56,7 +57,7 @@ export function SaveBar({ paths, onSaved }: { paths: string[]; onSaved(): void }
         const p = f.params as { version?: string; conflicts?: Conflict[]; issues?: Issue[] } | undefined;
         if (f.code === "settings_stale") return setStale({ version: p?.version ?? "", conflicts: p?.conflicts ?? [] });
         const issues = p?.issues?.filter((i) => i.path && mine.includes(i.path)) ?? [];
-        for (const i of issues) setWrong(i.path!, i.hint ? `${i.message}; ${i.hint}` : i.message);
+        for (const i of issues) setWrong(i.path!, said(i.hint ? `${i.message}; ${i.hint}` : i.message));
         if (issues.length === 0) fail(e);
       },
     ).finally(() => setBusy(false));
