@@ -101,7 +101,7 @@ func Understand(text string) (option, remark string) {
 	case "3", "turn", "this turn", "yes turn", "for this turn", "yes for this turn", "本轮", "这一轮", "本次", "本輪", "runde", "diese runde":
 		return ForTurn, ""
 	case "4", "session", "always", "yes session", "yes always", "always allow", "allow always", "for this session", "yes for this session", "this session", "all",
-		"总是", "始终", "一直", "永远", "总是允许", "始终允许", "一直允许", "本会话", "本次会话", "會話", "会话", "總是", "始終",
+		"总是", "始终", "一直", "永远", "总是允许", "始终允许", "一直允许", "本会话", "本次会话", "本对话", "本次对话", "會話", "会话", "總是", "始終",
 		"immer", "sitzung", "ja immer", "immer erlauben", "toujours", "siempre", "sempre", "いつも", "항상", "всегда":
 		return ForSession, ""
 	}

@@ -73,16 +73,16 @@ func TestChineseChat(t *testing.T) {
 		time.Sleep(time.Second)
 
 		texts := strings.Join(p.texts("send"), "\n")
-		for _, want := range []string{"您的配对码是", "请回复一个词和代码：是 a2b3, 否 a2b3, 本会话 a2b3"} {
+		for _, want := range []string{"您的配对码是", "请回复一个词和代码：是 a2b3, 否 a2b3, 本对话 a2b3"} {
 			if !strings.Contains(texts, want) {
 				t.Errorf("%q is not in\n%s", want, texts)
 			}
 		}
-		asked, ok := channel.AskedIn("可以运行吗？\n\n请回复一个词和代码：是 a2b3, 否 a2b3, 本会话 a2b3")
+		asked, ok := channel.AskedIn("可以运行吗？\n\n请回复一个词和代码：是 a2b3, 否 a2b3, 本对话 a2b3")
 		if !ok || asked.Code != "a2b3" || len(asked.Options) != 3 {
 			t.Errorf("the question is read as %+v, %v", asked, ok)
 		}
-		for answer, want := range map[string]string{"是 a2b3": "yes", "否 a2b3": "no", "本会话 a2b3": "session"} {
+		for answer, want := range map[string]string{"是 a2b3": "yes", "否 a2b3": "no", "本对话 a2b3": "session"} {
 			a, ok := q.Coded(answer)
 			if option, _, _ := q.Choose(a.Option); !ok || option != want {
 				t.Errorf("%q is read as %q, %v; want %q", answer, option, ok, want)

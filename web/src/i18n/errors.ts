@@ -152,7 +152,7 @@ export const errors = {
   "error.channel_closed": ["No client could connect to {name}. List clients in allowFrom, or * for all that have the token.", "没有客户端能连接到 {name}。请在 allowFrom 中列出客户端，或用 * 表示所有持有令牌的客户端。"],
   "error.channel_lockout": ["With these settings of {name}, nobody could change settings here any more. Keep one of token, tokenIssueSecret and trustedProxyAuth.", "使用 {name} 的这些设置后，将无人能在这里更改设置。请保留 token、tokenIssueSecret 和 trustedProxyAuth 之一。"],
   "error.channel_no_login": ["{name} needs no login. Give its keys in the form.", "{name} 不需要登录。请在表单中填写密钥。"],
-  "error.pairing_owner": ["Only a person whom you approve can become an owner.", "只有获得批准的人才能成为主人。"],
+  "error.pairing_owner": ["Only a person whom you approve can become an owner.", "只有获得批准的人才能成为所有者。"],
   "error.pairing_sender_missing": ["Choose a person.", "请选择一个人。"],
   "error.mcp_missing": ["There is no MCP server {name}.", "没有 MCP 服务器 {name}。"],
   "error.mcp_invalid": ["The MCP server {name} cannot be saved: {reason}", "无法保存 MCP 服务器 {name}：{reason}"],
