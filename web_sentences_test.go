@@ -33,6 +33,7 @@ func TestWebSentences(t *testing.T) {
 		}
 	}
 	described(t, said)
+	labelled(t, said)
 	settings := len(said)
 	for _, dir := range []string{"internal/doctor", "internal/config"} {
 		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
@@ -41,7 +42,7 @@ func TestWebSentences(t *testing.T) {
 			}
 		}
 	}
-	if settings < 400 || len(said)-settings < 150 {
+	if settings < 600 || len(said)-settings < 150 {
 		t.Errorf("found only %d descriptions and %d sentences", settings, len(said)-settings)
 	}
 	values := func(s string) []string {
@@ -99,6 +100,49 @@ func described(t *testing.T, said map[string]bool) {
 		}
 	}
 	walk(schema)
+}
+
+// labelled finds the names of the settings that are shown as labels of fields: those
+// of channels and MCP servers.
+func labelled(t *testing.T, said map[string]bool) {
+	t.Helper()
+	type node struct {
+		Description string
+		Properties  map[string]*node
+		Items       *node
+	}
+	var schema struct {
+		Properties struct {
+			Channels struct {
+				Properties map[string]*node
+				Rest       *node `json:"additionalProperties"`
+			}
+		}
+	}
+	decodeFile(t, filepath.Join("docs", "config.schema.json"), &schema)
+	var walk func(n *node)
+	walk = func(n *node) {
+		if n == nil {
+			return
+		}
+		for name, below := range n.Properties {
+			if !strings.HasPrefix(below.Description, "Ignored") {
+				said["@"+name] = true
+			}
+			walk(below)
+		}
+		walk(n.Items)
+	}
+	for _, platform := range schema.Properties.Channels.Properties {
+		walk(platform)
+	}
+	walk(schema.Properties.Channels.Rest)
+	form := string(readFile(t, filepath.Join(webDir, "src", "pages", "mcp", "wire.ts")))
+	for _, m := range regexp.MustCompile(`\b([a-z]\w*): \{ (?:type: "(?:string|number|boolean)"|\.\.\.(?:lists|secrets))`).FindAllStringSubmatch(form, -1) {
+		if m[1] != "items" && m[1] != "additionalProperties" {
+			said["@"+m[1]] = true
+		}
+	}
 }
 
 // sayers are the functions that are handed sentences, with the numbers of these

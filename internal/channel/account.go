@@ -130,6 +130,9 @@ func (s *supervisor) dir() (string, error) {
 // configuration.
 var ErrNoLogin = errors.New("no login is needed")
 
+// errNoSection comes with an empty section: a login can be the first that is set up.
+var errNoSection = errors.New("the configuration has no section")
+
 // account is a section outside of its channel's life, for a login or a probe.
 func (m *Manager) account(name string) (Driver, *supervisor, error) {
 	d, err := m.driver(name)
@@ -140,11 +143,14 @@ func (m *Manager) account(name string) (Driver, *supervisor, error) {
 	s := m.supervisors[name]
 	names := slices.Sorted(maps.Keys(m.supervisors))
 	m.mu.Unlock()
+	section := json.RawMessage("{}")
 	if s == nil {
-		return d, nil, fmt.Errorf("the configuration has no section channels.%s; there are %s", name, strings.Join(names, ", "))
+		err = fmt.Errorf("%w channels.%s; there are %s", errNoSection, name, strings.Join(names, ", "))
+	} else {
+		section = s.section
 	}
-	apart := newSupervisor(m, name, s.section)
-	return d, apart, decodeCommon(apart.section, &apart.common)
+	apart := newSupervisor(m, name, section)
+	return d, apart, errors.Join(err, decodeCommon(apart.section, &apart.common))
 }
 
 // Probe asks the platform of a section whether it works. The section need not
@@ -190,7 +196,7 @@ const addressWait = 30 * time.Second
 // need not be enabled.
 func (m *Manager) Login(ctx context.Context, name string, p Dialog, force bool) (r Result, err error) {
 	d, s, err := m.account(name)
-	if err != nil {
+	if err != nil && (d.Login == nil || !errors.Is(err, errNoSection)) {
 		return Result{}, err
 	}
 	if d.Login == nil {

@@ -31,17 +31,24 @@ func channelNames(c *command) cobra.CompletionFunc {
 // accountsOf are the channels of the configuration in use, after a look whether
 // it has this one.
 func accountsOf(c *command, name string) (gateway.Accounts, error) {
+	a, err := knownAccounts(c, name)
+	if err != nil {
+		return a, err
+	}
+	if _, ok := a.Loaded.Config.Channels.Each[name]; !ok {
+		return a, fmt.Errorf("channels.%s is not configured yet; add it with: nanobot channels add %[1]s", name)
+	}
+	return a, nil
+}
+
+// knownAccounts are the channels of the configuration in use, which may lack this
+// one.
+func knownAccounts(c *command, name string) (gateway.Accounts, error) {
 	if err := gateway.KnownChannel(name); err != nil {
 		return gateway.Accounts{}, err
 	}
 	loaded, err := c.load()
-	if err != nil {
-		return gateway.Accounts{}, err
-	}
-	if _, ok := loaded.Config.Channels.Each[name]; !ok {
-		return gateway.Accounts{}, fmt.Errorf("channels.%s is not configured yet; docs/channels.md says how", name)
-	}
-	return gateway.Accounts{Loaded: loaded, File: c.configOptions()}, nil
+	return gateway.Accounts{Loaded: loaded, File: c.configOptions()}, err
 }
 
 func channelsList(c *command) *cobra.Command {
@@ -192,7 +199,8 @@ func channelsLogin(c *command) *cobra.Command {
 		Use: "login NAME", Short: "Log in to a chat platform", Args: exactArgs(1), ValidArgsFunction: channelNames(c),
 		Long: `login connects a channel to an account if that needs more than a token in the
 configuration, such as a QR code. While a gateway runs, the gateway logs in and
-starts the channel afterwards. For other channels it lists the missing settings.`,
+starts the channel afterwards. The configuration need not have the channel yet. For
+other channels it lists the missing settings.`,
 		Example: "  nanobot channels login whatsapp\n  nanobot channels login whatsapp.work --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return loginChannel(cmd.Context(), c, cmd, args[0], force)
@@ -204,7 +212,12 @@ starts the channel afterwards. For other channels it lists the missing settings.
 
 // loginChannel connects a channel to an account with the person at the terminal.
 func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name string, force bool) error {
-	a, err := accountsOf(c, name)
+	kind, _, _ := strings.Cut(name, ".")
+	find := accountsOf
+	if gateway.Channels()[kind].Login != nil {
+		find = knownAccounts // the login can be the first that is set up
+	}
+	a, err := find(c, name)
 	if err != nil {
 		return err
 	}

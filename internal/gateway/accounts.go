@@ -128,21 +128,28 @@ func saveLogin(o config.Options, name string, r channel.Result) (changed bool, e
 	if err != nil {
 		return false, err
 	}
-	if r.Owner != "" {
-		owners, err := ownersOf(f, name)
-		if err != nil {
+	there, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`))
+	if err != nil {
+		return false, err
+	}
+	var was struct{ Owners []string }
+	if there != nil {
+		if err := json.Unmarshal(there, &was); err != nil {
 			return false, err
 		}
-		if !slices.Contains(owners, r.Owner) {
-			patch["owners"] = append(owners, r.Owner)
-		}
 	}
-	if len(patch) == 0 {
+	if r.Owner != "" && !slices.Contains(was.Owners, r.Owner) {
+		patch["owners"] = append(was.Owners, r.Owner)
+	}
+	if there != nil && len(patch) == 0 {
 		return false, nil
 	}
 	section, patch, err := within(f, name, patch)
 	if err != nil {
 		return false, err
+	}
+	if there == nil && section == name { // the login is the first that is set up
+		patch["enabled"] = true
 	}
 	text, err := json.Marshal(map[string]any{"channels": map[string]any{section: patch}})
 	if err != nil {
@@ -176,15 +183,6 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 		return kind, merged, nil
 	}
 	return name, patch, nil
-}
-
-// ownersOf are the owners that a section lists already.
-func ownersOf(f *config.File, name string) (list []string, err error) {
-	text, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`) + ".owners")
-	if err != nil || text == nil {
-		return nil, err
-	}
-	return list, json.Unmarshal(text, &list)
 }
 
 // loginEvent is a line of the answer while a login goes on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,27 @@ func TestLoginThroughGateway(t *testing.T) {
 	<-h.party.joined // with the new one
 	h.must(h.party.write(t, "bob", "7", "say #seven"))
 	h.party.hear(t, "echo #seven")
+	h.must(h.end())
+}
+
+// A login can be the first that is set up of a channel.
+func TestLoginAddsChannel(t *testing.T) {
+	t.Parallel()
+	h := running(t, echo(t))
+	a := h.accounts()
+	if _, err := a.Login(t.Context(), "party.work", &person{answer: "nobody"}, false); err == nil {
+		t.Error("a login that fails")
+	}
+	_, err := a.Login(t.Context(), "party.friends", &person{answer: "bob"}, false)
+	h.must(err)
+	all := h.accounts().Loaded.Config.Channels.Each
+	if added := all["party.friends"]; !added.Enabled || !slices.Contains(added.Owners, "bob") || !strings.Contains(string(added.Raw.JSON()), "t-bob") {
+		t.Errorf("added: %+v", added)
+	}
+	if _, ok := all["party.work"]; ok {
+		t.Error("a login that failed added a channel")
+	}
+	<-h.party.joined
 	h.must(h.end())
 }
 

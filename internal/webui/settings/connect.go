@@ -44,9 +44,6 @@ func (ch *channels) connect(ctx context.Context, payload json.RawMessage) (any, 
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
-		return nil, webui.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
-	}
 	return ch.logins.begin(ctx, "channel:"+in.Name, func(ctx context.Context, l *login) error {
 		r, err := ch.LoginChannel(ctx, in.Name, webDialog{l}, in.Force)
 		if err == nil {

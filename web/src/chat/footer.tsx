@@ -40,7 +40,7 @@ export function Footer({ item }: { item: EndItem }) {
       <Spent usage={item.usage} />
       {item.model && <span>{item.fallback ? tt("footer.fallback", { model: visible(item.model) }) : visible(item.model)}</span>}
       {(item.stop === "stopped" || item.stop === "cancelled") && <span>{t("end.stopped")}</span>}
-      {(item.usage || item.error) && <ReplayLink turn={item.turn} />}
+      <ReplayLink turn={item.turn} />
       {item.error && <span class="bad">{t("end.error", { why: item.error })}</span>}
       {item.undo && item.files ? <Changes id={item.undo} undone={item.undone} files={item.files} /> : null}
     </footer>

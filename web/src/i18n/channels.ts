@@ -34,7 +34,7 @@ export const t = texts({
   "chan.connect": ["Connect the account", "连接账号"],
   "chan.connect.title": ["Connect {name}", "连接 {name}"],
   "chan.connected": ["Connected.", "已连接。"],
-  "chan.login.first": ["Add the channel first; then connect your account.", "先添加渠道，再连接你的账号。"],
+  "chan.login.first": ["Connect your account here; that adds the channel. Or fill in its settings below.", "在这里连接你的账号即可添加渠道，也可以在下面填写设置。"],
   "chan.settings": ["Settings", "设置"],
   "chan.more": ["All settings ({n})", "全部设置（{n}）"],
   "chan.add": ["Add", "添加"],

@@ -72,3 +72,10 @@ export function said(text: string): string {
   if (!known.value) load();
   return known.value ? translate(known.value, text) : text;
 }
+
+/** saidName is the label of a setting. */
+export function saidName(name: string, english: string): string {
+  const key = "@" + name;
+  const label = said(key);
+  return label === key ? english : label;
+}

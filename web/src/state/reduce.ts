@@ -245,7 +245,9 @@ function turnEnd(t: Thread, e: Event): Thread {
   t = close(close({ ...t, items }, "text"), "thought");
   // What a subagent answered is only in the stored conversation.
   const stale = t.stale || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && i.phase === "done" && works(i));
-  return { ...add(t, end), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
+  // The reply to a command has no line below it, as in the stored conversation.
+  const reply = !e.usage && !end.error && !end.undo && t.items.some((i) => i.kind === "text" && i.plain && i.turn === e.turn_id);
+  return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 
 /** changedFiles counts the files that a turn changed. */

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n/form";
-import { said } from "../i18n/said";
+import { said, saidName } from "../i18n/said";
 import { visible } from "../text/links";
 import { Field } from "./field";
 import { Icon } from "./icon";
@@ -44,7 +44,7 @@ type SettingProps = Common & { name: string; schema: Schema; value: unknown; pat
 /** Setting is one setting with its label. */
 export function Setting(p: SettingProps) {
   const { schema: s, path, value, onChange } = p;
-  const label = p.label ?? labelOf(p.name);
+  const label = p.label ?? saidName(p.name, labelOf(p.name));
   const note = p.note?.(path);
   const hint = s.description || note ? <>{s.description && visible(said(s.description))} {note}</> : undefined;
   const about = { label, hint, wrong: p.wrong?.[path] };

@@ -105,7 +105,7 @@ pageTest("an approval is answered once, and not by an early click", async ({ pag
   });
   await page.getByText("Answered: Deny").waitFor();
   assert.equal(stub.answers.length, 1);
-  assert.deepEqual({ ...stub.answers[0], type: undefined }, { type: undefined, chat_id: "a", question_id: "q1", option: "no", remark: "be careful" });
+  assert.deepEqual({ ...stub.answers[0], type: undefined }, { type: undefined, chat_id: "a", question_id: "q1", option: "no", language: "en", remark: "be careful" });
 });
 
 pageTest("stop names the turn, and is there only while one runs", async ({ page, stub }) => {

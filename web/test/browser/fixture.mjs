@@ -24,11 +24,20 @@ export function pageTest(name, run, options = {}) {
     try {
       await run({ page, stub, context, problems });
       assert.deepEqual(problems, []);
+    } catch (e) {
+      throw await told(e, page);
     } finally {
       await context.close();
       stub.stop();
     }
   });
+}
+
+/** told is an error that says what the page showed and what the gateway wrote. */
+export async function told(e, page, log = "") {
+  const seen = await page.evaluate(() => document.body.innerText).catch(String);
+  e.stack += `\n--- ${page.url()}\n${seen.slice(-1500)}\n--- ${log.slice(-1500)}`;
+  return e;
 }
 
 /** useListener is a server on another port that nothing may ask. */
@@ -68,7 +77,7 @@ export function rigTest(name, run, { signIn = true, timeout = patience, ...optio
       assert.deepEqual(problems, []);
     } catch (e) {
       if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${name.replace(/\W+/g, "-")}.png` }).catch(() => {});
-      throw e;
+      throw await told(e, page, rig.gateway?.log);
     } finally {
       await context.close();
     }

@@ -30,6 +30,19 @@ pageTest("a login shows a code to scan, then asks, then closes", async ({ page, 
   assert.deepEqual(sent(stub, "settings.channel.connect.cancel"), []);
 });
 
+pageTest("an account is connected before there are settings", async ({ page, stub }) => {
+  offer(stub);
+  const state = stub.reads.get("settings/nanobot-features").channels[0];
+  Object.assign(state, { configured: false, enabled: false, state: "stopped", reason: undefined });
+  stub.acts.set("settings.channel.connect.start", { state: "waiting", qr_image: pixel });
+  stub.acts.set("settings.channel.connect.poll", () => (Object.assign(state, { configured: true, enabled: true, state: "running", identity: "Ana" }), { state: "done" }));
+  await page.goto(stub.url + "#/channels/weixin");
+  await page.getByRole("button", { name: "Connect the account" }).click();
+  await page.getByText("Connected.").waitFor();
+  assert.deepEqual(sent(stub, "settings.channel.connect.start"), [{ name: "weixin", force: false }]);
+  await page.getByText("Ana", { exact: true }).waitFor();
+});
+
 pageTest("a login that is closed is cancelled, and the focus goes back", async ({ page, stub }) => {
   offer(stub);
   stub.acts.set("settings.channel.connect.start", { state: "waiting", ask: "Phone number" });

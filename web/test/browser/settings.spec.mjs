@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Gateway, ModelServer } from "../rig/real.mjs";
 import { check, looks } from "./axe.mjs";
 import { launch, newPage, patience } from "./browser.mjs";
-import { saying, send, until } from "./fixture.mjs";
+import { saying, send, told, until } from "./fixture.mjs";
 
 /** realTest runs a test on a gateway and a model server of its own. It fails if a
  *  page reported anything, or received a key. */
@@ -15,9 +15,11 @@ function realTest(name, config, run) {
     const browser = await launch();
     const received = [];
     const all = [];
+    const pages = [];
     const open = async (route = "", options = {}) => {
       const { page, problems } = await newPage(browser, options);
       all.push(problems);
+      pages.push(page);
       page.on("response", (r) => void r.text().then((t) => received.push(t), () => {}));
       page.on("websocket", (w) => w.on("framereceived", (f) => received.push(String(f.payload))));
       await page.goto(gateway.link());
@@ -30,8 +32,7 @@ function realTest(name, config, run) {
       assert.deepEqual(all.flat(), []);
       assert.ok(!received.join("\n").includes(models.key), "a page received the key");
     } catch (e) {
-      e.message += "\n" + gateway.log.slice(-2000);
-      throw e;
+      throw pages.length > 0 ? await told(e, pages.at(-1), gateway.log) : e;
     } finally {
       await browser.close();
       await gateway.stop();

@@ -169,7 +169,7 @@ pageTest("the inbox answers questions of all conversations and lists the answers
     if (stub.answers.length === 0) await page.getByRole("button", { name: "Allow once" }).first().click({ timeout: 60_000 }).catch(() => {});
     return stub.answers.length > 0;
   });
-  assert.deepEqual({ ...stub.answers[0] }, { type: "answer", chat_id: "b", question_id: "q9", option: "yes" });
+  assert.deepEqual({ ...stub.answers[0] }, { type: "answer", chat_id: "b", question_id: "q9", option: "yes", language: "en" });
   // The other was asked on Telegram, and somebody was faster there.
   const told = [];
   stub.acts.set("approval.answer", (p) => (told.push(p), { refuse: [409, "question_closed"] }));

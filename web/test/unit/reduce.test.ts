@@ -304,3 +304,13 @@ test("the newest page leaves the older ones that were read", () => {
   assert.deepEqual(shown(t.items), [2, 3, 4, 5, 6].map((i) => `user sent say ${i}`));
   assert.equal(t.before, 2);
 });
+
+test("the reply to a command has no line below it, live and stored", () => {
+  const t = play([e("user_message", { turn_id: "t1", text: "/help" }), e("message", { turn_id: "t1", id: "o1", text: "Commands:\n  /stop", plain: true }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 1 })]);
+  assert.deepEqual(shown(t.items).slice(-1), ["text Commands:\n  /stop"]);
+  assert.equal(t.items.some((i) => i.kind === "text" && i.plain), true);
+  const failed = play([e("message", { turn_id: "t2", id: "o2", text: "No key.", plain: true }), e("turn_end", { turn_id: "t2", id: "o2", latency_ms: 1, error: "No key." })], t);
+  assert.deepEqual(shown(failed.items).slice(-1), ["end 1"]);
+  const stored = [{ index: 0, role: "user", content: "/trigger a", command: true }, { index: 1, role: "assistant", content: "a\nb", command: true, plain: true }] as Said[];
+  assert.deepEqual(shown(itemsOf({ messages: stored, turns: [], has_newer: false })).slice(-1), ["text a\nb"]);
+});

@@ -57,6 +57,12 @@ export function Detail({ p }: { p: Platform }) {
             {p.logout && <button type="button" class="button" onClick={() => setLeaving(true)}>{t("chan.logout")}</button>}
           </div>
         )}
+        {!p.configured && p.login && (
+          <>
+            <p>{t("chan.login.first")}</p>
+            <div class="row"><button type="button" class="button primary" onClick={() => setLogging(true)}>{t("chan.connect")}</button></div>
+          </>
+        )}
       </section>
       {leaving && (
         <Confirm
@@ -123,14 +129,13 @@ function Settings({ d, p }: { d: Described; p: Platform }) {
       <h2>{t("chan.settings")}</h2>
       <form class="form" onSubmit={save}>
         <Form schema={d.schema} value={value} onChange={setValue} only={d.needed} />
-        {d.needed.length === 0 && p.login && !p.configured && <p class="hint">{t("chan.login.first")}</p>}
         <details>
           <summary>{t("chan.more", { n: rest.length })}</summary>
           <Form schema={d.schema} value={value} onChange={setValue} only={rest} />
         </details>
         {found && <Found found={found} />}
         <div class="row">
-          <button type="submit" class="button primary" disabled={busy}>{p.configured ? common("dialog.save") : t("chan.add")}</button>
+          <button type="submit" class={p.login && !p.configured ? "button" : "button primary"} disabled={busy}>{p.configured ? common("dialog.save") : t("chan.add")}</button>
           <button type="button" class="button" disabled={busy} onClick={check}>{t("chan.check")}</button>
         </div>
       </form>
