@@ -1,6 +1,7 @@
 // A button that turns speech into text of the message.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { has, t } from "../i18n";
+import { gateway } from "../state/base";
 import { useRead } from "../state/read";
 import { toast } from "../state/toast";
 import { record, transcribe } from "../state/voice";
@@ -14,7 +15,7 @@ type State = "idle" | "listening" | "reading";
 /** Mic is shown only where the browser can record and speech is configured. */
 export function Mic({ onText }: { onText(text: string): void }) {
   const able = navigator.mediaDevices !== undefined && typeof MediaRecorder !== "undefined";
-  const settings = useRead<SettingsRead>(able ? "settings" : undefined, {}, "settings");
+  const settings = useRead<SettingsRead>(able && gateway.value?.signed_in ? "settings" : undefined, {}, "settings");
   const [state, setState] = useState<State>("idle");
   const running = useRef<Recording>(undefined);
   const left = useRef(false);

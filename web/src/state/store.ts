@@ -22,7 +22,7 @@ export * from "./say";
 
 /** start reads who we are and connects. */
 export async function start() {
-  api.onSignedOut(() => void signedOut());
+  api.onSignedOut(() => void recheck()); // the answer to a request from before the sign-in may come after it
   let state: Gateway;
   try {
     state = await api.readState();

@@ -53,6 +53,25 @@ pageTest("a device that is signed out returns to the same place with its draft",
   assert.ok(page.url().endsWith("#/c/websocket%3Aplace"));
 });
 
+pageTest("a refusal that is older than the sign-in does not end it", async ({ page, stub }) => {
+  await page.goto(stub.url);
+  await until("the connection", () => stub.sockets.size > 0);
+  let refused = 0;
+  await page.route("**/api/memory*", (r) => (refused++, r.fulfill({ status: 401, contentType: "application/json", body: '{"error":{"code":"signed_out"}}' })));
+  const asked = page.waitForResponse("**/webui/state");
+  await page.evaluate(() => (location.hash = "#/memory"));
+  await asked;
+  await until("the refusal", () => refused > 0);
+  await page.evaluate(() => (location.hash = "#/"));
+  await send(page, "Still here?");
+  await saying(page, "Hello.").waitFor();
+  assert.equal(await page.getByRole("heading", { name: "Sign in" }).count(), 0);
+  // One that the gateway means ends it.
+  stub.signedIn = false;
+  await page.evaluate(() => (location.hash = "#/memory"));
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
 pageTest("a page of an older build asks for a reload once and keeps working", async ({ page, stub }) => {
   await page.goto(stub.url);
   await until("the connection", () => stub.sockets.size > 0);
