@@ -32,8 +32,12 @@ func (o *options) startHint(err error) error {
 	case o.Managed:
 		return fmt.Errorf("signal-cli does not answer: %w", err)
 	}
-	return fmt.Errorf("signal-cli does not answer at %s (%w); start it: signal-cli -a %s daemon --http %s --receive-mode on-connection, or set managed",
-		o.base(), err, o.PhoneNumber, strings.TrimPrefix(o.base(), "http://"))
+	account := ""
+	if o.PhoneNumber != "" {
+		account = "-a " + o.PhoneNumber + " "
+	}
+	return fmt.Errorf("signal-cli does not answer at %s (%w); start it: signal-cli %sdaemon --http %s --receive-mode on-connection, or set managed",
+		o.base(), err, account, strings.TrimPrefix(o.base(), "http://"))
 }
 
 // probeProgram looks whether signal-cli is there. It does not start it: that

@@ -187,6 +187,22 @@ func TestCancelStopsTheCommand(t *testing.T) {
 	noSleepers(t, n)
 }
 
+// A command whose turn is over before it began says so in words.
+func TestTooLateToBegin(t *testing.T) {
+	t.Parallel()
+	tl := newShell(t, shell.Options{Workspace: t.TempDir()}).Tools()[0]
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, over := context.WithTimeout(t.Context(), 0)
+	defer over()
+	for want, ctx := range map[tool.Code]context.Context{tool.Cancelled: stopped, tool.TimedOut: late} {
+		got, err := tl.Run(ctx, tool.Call{Input: []byte(command("echo out"))})
+		if err != nil || got.Code != want || !strings.Contains(got.Content.Text, "the command was not run: ") || strings.Contains(got.Content.Text, "context") {
+			t.Errorf("got %q (%s), %v; want %s", got.Content.Text, got.Code, err, want)
+		}
+	}
+}
+
 // That the memory is bounded, too, is shown by TestCaptureHoldsLittle.
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()

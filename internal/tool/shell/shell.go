@@ -386,6 +386,12 @@ func unconfined(stdout, stderr *capture, code int) string {
 }
 
 func notStarted(err error) tool.Result {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return tool.Fail(tool.Cancelled, "the command was not run: the turn was stopped before it began")
+	case errors.Is(err, context.DeadlineExceeded):
+		return tool.Fail(tool.TimedOut, "the command was not run: its time was over before it began")
+	}
 	return tool.Fail(tool.Internal, "the command was not run: it could not be started: %v", err)
 }
 
