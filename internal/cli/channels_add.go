@@ -74,6 +74,12 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	}
 	kind, _, _ := strings.Cut(a.name, ".")
 	driver := gateway.Channels()[kind]
+	switch scan, err := a.scans(driver); {
+	case err != nil:
+		return err
+	case scan:
+		return loginChannel(ctx, a.c, a.cmd, a.name, false)
+	}
 	o := a.c.configOptions()
 	path, err := config.Locate(o)
 	if err != nil {
@@ -107,6 +113,16 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	return a.finish(ctx, driver, next)
 }
 
+// scans asks whether to connect by a QR code, where that makes the keys.
+func (a *addition) scans(driver channel.Driver) (bool, error) {
+	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	if driver.Login == nil || driver.LoginOptional || len(driver.Fields()) == 0 || len(a.set) > 0 || !ask.terminal() {
+		return false, nil
+	}
+	answer, err := ask.line("Scan a QR code, which makes the keys (yes), or type keys that you have (no)", "yes")
+	return strings.HasPrefix("yes", strings.ToLower(answer)), err
+}
+
 // answers asks for what is not given.
 func (a *addition) answers(driver channel.Driver) error {
 	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
@@ -129,6 +145,9 @@ func (a *addition) answers(driver channel.Driver) error {
 		}
 	}
 	if len(missing) > 0 {
+		if driver.Login != nil {
+			missing = append(missing, "  or connect by a login, which adds the channel: nanobot channels login "+a.name)
+		}
 		return usageError{fmt.Errorf("channels.%s needs more settings:\n%s", a.name, strings.Join(missing, "\n"))}
 	}
 	if talk && len(a.allow) == 0 {
