@@ -39,6 +39,7 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
     if (response.status === 401 && path !== "webui/login") signedOut();
     throw new Refused({ message: "", ...failure, status: response.status });
   }
+  if (typeof data !== "object" || data === null) throw new Refused({ status: 0, code: "unreachable", message: "" }); // not our gateway
   return data as T;
 }
 
