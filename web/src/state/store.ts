@@ -106,7 +106,8 @@ function linked(l: Link) {
   connected.value = l.state === "open";
   if (l.state === "signed-out") void signedOut();
   // A gateway that was restarted may have another build, and may not know us.
-  if (l.state === "open" && before.state === "connecting") void recheck();
+  // A browser does not say why a connection was refused.
+  if ((l.state === "open" || l.state === "waiting") && before.state === "connecting") void recheck();
 }
 
 async function recheck() {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Gateway } from "../rig/gateway.mjs";
+import { signedIn } from "../rig/rig.mjs";
 import { Telegram } from "../rig/telegram.mjs";
 import { check, looks } from "./axe.mjs";
 import { launch, newPage, patience } from "./browser.mjs";
@@ -35,6 +36,7 @@ function manageTest(name, run, options = {}) {
       const link = await gateway.link();
       await page.goto(link);
       await page.waitForSelector("#composer:not([disabled])");
+      await signedIn(page);
       const at = (hash) => page.goto(link.replace(/#.*/, hash));
       await run({ page, at });
       assert.deepEqual(problems, []);

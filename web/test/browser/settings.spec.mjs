@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Gateway, ModelServer } from "../rig/real.mjs";
+import { signedIn } from "../rig/rig.mjs";
 import { check, looks } from "./axe.mjs";
 import { launch, newPage, patience } from "./browser.mjs";
 import { saying, send, told, until } from "./fixture.mjs";
@@ -24,6 +25,7 @@ function realTest(name, config, run) {
       page.on("websocket", (w) => w.on("framereceived", (f) => received.push(String(f.payload))));
       await page.goto(gateway.link());
       await page.waitForSelector("#composer:not([disabled])");
+      await signedIn(page);
       if (route) await page.goto(`http://127.0.0.1:${gateway.port}/${route}`);
       return page;
     };

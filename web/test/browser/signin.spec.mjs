@@ -53,6 +53,18 @@ pageTest("a device that is signed out returns to the same place with its draft",
   assert.ok(page.url().endsWith("#/c/websocket%3Aplace"));
 });
 
+pageTest("a device that was signed out while it was away is told when it comes back", async ({ page, stub }) => {
+  await page.goto(stub.url);
+  await until("the connection", () => stub.sockets.size > 0);
+  await page.fill("#composer:not([disabled])", "half a thought");
+  stub.signedIn = false; // the browser only learns that there is no connection
+  stub.drop(1012);
+  await page.fill("input[name=code]", stub.code);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForSelector("#composer:not([disabled])");
+  assert.equal(await page.inputValue("#composer"), "half a thought");
+});
+
 pageTest("a refusal that is older than the sign-in does not end it", async ({ page, stub }) => {
   await page.goto(stub.url);
   await until("the connection", () => stub.sockets.size > 0);

@@ -27,6 +27,7 @@ export class Rig {
   async signIn(page, url = this.url) {
     await page.goto(await this.gateway.link(url));
     await page.waitForSelector("#composer:not([disabled])");
+    await signedIn(page);
   }
 
   async stop() {
@@ -34,4 +35,10 @@ export class Rig {
     await this.gateway?.stop();
     this.model?.stop();
   }
+}
+
+/** signedIn waits for the gateway's word: the page shows itself before it has asked. */
+export async function signedIn(page) {
+  const ask = async () => (await (await fetch("webui/state", { headers: { "X-Nanobot-Page": "1" } })).json()).signed_in;
+  while (!(await page.evaluate(ask))) await new Promise((r) => setTimeout(r, 50));
 }
