@@ -84,7 +84,7 @@ func TestLoginAddsChannel(t *testing.T) {
 	h := running(t, echo(t))
 	a := h.accounts()
 	if _, err := a.Login(t.Context(), "party.work", &person{answer: "nobody"}, false); err == nil {
-		t.Error("a login that fails")
+		t.Error("a login that was refused reported no error")
 	}
 	_, err := a.Login(t.Context(), "party.friends", &person{answer: "bob"}, false)
 	h.must(err)

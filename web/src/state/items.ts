@@ -133,6 +133,7 @@ export interface Thread {
   before: number | null;
   loaded: boolean; // a page was read
   stale: boolean; // events were missed: read the page again
+  resumed?: boolean; // the connection continues where the last one ended
   partial?: string; // the turn that was joined after it had begun
 }
 

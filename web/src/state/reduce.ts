@@ -88,6 +88,7 @@ function attached(t: Thread, e: Event): Thread {
     scope: e.workspace_scope,
     title: e.title ?? t.title,
     running: undefined,
+    resumed: e.resumed === true && !missed,
     stale: t.stale || missed,
     loaded: t.loaded || e.temporary === true,
   };
@@ -224,8 +225,9 @@ function edits(t: Thread, e: Event): Thread {
 function status(t: Thread, e: Event): Thread {
   if (e.status !== "running") return { ...t, running: undefined };
   // A turn that we know nothing of had begun before we came, or what began it is
-  // no message of a client: a job, the result of a subagent.
-  const known = e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
+  // no message of a client: a job, the result of a subagent. Without a number, the
+  // gateway tells a new connection of a turn that goes on: we may have missed its begin.
+  const known = (e.seq !== undefined || t.resumed) && e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
   return { ...t, items: revived(t.items), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
 }
 

@@ -179,6 +179,10 @@ test("a turn that was joined in its middle is read again at its end", () => {
   assert.equal(joined.partial, "t1");
   const t = play(turn().slice(13), joined);
   assert.equal(t.stale, true);
+  // The same if the page sent the message, and its connection was cut before the answer.
+  const sent = withSent(start, { chat: "c", turn: "t1", text: "Hello", at: "" });
+  assert.equal(reduce(sent, { event: "goal_status", chat_id: "c", status: "running", turn_id: "t1" }).partial, "t1");
+  assert.equal(reduce(sent, e("goal_status", { status: "running", turn_id: "t1" })).partial, undefined);
 });
 
 test("an older page comes before what is shown, once", () => {
