@@ -97,6 +97,7 @@ func TestToolOutput(t *testing.T) {
 	chat := c.modern()
 	c.say(`{"type":"message","chat_id":"` + chat + `","content":"go","turn_id":"t1"}`)
 	r.inbound()
+	c.until("message_accepted") // the turn has begun for all clients
 	for _, piece := range []string{"one\n", "two\n"} {
 		r.send(bus.Outbound{Kind: bus.ToolOutput, Route: route(chat, "t1"), Text: piece, Tool: &bus.Tool{CallID: "c1", Name: "exec"}})
 	}
