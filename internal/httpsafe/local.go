@@ -23,7 +23,7 @@ func Local(socket string, timeout time.Duration) *http.Client {
 // LoopbackHost reports whether a host to listen on is reached from this machine
 // only.
 func LoopbackHost(host string) bool {
-	if host == "" || host == "localhost" {
+	if host == "" || strings.EqualFold(host, "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -103,14 +102,9 @@ func (o *options) check() error {
 	return nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // safe reports whether nobody on the way can read what is sent to an address.
 func safe(u *url.URL) bool {
-	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && httpsafe.LoopbackHost(u.Hostname()))
 }
 
 // trusted reports whether the bot's token may go to an address. A pattern with a

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // known reports by the headers whether a request may be one of Teams. Without
@@ -22,7 +23,7 @@ func (b *bot) known(r *http.Request) bool {
 		return strings.Count(bearerOf(r), ".") == 2
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	local := err == nil && loopback(host)
+	local := err == nil && httpsafe.LoopbackHost(host)
 	for _, field := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
 		local = local && r.Header.Get(field) == ""
 	}

@@ -109,10 +109,30 @@ func TestToolOutput(t *testing.T) {
 			t.Fatalf("%v after %q", m, got)
 		}
 	}
-	later := r.dial("client_id=phone&token=" + testToken)
-	later.say(`{"type":"attach","chat_id":"` + chat + `"}`)
-	if m := later.until("tool_output"); m["text"] != "one\ntwo\n" || m["call_id"] != "c1" {
-		t.Errorf("a later client got %v", m)
+	// joined is the first event that somebody gets who joins now.
+	joined := func(client string) map[string]any {
+		later := r.dial("client_id=" + client + "&token=" + testToken)
+		later.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+		later.until("attached")
+		later.until("goal_status") // a turn goes on
+		return later.next()
+	}
+	notice := func(text string) {
+		r.send(bus.Outbound{Kind: bus.Notice, Route: route(chat, "t1"), Text: text})
+	}
+	for range 2 { // whatever comes after it
+		if m := joined("phone"); m["text"] != "one\ntwo\n" || m["call_id"] != "c1" {
+			t.Errorf("a later client got %v", m)
+		}
+		notice("still at it")
+	}
+	r.send(bus.Outbound{Kind: bus.ToolEvent, Route: route(chat, "t1"), Tool: &bus.Tool{CallID: "c1", Name: "exec", Phase: "end", Result: "one\ntwo\n"}})
+	last := r.dial("client_id=tablet&token=" + testToken)
+	last.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	last.until("attached")
+	notice("done")
+	if m := last.until("message"); m["text"] != "done" {
+		t.Errorf("a client that joined after the call got %v", m)
 	}
 }
 

@@ -297,7 +297,7 @@ func (c *Channel) isLocal(r *http.Request) bool {
 		host = r.Host
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLoopback(host) {
+	if err != nil || !peer.Addr().Unmap().IsLoopback() || host == "" || !httpsafe.LoopbackHost(host) {
 		return false
 	}
 	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

@@ -80,6 +80,9 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		c.ring.add(&event{keep: true}, f)
 	case bus.ToolEvent:
 		if out.Tool != nil {
+			if out.Tool.Phase != "start" {
+				c.ring.over(out.Tool.CallID)
+			}
 			f := newFrame(evMessage, c.id, len(out.Tool.Arguments)+len(out.Tool.Detail)+128).must("text", out.Text).text("kind", "progress")
 			c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(out.Tool)))
 		}
@@ -152,6 +155,7 @@ func (c *chat) final(out bus.Outbound, m *media) *event {
 	}
 	stream := c.stream
 	c.stream = streaming{}
+	c.ring.over("")
 	var e *event
 	if out.Text != "" || len(out.Media) > 0 {
 		e = &event{id: out.ID, keep: true}

@@ -28,6 +28,7 @@ type event struct {
 	frame       []byte
 	kind        string // of streamed text: the event it is sent as
 	stream      string
+	over        bool // the call whose output it is has ended
 	text        []byte
 	cuts        []int // length of text after each number
 
@@ -166,11 +167,20 @@ func (r *ring) next(seq int64) *event {
 	return r.events[i]
 }
 
+// over notes that a call has ended, or all of them without a name: who comes later
+// needs no output of it.
+func (r *ring) over(call string) {
+	for _, e := range r.events {
+		e.over = e.over || call == "" || e.stream == call
+	}
+}
+
 // start is where a peer that knows nothing begins: before the first answer
-// nobody has got, else before the text that is being streamed, else now.
+// nobody has got or the output of a call that is running, else before the text
+// that is being streamed, else now.
 func (r *ring) start() int64 {
 	for _, e := range r.events {
-		if e.id != "" && !e.seen {
+		if e.id != "" && !e.seen || e.kind == evToolOutput && !e.over {
 			return e.first - 1
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -207,7 +206,7 @@ const minToken = 16
 // checkExposure refuses to listen for everybody without asking for anything, or
 // for something that can be guessed.
 func (s *settings) checkExposure() error {
-	if !s.own || s.UnixSocketPath != "" || isLoopback(s.Host) {
+	if !s.own || s.UnixSocketPath != "" || httpsafe.LoopbackHost(s.Host) {
 		return nil
 	}
 	if err := s.checkGuessing(s.Host); err != nil {
@@ -253,19 +252,5 @@ func (s *settings) wants(k bus.Kind) bool {
 
 func (s *settings) tokenTTL() time.Duration { return time.Duration(s.TokenTTLS) * time.Second }
 
-func (s *settings) pingInterval() time.Duration {
-	return time.Duration(s.PingIntervalS * float64(time.Second))
-}
-
-func (s *settings) pingTimeout() time.Duration {
-	return time.Duration(s.PingTimeoutS * float64(time.Second))
-}
-
-// isLoopback is about the name or address in a listener or a Host header.
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsLoopback()
-}
+// span is a setting in seconds.
+func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -308,7 +308,7 @@ func (s *socket) finish(err error) {
 
 // ping ends connections whose other side is gone without a word.
 func (s *socket) ping(ctx context.Context) {
-	t := time.NewTicker(s.c.set.pingInterval())
+	t := time.NewTicker(span(s.c.set.PingIntervalS))
 	defer t.Stop()
 	for {
 		select {
@@ -316,7 +316,7 @@ func (s *socket) ping(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		pctx, cancel := context.WithTimeout(ctx, s.c.set.pingTimeout())
+		pctx, cancel := context.WithTimeout(ctx, span(s.c.set.PingTimeoutS))
 		err := s.conn.Ping(pctx)
 		cancel()
 		if err != nil {

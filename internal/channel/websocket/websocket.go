@@ -298,7 +298,7 @@ func (c *Channel) server() *http.Server {
 	for pattern, h := range c.routes() {
 		mux.Handle(pattern, h)
 	}
-	exposed := c.set.UnixSocketPath == "" && !isLoopback(c.set.Host)
+	exposed := c.set.UnixSocketPath == "" && !httpsafe.LoopbackHost(c.set.Host)
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.o.Pages != nil {
 			if h, ok := c.o.Pages(r, exposed); ok {

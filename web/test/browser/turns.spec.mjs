@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { ended, newChat, rigTest, send, until, useRig } from "./fixture.mjs";
+import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
 useRig({
   config: {
@@ -93,3 +93,22 @@ for (const [name, turn] of Object.entries(turns)) {
     await same(page, live);
   });
 }
+
+rigTest("the output of a running command is there after a reload, whatever came after it", async ({ page, rig }) => {
+  rig.model.on("run for long", (s) => s.call("exec", { command: "echo first; until [ -e go ]; do sleep 0.1; done; echo last" }));
+  rig.model.on("by the way", (s) => s.text("It ran."));
+  await newChat(page);
+  await send(page, "run for long");
+  const output = page.locator(".output:not(.part)", { hasText: "first" });
+  await output.waitFor();
+  await send(page, "by the way");
+  await until("the second message is taken", async () => (await page.locator("article.user:not(:has(.state))").count()) === 2);
+  for (const _ of [1, 2]) {
+    await page.reload();
+    await output.waitFor();
+  }
+  await writeFile(join(rig.gateway.workspace, "go"), "");
+  await saying(page, "It ran.").waitFor();
+  await ended(page);
+  await same(page, await shown(page));
+});
