@@ -143,5 +143,5 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 	}
 }
 
-// KeyOf is the session that the messages of a chat belong to.
-func (a *Agent) KeyOf(chat bus.Route) string { return a.deps.keyOf(bus.Inbound{Route: chat}) }
+// KeyOf is the session that a message belongs to.
+func (a *Agent) KeyOf(in bus.Inbound) string { return a.deps.keyOf(in) }

@@ -31,6 +31,9 @@ func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
 func (it *envelope) emit(o bus.Outbound) {
 	it.touch()
 	o.Language = it.in.Language
+	if !scheduled(it.in) { // what a schedule says belongs to the chat that gets it
+		o.Session = it.key
+	}
 	if it.replyTo != nil {
 		it.replyTo.say(o)
 		return

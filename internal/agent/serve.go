@@ -144,27 +144,28 @@ func (p *replyTo) end(err error) {
 	if errors.Is(err, ErrClosed) {
 		return
 	}
-	p.mu.Lock()
-	outs := p.held
-	if p.final != nil && err == nil {
-		outs = append(outs, *p.final)
-	}
-	p.mu.Unlock()
-	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
+	stopped := errors.Is(err, ErrStopped) // who stopped it knows
+	if err != nil && !stopped {
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
 			text = p.a.deps.secrets.Redact(explain.In(p.env.in.Language, err, phrase.In(p.env.in.Language, "the model")))
 		}
-		outs = append(outs, bus.Outbound{
-			ID: bus.FinalID(p.env.in.ID), Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
+		p.env.emit(bus.Outbound{
+			Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,
 			Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "error", Error: text},
 		})
 	}
+	p.mu.Lock()
+	outs := p.held
+	if p.final != nil && !stopped {
+		outs = append(outs, *p.final)
+	}
+	p.mu.Unlock()
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
 		p.a.deps.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
-	_ = p.q.Publish(p.env.ctx, bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.ended(err)}) // only for marks beside the message
+	p.env.emit(bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.ended(err)}) // for marks beside the message, and for watchers
 	p.settle(outs)
 }
 

@@ -64,7 +64,7 @@ func (a *App) Servers() *mcp.Pool { return a.servers }
 
 // SetScope chooses the folder that a chat works in; see guard.Guard.SetScope.
 func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
-	return a.guard.SetScope(ctx, a.Agent.KeyOf(chat), want, remote)
+	return a.guard.SetScope(ctx, a.Agent.KeyOf(bus.Inbound{Route: chat}), want, remote)
 }
 
 // OpenUndo opens the record of file changes that belongs to a workspace; see

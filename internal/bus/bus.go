@@ -210,6 +210,7 @@ type Outbound struct {
 	Key      string            `json:"-"`            // of one part on its way to the platform, the same at each try and after a restart; "" if it is sent once at most
 	Kind     Kind              `json:"kind"`
 	Route    Route             `json:"route"`
+	Session  string            `json:"-"` // that it is said in, where the route does not tell: in a thread, to a guest
 	ReplyTo  string            `json:"reply_to,omitempty"`
 	Text     string            `json:"text,omitempty"`
 	Media    []Media           `json:"media,omitempty"`

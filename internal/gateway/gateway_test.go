@@ -119,7 +119,7 @@ func (g *partygoer) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 // write sends a message of a person.
-func (p *party) write(t *testing.T, who, id, text string) error {
+func (p *party) write(t *testing.T, who, id, text string, change ...func(*bus.Inbound)) error {
 	t.Helper()
 	p.mu.Lock()
 	submit, gate := p.submit, p.gate
@@ -130,6 +130,9 @@ func (p *party) write(t *testing.T, who, id, text string) error {
 	}
 	msg := pass.Inbound(id, text)
 	msg.Untrusted = false // they typed it
+	for _, f := range change {
+		f(&msg)
+	}
 	return submit(t.Context(), msg)
 }
 

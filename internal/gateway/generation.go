@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -83,12 +84,12 @@ func (s *state) current(ctx context.Context) (*app.App, error) {
 	}
 }
 
-// keyOf is the conversation that the messages of a chat belong to.
-func (s *state) keyOf(chat bus.Route) string {
+// keyOf is the conversation that a message belongs to.
+func (s *state) keyOf(in bus.Inbound) string {
 	if gen, _, _ := s.now(); gen != nil {
-		return gen.app.Agent.KeyOf(chat)
+		return gen.app.Agent.KeyOf(in)
 	}
-	return chat.SessionKey()
+	return cmp.Or(in.SessionKey, in.Route.SessionKey())
 }
 
 // agentRetry is how long the gateway waits when no agent can be built.

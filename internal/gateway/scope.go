@@ -49,7 +49,7 @@ func (w *webClients) setModel(ctx context.Context, chat bus.Route, model, preset
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelWait)
 	defer cancel()
-	return rt.Display, a.Sessions.Annotate(ctx, a.Agent.KeyOf(chat), func(s *session.Session) error { return s.SetMeta(owntool.PresetKey, value) })
+	return rt.Display, a.Sessions.Annotate(ctx, a.Agent.KeyOf(bus.Inbound{Route: chat}), func(s *session.Session) error { return s.SetMeta(owntool.PresetKey, value) })
 }
 
 // modelWait is how long another program may keep a conversation from being changed.

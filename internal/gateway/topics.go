@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 // publisher tells the pages what has changed. docs/websocket.md lists the topics.
 type publisher struct {
 	channels atomic.Pointer[channel.Manager] // nil until the gateway is built
-	keyOf    func(bus.Route) string          // of the conversation of a chat
+	keyOf    func(bus.Inbound) string        // of the conversation of a message
 	unread   func(key string)                // counts an answer
 	asked    func()                          // a turn waits for an answer; may be nil
 }
@@ -48,7 +49,7 @@ func (p *publisher) submitted(in *bus.Inbound) {
 		return
 	}
 	if c := p.elsewhere(in.Route); c != nil {
-		c.Heard(p.keyOf(in.Route), in)
+		c.Heard(p.keyOf(*in), in)
 	}
 }
 
@@ -70,11 +71,12 @@ func (p *publisher) said(out *bus.Outbound) {
 	if out.Kind == bus.Ask || out.Kind == bus.Gone {
 		p.Publish("questions", nil)
 	}
+	key := cmp.Or(out.Session, p.keyOf(bus.Inbound{Route: out.Route}))
 	if c := p.elsewhere(out.Route); c != nil {
-		c.Overheard(p.keyOf(out.Route), *out)
+		c.Overheard(key, *out)
 	}
 	if out.Kind == bus.Message && out.Text != "" && !temporary(out.Route) {
-		p.unread(p.keyOf(out.Route))
+		p.unread(key)
 	}
 	if out.Kind == bus.Ask && p.asked != nil {
 		p.asked()

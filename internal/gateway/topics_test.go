@@ -2,12 +2,18 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
@@ -65,6 +71,51 @@ func TestPagesHear(t *testing.T) {
 	h.must(h.g.Reload(t.Context()))
 	for topic := any(nil); topic != "settings"; {
 		topic = s.until("changed")["topic"]
+	}
+	h.must(h.end())
+}
+
+// A thread of a chat is watched by itself, and so is the chat of a guest where all
+// conversations of the owner are one. The end of a turn is the last that is seen.
+func TestPagesHearOneConversation(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	h.configure(strings.Replace(partyConfig, `"defaults": {`, `"defaults": {"unifiedSession": true, `, 1))
+	h.start()
+	<-h.party.joined
+	server := httptest.NewServer(h.g.Handler())
+	defer server.Close()
+	b := &browser{t: t, url: server.URL + "/", origin: server.URL}
+	b.signIn(gateway.PageLink(h.g))
+	s, _, err := b.dial()
+	h.must(err)
+	s.until("ready")
+	for _, key := range []string{"unified:default", "party:ann", "party:ann:thread:5"} {
+		s.say(`{"type":"watch","key":"` + key + `"}`)
+		s.until("attached")
+	}
+	thread := func(in *bus.Inbound) { in.Route.ThreadID, in.SessionKey = "5", "party:ann:thread:5" }
+	guest := func(in *bus.Inbound) { in.Scope = "party:ann/eve" }
+	owner := func(*bus.Inbound) {}
+	got := map[string][]string{}
+	for i, one := range []struct {
+		says func(*bus.Inbound)
+		chat string
+	}{{thread, "@party:ann:thread:5"}, {guest, "@party:ann"}, {owner, "@unified:default"}, {owner, "@unified:default"}} {
+		id := strconv.Itoa(i)
+		h.must(h.party.write(t, "ann", id, "say #"+id, func(in *bus.Inbound) { in.Route.MessageID = id }, one.says))
+		for event := any(nil); event != "turn_end"; {
+			m := s.until("user_message", "turn_end", "goal_status")
+			if event = m["event"]; m["turn_id"] != id || m["chat_id"] != one.chat {
+				t.Errorf("message %d: %v", i, m)
+			}
+			got[one.chat] = append(got[one.chat], fmt.Sprint(event))
+		}
+	}
+	turn := []string{"user_message", "turn_end"}
+	want := map[string][]string{"@party:ann:thread:5": turn, "@party:ann": turn, "@unified:default": slices.Concat(turn, turn)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 	h.must(h.end())
 }

@@ -93,7 +93,7 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 	if err != nil {
 		return s
 	}
-	key := a.Agent.KeyOf(chat)
+	key := a.Agent.KeyOf(bus.Inbound{Route: chat})
 	meta, err := a.Sessions.Metadata(ctx, key)
 	if err != nil {
 		if !errors.Is(err, session.ErrNotFound) {

@@ -56,7 +56,7 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
 	}
-	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message {
+	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message && out.Kind != bus.Ended {
 		c.begin(id, h.now()) // it waited for the turn before it
 	}
 	switch out.Kind {
@@ -113,6 +113,10 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 			f := withUsage(newFrame(evUsage, c.id, 256).text("turn_id", visible(out.Route.MessageID)), out.Turn)
 			c.used = slices.Clone(f)
 			c.ring.add(&event{to: modern}, f)
+		}
+	case bus.Ended:
+		if c.turn != "" && c.turn == out.Route.MessageID { // without a reply: it was stopped
+			return c.final(out, m)
 		}
 	case bus.Final:
 		delete(h.cut, c.id)

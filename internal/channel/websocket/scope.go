@@ -18,18 +18,22 @@ func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 	if !ok {
 		return false
 	}
-	told := func() frame {
+	r.c.hub.tell(r.socket, id, func() frame {
 		return newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got))
-	}
+	})
+	return true
+}
+
+// tell says something to who listens to a chat, and to one connection.
+func (h *hub) tell(s *socket, id string, told func() frame) {
 	listens := false
-	r.c.hub.update(id, func(c *chat) {
+	h.update(id, func(c *chat) {
 		c.ring.add(&event{to: modern}, told())
-		listens = c.sockets[r.socket] != nil
+		listens = c.sockets[s] != nil
 	})
 	if !listens {
-		r.reply(told())
+		s.reply(told())
 	}
-	return true
 }
 
 // scope is what is in force after a frame asked for a folder. What cannot be

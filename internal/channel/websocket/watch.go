@@ -124,15 +124,7 @@ func setModel(ctx context.Context, r *receiver, e *envelope) {
 		r.problem("model_rejected", err.Error(), e)
 		return
 	}
-	told := func() frame {
+	r.c.hub.tell(r.socket, e.ChatID, func() frame {
 		return newFrame(evUpdated, e.ChatID, 128).text("scope", "model").must("model_name", name).must("model_preset", e.Preset)
-	}
-	listens := false
-	r.c.hub.update(e.ChatID, func(c *chat) {
-		c.ring.add(&event{to: modern}, told())
-		listens = c.sockets[r.socket] != nil
 	})
-	if !listens {
-		r.reply(told())
-	}
 }

@@ -125,6 +125,22 @@ func TestWatch(t *testing.T) {
 	}
 	r.c.Overheard("telegram:7", bus.Outbound{ID: "f", Kind: bus.Final, Route: rt, Text: "Hi", Streamed: true, Turn: &bus.Turn{ID: "t"}})
 	c.until("turn_end")
+	if m := c.until("goal_status"); m["status"] != "idle" {
+		t.Errorf("after the end: %v", m)
+	}
+	r.c.Overheard("telegram:7", bus.Outbound{Kind: bus.Ended, Route: rt, Turn: &bus.Turn{StopReason: "completed"}})
+	stopped := bus.Route{Channel: "telegram", ChatID: "7", MessageID: "m2"}
+	r.c.Overheard("telegram:7", bus.Outbound{Kind: bus.Delta, Route: stopped, Text: "Well", StreamID: "s2"})
+	if m := c.until("goal_status"); m["status"] != "running" || m["turn_id"] != "m2" {
+		t.Errorf("the next turn: %v", m)
+	}
+	r.c.Overheard("telegram:7", bus.Outbound{Kind: bus.Ended, Route: stopped, Turn: &bus.Turn{StopReason: "stopped"}})
+	if m := c.until("turn_end"); m["stop_reason"] != "stopped" || m["turn_id"] != "m2" {
+		t.Errorf("a turn that was stopped: %v", m)
+	}
+	if m := c.until("goal_status"); m["status"] != "idle" {
+		t.Errorf("and then %v", m)
+	}
 	c.say(`{"type":"message","chat_id":"@telegram:7","content":"from here","turn_id":"t"}`)
 	if m := c.until("error"); m["detail"] != "invalid chat_id" {
 		t.Errorf("a message into it: %v", m)

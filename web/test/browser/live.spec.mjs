@@ -65,6 +65,33 @@ rigTest("a question that was asked on Telegram is answered in the inbox", async 
   await page.getByRole("cell", { name: "write_file: afar.txt" }).waitFor();
 });
 
+rigTest("a conversation on Telegram is read live, each topic by itself", async ({ page, rig }) => {
+  const here = (topic, word) => {
+    rig.model.on(`say ${word}`, (s) => s.call("list_dir", { path: "." }), (s) => s.text(`Here is ${word}.`));
+    telegram.says(7, "ana", `say ${word}`, topic);
+    return until(`the answer ${word}`, () => telegram.sent.some((m) => m.text?.includes(`Here is ${word}.`)));
+  };
+  await here(undefined, "apple");
+  await here(5, "pear");
+  for (const [key, other, topic, mine, theirs] of [["telegram:7", 5, undefined, "plum", "fig"], ["telegram:7:topic:5", undefined, 5, "lime", "date"]]) {
+    await page.goto(`${rig.url}#/c/${encodeURIComponent(key)}`);
+    await page.locator(".footer").first().waitFor();
+    const turns = await page.locator(".footer").count();
+    await here(other, theirs);
+    await here(topic, mine);
+    await saying(page, `Here is ${mine}.`).waitFor();
+    await ended(page, turns + 1);
+    await here(topic, mine + "s"); // the end of the turn before was the last of it
+    await saying(page, `Here is ${mine}s.`).waitFor();
+    await ended(page, turns + 2);
+    await page.getByText("nanobot is working").waitFor({ state: "detached" });
+    const live = await page.locator(".list").innerText();
+    assert.doesNotMatch(live, new RegExp(theirs));
+    await page.reload();
+    await until("the same after a reload", async () => (await page.locator(".list").innerText()) === live);
+  }
+});
+
 rigTest("a subagent works in the card of its call, and its answer is there", async ({ page, rig }) => {
   rig.model.on("ask another", (s) => s.call("spawn", { task: "Count the sheep", label: "sheep" }), (s) => s.text("Started."));
   rig.model.on("Count the sheep", (s) => s.call("list_dir", { path: "." }), async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")));

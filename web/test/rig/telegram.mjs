@@ -21,10 +21,10 @@ export class Telegram {
     this.server.close();
   }
 
-  /** says lets a person write to the bot. */
-  says(id, name, text) {
+  /** says lets a person write to the bot, in a topic of the chat if there is one. */
+  says(id, name, text, topic) {
     const n = ++this.#last;
-    this.#updates.push({ update_id: n, message: { message_id: n, date: Math.floor(Date.now() / 1000), from: { id, is_bot: false, first_name: name, username: name }, chat: { id, type: "private", first_name: name }, text } });
+    this.#updates.push({ update_id: n, message: { message_id: n, ...(topic && { message_thread_id: topic, is_topic_message: true }), date: Math.floor(Date.now() / 1000), from: { id, is_bot: false, first_name: name, username: name }, chat: { id, type: "private", first_name: name }, text } });
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
