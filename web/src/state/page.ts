@@ -89,11 +89,26 @@ function nested(items: Item[], running?: readonly string[]): Item[] {
   return out.filter((i) => i.kind !== "note" || !i.task || !placed.has(i.task));
 }
 
+const sayingOf = (i: Item) => (i.kind === "text" || i.kind === "thought" ? `${i.kind} ${i.turn} ${i.text.trim()}` : undefined);
+
+/** named gives stored texts the ids under which they are on the screen: an element
+ *  that changes its name is built anew, and loses where the person reads. */
+function named(stored: Item[], shown: readonly Item[]): Item[] {
+  const ids = new Map(shown.map((i) => [sayingOf(i), i.id]));
+  return stored.map((i) => {
+    const saying = sayingOf(i);
+    const id = saying && ids.get(saying);
+    if (!id) return i;
+    ids.delete(saying); // one that is said twice has two
+    return { ...i, id };
+  });
+}
+
 /** withPage puts the newest page in the place of what is shown of it; older pages
  *  stay, because the person may be there. What a running turn has shown and what
  *  waits in the outbox is not on the page yet. */
 export function withPage(t: Thread, page: ThreadPage): Thread {
-  const newest = itemsOf(page);
+  const newest = named(itemsOf(page), t.items);
   const at = t.loaded && page.has_more ? Math.max(0, t.items.findIndex((i) => i.id === newest[0]?.id)) : 0;
   const items = at > 0 ? nested([...t.items.slice(0, at), ...newest], page.subagents) : newest;
   const turn = t.running?.turn;

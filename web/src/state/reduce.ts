@@ -128,17 +128,16 @@ function stream(t: Thread, e: Event, kind: "text" | "thought"): Thread {
   if (piece === "") return t;
   const n = findLast(t, kind, () => true);
   const last = t.items[n] as TextItem | ThoughtItem | undefined;
-  if (last?.open && last.id === streamId(e, kind)) return replace(t, n, { ...last, text: last.text + piece });
-  return add(close(t, kind), { kind, id: streamId(e, kind), turn: now(t), text: piece, open: true });
+  const id = `${kind}:${e.stream_id ?? ""}@`; // a stream without an id is continued until it is closed
+  if (last?.open && last.id.startsWith(id)) return replace(t, n, { ...last, text: last.text + piece });
+  t = close(t, kind);
+  return add(t, { kind, id: id + (t.seq ?? t.items.length), turn: now(t), text: piece, open: true }); // a later stream may have the same
 }
 
-// A stream without an id is continued until it is closed.
-const streamId = (e: Event, kind: string) => `${kind}:${e.stream_id ?? ""}`;
-
-/** close ends the text of a kind that is being written. Its id becomes unique,
- *  because a later stream may have the same. */
+/** close ends the text of a kind that is being written. It keeps its id: an element
+ *  that gets another is built anew. */
 function close(t: Thread, kind: "text" | "thought"): Thread {
-  return update(t, kind, (i) => i.open, (i) => ({ ...i, open: false, id: `${i.id}@${t.seq ?? t.items.length}` }));
+  return update(t, kind, (i) => i.open, (i) => ({ ...i, open: false }));
 }
 
 function streamEnd(t: Thread, e: Event): Thread {

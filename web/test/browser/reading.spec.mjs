@@ -37,6 +37,26 @@ rigTest("scrolling up while an answer comes in holds its position", async ({ pag
   assert.deepEqual(await at(), before);
 });
 
+rigTest("an answer that was joined in the middle stays where it is when it is read again at its end", async ({ page, rig }) => {
+  rig.model.on("talk", async (s) => {
+    await s.text(paragraphs(0, 60), { size: 400 });
+    await s.wait("joined");
+    await s.text(paragraphs(60, 70));
+  });
+  await newChat(page);
+  await send(page, "talk for long");
+  await saying(page, "Paragraph 59").waitFor();
+  await page.reload();
+  await saying(page, "Paragraph 59").waitFor();
+  await page.locator(".md p").nth(30).evaluate((p) => p.classList.add("same"));
+  const again = page.waitForResponse((r) => r.url().includes("webui-thread"));
+  rig.model.gate("joined").open();
+  await (await again).finished();
+  await ended(page);
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  assert.equal(await page.locator(".md p").nth(30).getAttribute("class"), "same");
+});
+
 rigTest("back and forward lead through conversations and pages", async ({ page, rig }) => {
   rig.model.on("apple", (s) => s.text("About apples."));
   rig.model.on("pear", (s) => s.text("About pears."));

@@ -185,6 +185,16 @@ test("a turn that was joined in its middle is read again at its end", () => {
   assert.equal(reduce(sent, e("goal_status", { status: "running", turn_id: "t1" })).partial, undefined);
 });
 
+test("what is read again keeps the names of what is shown, each once", () => {
+  const live = play(turn());
+  const texts = (items: readonly Item[]) => items.filter((i) => i.kind === "text" || i.kind === "thought").map((i) => i.id);
+  const twice = [...stored, { ...stored[stored.length - 1]!, index: 90 }];
+  const read = texts(withPage(live, { messages: twice, has_more: false, before: 0 }).items);
+  assert.deepEqual(read.slice(0, -1), texts(live.items));
+  assert.equal(new Set(read).size, read.length);
+  assert.equal(read.at(-1), "#90");
+});
+
 test("an older page comes before what is shown, once", () => {
   const t = withPage(start, { messages: stored.slice(2), has_more: true, before: 3 });
   const older = withOlder(t, { messages: stored.slice(0, 2), has_more: false, before: 0 });
