@@ -86,6 +86,7 @@ export class Socket {
       this.ready = false;
       this.closed(e.code);
     };
+    this.prove(); // a proxy may accept a connection and say nothing for minutes
   }
 
   /** stop ends the connection for good, until connect. */

@@ -214,6 +214,17 @@ test("a connection on which nothing comes is given up", () => {
   assert.equal(r.wires.length, 2);
 });
 
+test("an attempt that is not answered is given up", () => {
+  const r = rig();
+  r.socket.connect();
+  r.timers.find((t) => !t.off && t.ms === 20_000)!.f();
+  assert.equal(r.links.at(-1)!.state, "waiting");
+  r.retry();
+  r.wires[1]!.say({ event: "ready" });
+  assert.equal(r.links.at(-1)!.state, "open");
+  assert.ok(r.timers.every((t) => t.off || t.ms !== 20_000 || t === r.timers[0]));
+});
+
 test("messages of a temporary chat are not stored", () => {
   const store = new Memory();
   const box = new Outbox(store, "g");
