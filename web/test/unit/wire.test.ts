@@ -101,7 +101,7 @@ test("1012 and 1013 come back at once, 4401 not at all", () => {
   r.wires[0]!.say({ event: "ready" });
   r.wires[0]!.onclose?.({ code: 4401 });
   assert.deepEqual(r.links.at(-1), { state: "signed-out" });
-  assert.equal(r.timers.length, 0);
+  assert.ok(r.timers.every((t) => t.off), "no attempt is planned");
 });
 
 test("garbage is ignored", () => {
