@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,20 +73,15 @@ func Sections(more map[string]channel.Driver) config.Sections {
 	return out
 }
 
-// sections are those of channels that are to run.
+// sections are those of channels that are to run: with the socket of the pages if
+// they are served, and after many crashes with nothing else.
 func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
-	if g.o.NoChannels {
-		return nil
-	}
-	return withPages(l, g.Addr())
-}
-
-// withPages adds the socket of the pages to the sections, if they are served at this
-// address and no section enables it anyway.
-func withPages(l *config.Loaded, at net.Addr) map[string]json.RawMessage {
 	all := sections(l)
-	if servesPages(l, at) && !enabledSocket(l) {
+	if servesPages(l, g.Addr()) && !enabledSocket(l) {
 		all[socketName] = json.RawMessage(`{"enabled":true}`)
+	}
+	if g.state.quiet.Load() {
+		maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return name != socketName })
 	}
 	return all
 }

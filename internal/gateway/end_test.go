@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,5 +145,33 @@ func TestReloadWithoutWayBack(t *testing.T) {
 	h.must(os.Remove(ws))
 	h.must(os.Rename(ws+".away", ws))
 	h.party.hear(t, "later")
+	h.must(h.end())
+}
+
+// After many crashes the platforms are off for a while, but not the pages: they show
+// what is wrong. Once they are on, a changed configuration leaves them on.
+func TestChannelsAfterCrashes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	h.quiet = true
+	h.start()
+	server := httptest.NewServer(h.g.Handler())
+	defer server.Close()
+	b := &browser{t: t, url: server.URL + "/", origin: server.URL}
+	b.signIn(gateway.PageLink(h.g))
+	s, _, err := b.dial()
+	h.must(err)
+	s.until("ready")
+	s.say(`{"type":"message","chat_id":"yard","content":"say #one","turn_id":"1"}`)
+	s.until("turn_end")
+	h.must(h.g.Reload(t.Context()))
+	if n := h.party.builds(); n != 0 {
+		t.Errorf("%d platforms were built", n)
+	}
+	gateway.LetChannelsIn(t.Context(), h.g)
+	<-h.party.joined
+	h.must(h.g.Reload(t.Context()))
+	h.must(h.party.write(t, "ann", "2", "say #two"))
+	h.party.hear(t, "echo #two")
 	h.must(h.end())
 }

@@ -97,6 +97,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
 		state: state{moved: make(chan struct{})}, ending: make(chan struct{}), free: diskio.FreeBytes,
 	}
+	g.state.quiet.Store(o.NoChannels)
 	if file, err := config.Locate(g.o.file()); err == nil {
 		g.stamp = stampOf(file)
 	}

@@ -161,6 +161,7 @@ type host struct {
 	tools []tool.Tool
 	now   func() time.Time
 	env   []string
+	quiet bool // it crashed often
 	g     *gateway.Gateway
 	stop  context.CancelFunc
 	done  chan error
@@ -259,7 +260,7 @@ func (h *host) options() gateway.Options {
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
 			Channels: map[string]channel.Driver{"party": h.party.driver()}, Tools: h.tools, Now: h.now,
 		},
-		Listen: "-",
+		Listen: "-", NoChannels: h.quiet,
 	}
 }
 

@@ -23,6 +23,7 @@ type state struct {
 	loaded *config.Loaded // the configuration in use
 	booted *config.Loaded // the one at the start
 	bad    string         // why the newest one is not in use; "" if it is
+	quiet  atomic.Bool    // it crashed often: chat platforms stay off for a while
 }
 
 // now is the agent, nil while one takes over from another, the configuration,

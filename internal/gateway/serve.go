@@ -216,11 +216,11 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 
 // letChannelsIn switches on what a start after many crashes left off.
 func (g *Gateway) letChannelsIn(ctx context.Context) {
-	if !g.o.NoChannels {
+	if !g.state.quiet.Swap(false) {
 		return
 	}
 	g.log.InfoContext(ctx, "the gateway has been stable for a while: chat platforms are enabled again")
-	for _, err := range g.channels.Apply(ctx, withPages(g.state.config(), g.Addr())) {
+	for _, err := range g.channels.Apply(ctx, g.sections(g.state.config())) {
 		g.log.WarnContext(ctx, "channel", "err", err)
 	}
 }
