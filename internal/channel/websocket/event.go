@@ -80,11 +80,7 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		c.ring.add(&event{keep: true}, f)
 	case bus.ToolEvent:
 		if out.Tool != nil {
-			if out.Tool.Phase != "start" {
-				c.ring.over(out.Tool.CallID)
-			}
-			f := newFrame(evMessage, c.id, len(out.Tool.Arguments)+len(out.Tool.Detail)+128).must("text", out.Text).text("kind", "progress")
-			c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(out.Tool)))
+			c.called(out.Tool, out.Text)
 		}
 	case bus.ToolDelta:
 		if t := out.Tool; t != nil {
@@ -129,6 +125,15 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		return c.ring.add(&event{id: out.ID, keep: true}, f)
 	}
 	return nil
+}
+
+// called tells that a call began or ended.
+func (c *chat) called(t *bus.Tool, text string) {
+	if t.Phase != "start" {
+		c.ring.over(t.CallID)
+	}
+	f := newFrame(evMessage, c.id, len(t.Arguments)+len(t.Detail)+128).must("text", text).text("kind", "progress")
+	c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(t)))
 }
 
 // streams notes that text of a turn comes in. The caller holds the lock of the hub.

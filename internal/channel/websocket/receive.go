@@ -247,10 +247,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 		r.problem("missing last_seq", "", e)
 		return
 	}
-	var after int64
-	if resume {
-		after = *e.LastSeq
-	}
+	after := *cmp.Or(e.LastSeq, new(int64))
 	defer r.hold(e.ChatID)()
 	a, ok := r.c.hub.attach(r.socket, e.ChatID, after, resume)
 	if !ok {

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -26,10 +27,7 @@ func watch(r *receiver, e *envelope) {
 	id := watchPrefix + e.Key
 	defer r.hold(id)()
 	resume := e.LastSeq != nil
-	var after int64
-	if resume {
-		after = *e.LastSeq
-	}
+	after := *cmp.Or(e.LastSeq, new(int64))
 	a, ok := r.c.hub.enter(r.socket, id, after, resume)
 	if !ok {
 		r.denied(e)
