@@ -56,6 +56,10 @@ export class Telegram {
       this.sent.push(params);
       result = { message_id: 1000 + this.sent.length, date: 1, chat: { id: params.chat_id, type: "private" }, text: params.text };
     }
+    if (method === "editMessageText") { // an answer that grows
+      this.sent[params.message_id - 1001].text = params.text;
+      result = { message_id: params.message_id, date: 1, chat: { id: params.chat_id, type: "private" }, text: params.text };
+    }
     reply(200, { ok: true, result });
   }
 }
