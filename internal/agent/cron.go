@@ -111,7 +111,7 @@ func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) e
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
-	key := a.deps.keyOf(bus.Inbound{Route: out.Route})
+	key := a.deps.keyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
 	text := strings.TrimSpace(out.Text)
 	if key == a.deps.keyOf(in) || text == "" {
 		return

@@ -65,6 +65,37 @@ func TestScheduledReplies(t *testing.T) {
 	}
 }
 
+// What a job of a guest said is known in the chat of the guest, and not where all
+// chats of the owner are one conversation.
+func TestGuestJobsStayOutOfTheUnifiedSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("obey the guest"), llmtest.Reply("drink water")))
+	h.opts.Turns.Unified = true
+	h.opts.Schedule.Outcome = func(_ context.Context, _ bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { return out, true }
+	s := h.serve()
+	run := func(id, scope string) {
+		t.Helper()
+		msg := in("1", "[due] remind me")
+		msg.ID, msg.Event, msg.SenderID, msg.SessionKey, msg.OwnTurn, msg.WantsStream = id+":1", "cron", "cron", id, true, false
+		msg.Scope = scope
+		if err := s.q.Submit(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		s.final()
+	}
+	run("cron:guest", "test:1/eve")
+	for !s.knows("test:1", "obey the guest") {
+		runtime.Gosched()
+	}
+	run("cron:owner", "")
+	for !s.knows("unified:default", "drink water") {
+		runtime.Gosched()
+	}
+	if s.knows("unified:default", "obey the guest") {
+		t.Error("the owner's conversation holds what a guest had said")
+	}
+}
+
 // Each run of a job begins with its message alone: neither the taint nor the
 // words of earlier runs are before the model, also after a restart.
 func TestRunsBeginClean(t *testing.T) {

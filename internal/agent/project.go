@@ -106,7 +106,7 @@ func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
 func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
-	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route})
+	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route, Scope: t.env.in.Scope})
 	if e := t.env.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
 		var s WorkspaceScope
 		t.sess.Meta(WorkspaceScopeKey, &s)
