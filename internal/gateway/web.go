@@ -94,6 +94,9 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 		return s
 	}
 	key := a.Agent.KeyOf(bus.Inbound{Route: chat})
+	if key != chat.SessionKey() {
+		s.Kept = key
+	}
 	meta, err := a.Sessions.Metadata(ctx, key)
 	if err != nil {
 		if !errors.Is(err, session.ErrNotFound) {

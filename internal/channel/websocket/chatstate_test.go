@@ -24,13 +24,13 @@ func TestChatState(t *testing.T) {
 			if chat != (bus.Route{Channel: "websocket", ChatID: "known"}) {
 				return ChatState{}
 			}
-			return ChatState{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}}
+			return ChatState{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}, Kept: "unified:default"}
 		}
 	})
 	c := r.login()
 	c.say(`{"type":"attach","chat_id":"known"}`)
 	want := map[string]any{
-		"event": "attached", "chat_id": "known", "model_name": "m1", "model_preset": "fast",
+		"event": "attached", "chat_id": "known", "model_name": "m1", "model_preset": "fast", "session": "unified:default",
 		"workspace_scope": map[string]any{"project_path": "/p", "access_mode": "restricted"},
 	}
 	if diff := cmp.Diff(want, strip(c.next(), "seq")); diff != "" {

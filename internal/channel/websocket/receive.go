@@ -262,7 +262,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	if r.c.o.Model != nil {
 		f = f.text("model_name", r.c.o.Model())
 	}
-	f = f.text("model_preset", stand.Preset).text("title", stand.Title)
+	f = f.text("model_preset", stand.Preset).text("title", stand.Title).text("session", stand.Kept)
 	if stand.Scope != nil {
 		f = f.raw("workspace_scope", mustJSON(stand.Scope))
 	}

@@ -78,6 +78,7 @@ type ChatState struct {
 	Preset string    // of the model, "" for the usual one
 	Scope  *Scope    // nil: the workspace
 	Title  string    // "" if it has none
+	Kept   string    // conversation that has its messages, "" for its own
 }
 
 // Scope is the folder a chat works in.

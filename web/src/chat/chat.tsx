@@ -7,6 +7,7 @@ import { chatOf, fresh, gateway, isTemporary, open, openPart, partOf, says, seen
 import { fail } from "../state/toast";
 import { label, visible } from "../text/links";
 import { Icon } from "../ui/icon";
+import { kept } from "../wire/api";
 import type { Goal } from "../wire/types";
 import { Bar } from "../pages/bar";
 import { Meter } from "../pages/meter";
@@ -45,6 +46,7 @@ export function Chat({ id, at }: { id: string; at?: number }) {
 /** Below is the composer, or why there is none. */
 function Below({ id, state }: { id: string; state: Thread }) {
   const chat = chatOf(id);
+  if (id.startsWith("unified:")) return <p class="read-only">{t("chat.unified")}</p>;
   if (chat === undefined) return <p class="read-only">{t("chat.readonly", { channel: visible(id.split(":")[0]!) })}</p>;
   if (isTemporary(id) && !temporaries.value.includes(id)) return <p class="read-only">{t("chats.temporary.over")}</p>;
   return <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />;
@@ -52,14 +54,15 @@ function Below({ id, state }: { id: string; state: Thread }) {
 
 /** useSeen says that new answers were shown, once the person can see them. */
 function useSeen(id: string) {
-  const unread = sessions.value?.find((s) => s.key === id)?.unread ?? 0;
+  const key = kept.get(id) ?? id;
+  const unread = sessions.value?.find((s) => s.key === key)?.unread ?? 0;
   useEffect(() => {
     if (unread === 0) return;
-    const tell = () => document.hidden || seen(id);
+    const tell = () => document.hidden || seen(key);
     tell();
     addEventListener("visibilitychange", tell);
     return () => removeEventListener("visibilitychange", tell);
-  }, [id, unread]);
+  }, [key, unread]);
 }
 
 /** Chosen shows the model of a conversation and opens its options. */

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { t } from "../i18n/costs";
 import { dollars } from "../text/figures";
-import { read } from "../wire/api";
+import { read, sessionPath } from "../wire/api";
 import type { Estimated } from "../wire/reads";
 import { bytes } from "./keys";
 
@@ -22,7 +22,7 @@ export function Estimate({ session, field }: { session: string; field: { current
       const n = ++asked;
       const size = bytes(f.value, 0);
       if (size === 0 || f.value.startsWith("/")) return setE(undefined);
-      read<Estimated>(`sessions/${encodeURIComponent(session)}/estimate`, { bytes: Math.min(size, most) }).then(
+      read<Estimated>(`${sessionPath(session)}/estimate`, { bytes: Math.min(size, most) }).then(
         (x) => n === asked && setE(x.billing === "priced" && x.high_usd > 0 ? x : undefined),
         () => n === asked && setE(undefined), // nothing depends on it
       );

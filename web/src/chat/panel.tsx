@@ -11,6 +11,7 @@ import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
 import { Read } from "../ui/read";
+import { sessionPath } from "../wire/api";
 import type { FilePreview, UndoRead } from "../wire/reads";
 import { Lines } from "./diff";
 import { Undo } from "./undo";
@@ -62,7 +63,7 @@ function Frame({ shown }: { shown: Panel }) {
 }
 
 function File({ chat, path }: { chat: string; path: string }) {
-  const file = useRead<FilePreview>(`sessions/${encodeURIComponent(chat)}/file-preview`, { path });
+  const file = useRead<FilePreview>(`${sessionPath(chat)}/file-preview`, { path });
   return (
     <Read of={file}>
       {(f) => (

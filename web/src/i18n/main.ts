@@ -118,6 +118,7 @@ export const main = {
   "chat.thinking": ["Thinking now", "正在思考"],
   "chat.working": ["nanobot is working", "nanobot 正在工作"],
   "chat.done": ["nanobot has answered", "nanobot 已回答"],
+  "chat.unified": ["All your chats are this one conversation. Write in any of them, for example in a new one.", "您的所有对话都是这一个对话。请在任一对话（例如新对话）中继续。"],
   "chat.readonly": ["This conversation takes place on {channel}. Answer there; here you can read it.", "此对话在 {channel} 上进行。请在那里回复，这里只能阅读。"],
   "chat.edit": ["Edit and send in a new chat", "编辑并在新对话中发送"],
   "chat.fork": ["Continue from here in a new chat", "从此处在新对话中继续"],

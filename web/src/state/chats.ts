@@ -93,7 +93,7 @@ export function readNewest(key: string): Promise<void> {
       for (;;) {
         const n = ends.get(key);
         const page = await api.readThread(key);
-        await caughtUp(t, page.seq);
+        await caughtUp(t, api.kept.has(key) ? undefined : page.seq); // the numbers are those of another chat
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
         t.value = withPage(t.peek(), page);
         break;
@@ -109,6 +109,9 @@ export function readNewest(key: string): Promise<void> {
   reading.set(key, p);
   return p;
 }
+
+/** readAgain reads the newest page, after one that is being read. */
+export const readAgain = async (key: string) => (await reading.get(key), readNewest(key));
 
 /** caughtUp waits until the events that a page contains have come, so that they
  *  are not shown twice; not for long, because the connection may be gone. */

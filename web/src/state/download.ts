@@ -1,5 +1,6 @@
 // Files of the gateway. The browser follows an address that is good for one request,
 // so that a large file never has to fit into the memory of the page.
+import { sessionPath } from "../wire/api";
 import type { Download } from "../wire/reads";
 import { request } from "./store";
 
@@ -12,4 +13,4 @@ export async function download(read: string) {
   a.click();
 }
 
-export const exportChat = (key: string, format: "md" | "jsonl") => download(`sessions/${encodeURIComponent(key)}/export?format=${format}`);
+export const exportChat = (key: string, format: "md" | "jsonl") => download(`${sessionPath(key)}/export?format=${format}`);

@@ -6,7 +6,7 @@ import { Socket } from "../wire/socket";
 import type { Link, Wire } from "../wire/socket";
 import type { Event, Gateway } from "../wire/types";
 import { asking, chatOf, gateway, keyOf, link, newer, reachable, setClock, setDrafts, temporaries, thread, threads, unsaved, wired } from "./base";
-import { ended, over, readMissed, readNewest, readSidebar, refreshSessions, setSidebar } from "./chats";
+import { ended, over, readAgain, readMissed, readNewest, readSidebar, refreshSessions, setSidebar } from "./chats";
 import type { Thread } from "./items";
 import { Drafts, nameOf, storage, uuid } from "./local";
 import { changedAll, onChange, told, topics } from "./read";
@@ -145,7 +145,11 @@ function ready() {
   flush();
 }
 
-onChange("sessions", () => void refreshSessions());
+onChange("sessions", () => {
+  void refreshSessions();
+  // Other chats add to a conversation that several share.
+  for (const key of api.kept.keys()) if (wired.socket?.has(chatOf(key)!) && !thread(key).peek().running) void readAgain(key);
+});
 
 /** topical handles an event that belongs to no conversation. */
 function topical(e: Event) {
@@ -232,6 +236,8 @@ function notice(key: string, e: Event) {
     case "attached":
       if (e.temporary) begun(key, e.chat_id!);
       else if (!wired.socket?.has(e.chat_id!)) forked(e.chat_id!);
+      if (e.session === undefined) api.kept.delete(key);
+      else api.kept.set(key, e.session), void readAgain(key);
       break;
     case "message_accepted":
       if (e.turn_id) wired.outbox.remove(e.turn_id);

@@ -55,8 +55,14 @@ export function readSessions(query: string, limit: number): Promise<SessionPage>
 
 export type Where = { before?: number; after?: number; around?: number };
 
+/** kept names the conversation that has the messages of a chat, if it is not the
+ *  chat's own: all chats of an owner can be one. */
+export const kept = new Map<string, string>();
+
+export const sessionPath = (key: string) => `sessions/${encodeURIComponent(kept.get(key) ?? key)}`;
+
 export function readThread(key: string, where: Where = {}, limit = 100): Promise<ThreadPage> {
-  return read(`sessions/${encodeURIComponent(key)}/webui-thread`, { limit, ...where });
+  return read(`${sessionPath(key)}/webui-thread`, { limit, ...where });
 }
 
 export interface Upload {

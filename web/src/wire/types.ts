@@ -294,6 +294,7 @@ export interface Event {
   resuming?: boolean;
   scope?: string;
   seq?: number;
+  session?: string;
   started_at?: number;
   starts_turn?: boolean;
   state?: unknown;
