@@ -9,6 +9,7 @@ import { mediaSrc, ownHref, visible } from "../text/links";
 import { copy } from "../text/code";
 import { Text } from "../text/markdown";
 import { Icon } from "../ui/icon";
+import { kept } from "../wire/api";
 import { Approval } from "./approval";
 import { Footer } from "./footer";
 import { Group, Tool } from "./tool";
@@ -94,7 +95,7 @@ function Answer({ item, id }: { item: TextItem; id: string }) {
 /** Actions are what can be done with a message. A conversation goes on from one of
  *  them in another conversation; this one stays as it is. */
 function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
-  const forks = chatOf(id) !== undefined && !isTemporary(id) && !(item.kind === "user" ? item.command : item.calls);
+  const forks = chatOf(id) !== undefined && !kept.has(id) && !isTemporary(id) && !(item.kind === "user" ? item.command : item.calls);
   const branch = async () => {
     const index = await indexOf(id, item);
     if (index === undefined) return toast(t("chat.notstored"), true);

@@ -34,6 +34,7 @@ rigTest("every chat shows the one conversation, after a reload and a restart, to
   await page.reload();
   await all("apple", "pear", "plum");
   assert.deepEqual(await page.locator("article.user").allInnerTexts(), ["say apple", "say pear", "say plum"]);
+  assert.equal(await page.getByRole("button", { name: /in a new chat$/ }).count(), 0); // there is no other
   await page.locator(".footer a", { hasText: "Replay" }).first().click();
   await page.getByRole("heading", { name: "Replay" }).waitFor();
   await page.getByText("custom/scripted").first().waitFor();
