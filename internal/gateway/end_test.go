@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,13 +154,7 @@ func TestChannelsAfterCrashes(t *testing.T) {
 	h := newHost(t, echo(t))
 	h.quiet = true
 	h.start()
-	server := httptest.NewServer(h.g.Handler())
-	defer server.Close()
-	b := &browser{t: t, url: server.URL + "/", origin: server.URL}
-	b.signIn(gateway.PageLink(h.g))
-	s, _, err := b.dial()
-	h.must(err)
-	s.until("ready")
+	_, s := h.page()
 	s.say(`{"type":"message","chat_id":"yard","content":"say #one","turn_id":"1"}`)
 	s.until("turn_end")
 	h.must(h.g.Reload(t.Context()))

@@ -61,6 +61,19 @@ func (b *browser) signIn(link string) {
 	}
 }
 
+// page is a browser that is signed in, and its socket.
+func (h *host) page() (*browser, socket) {
+	h.t.Helper()
+	server := httptest.NewServer(h.g.Handler())
+	h.t.Cleanup(server.Close)
+	b := &browser{t: h.t, url: server.URL + "/", origin: server.URL}
+	b.signIn(gateway.PageLink(h.g))
+	s, _, err := b.dial()
+	h.must(err)
+	s.until("ready")
+	return b, s
+}
+
 // dial opens the socket of the page, once the channel runs.
 func (b *browser) dial() (s socket, status int, err error) {
 	header := http.Header{"Origin": {b.origin}}

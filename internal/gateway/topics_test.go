@@ -22,13 +22,7 @@ import (
 func TestPagesHear(t *testing.T) {
 	t.Parallel()
 	h := running(t, echo(t))
-	server := httptest.NewServer(h.g.Handler())
-	defer server.Close()
-	b := &browser{t: t, url: server.URL + "/", origin: server.URL}
-	b.signIn(gateway.PageLink(h.g))
-	s, _, err := b.dial()
-	h.must(err)
-	s.until("ready")
+	b, s := h.page()
 	s.say(`{"type":"subscribe","topics":["sessions","budget","devices","settings"]}`)
 	s.until("subscribed")
 	s.say(`{"type":"watch","key":"party:ann"}`)
@@ -63,7 +57,7 @@ func TestPagesHear(t *testing.T) {
 	if n := unread(); n != 0 {
 		t.Errorf("%d unread after it was shown", n)
 	}
-	other := &browser{t: t, url: server.URL + "/", origin: server.URL}
+	other := &browser{t: t, url: b.url, origin: b.origin}
 	other.signIn(gateway.PageLink(h.g))
 	for topic := any(nil); topic != "devices"; {
 		topic = s.until("changed")["topic"]
@@ -83,13 +77,7 @@ func TestPagesHearOneConversation(t *testing.T) {
 	h.configure(strings.Replace(partyConfig, `"defaults": {`, `"defaults": {"unifiedSession": true, `, 1))
 	h.start()
 	<-h.party.joined
-	server := httptest.NewServer(h.g.Handler())
-	defer server.Close()
-	b := &browser{t: t, url: server.URL + "/", origin: server.URL}
-	b.signIn(gateway.PageLink(h.g))
-	s, _, err := b.dial()
-	h.must(err)
-	s.until("ready")
+	_, s := h.page()
 	for _, key := range []string{"unified:default", "party:ann", "party:ann:thread:5"} {
 		s.say(`{"type":"watch","key":"` + key + `"}`)
 		s.until("attached")

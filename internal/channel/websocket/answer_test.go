@@ -109,7 +109,7 @@ func TestToolOutput(t *testing.T) {
 			t.Fatalf("%v after %q", m, got)
 		}
 	}
-	// joined is the first event that somebody gets who joins now.
+	// joined returns the first event for a client that joins now.
 	joined := func(client string) map[string]any {
 		later := r.dial("client_id=" + client + "&token=" + testToken)
 		later.say(`{"type":"attach","chat_id":"` + chat + `"}`)

@@ -167,17 +167,17 @@ func (r *ring) next(seq int64) *event {
 	return r.events[i]
 }
 
-// over notes that a call has ended, or all of them without a name: who comes later
-// needs no output of it.
+// over notes that a call has ended, or without a name that all have. Later peers
+// do not need its output.
 func (r *ring) over(call string) {
 	for _, e := range r.events {
 		e.over = e.over || call == "" || e.stream == call
 	}
 }
 
-// start is where a peer that knows nothing begins: before the first answer
-// nobody has got or the output of a call that is running, else before the text
-// that is being streamed, else now.
+// start is where a peer that knows nothing begins: before the first undelivered
+// answer or the output of a running call, else before the text that is being
+// streamed, else now.
 func (r *ring) start() int64 {
 	for _, e := range r.events {
 		if e.id != "" && !e.seen || e.kind == evToolOutput && !e.over {
