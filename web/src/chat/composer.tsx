@@ -31,11 +31,12 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     timer.current = undefined;
     drafts.write(draftKey, f.value);
   };
-  // Drafts are known when the gateway has told its id; what was typed before stays.
+  // Drafts are known when the gateway has told its id; what was typed before is kept there.
   const known = gateway.value?.gateway;
   useEffect(() => {
     const f = field.current!;
     if (f.value === "") f.value = drafts.read(draftKey);
+    else keep(f);
     grow(f);
   }, [draftKey, known]);
   useEffect(() => {

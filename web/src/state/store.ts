@@ -33,7 +33,7 @@ export async function start() {
     return;
   }
   const build = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1];
-  const same = gateway.peek()?.gateway === state.gateway; // signed in again: what is only in memory stays
+  const known = gateway.peek();
   setClock(state.time);
   batch(() => {
     gateway.value = state;
@@ -41,8 +41,10 @@ export async function start() {
   });
   const store = storage();
   unsaved.value = store === undefined;
-  if (!same) {
+  if (known?.gateway !== state.gateway) { // signed in again: what is only in memory stays
+    const early = known ? [] : wired.outbox.unsent(); // written before the gateway was known
     wired.outbox = new Outbox(store, nameOf(state.gateway, "outbox"));
+    for (const m of early) wired.outbox.add(m);
     setDrafts(new Drafts(store, state.gateway));
   }
   if (!state.signed_in) return;

@@ -35,6 +35,23 @@ pageTest("the first message gives a new conversation its address", async ({ page
   assert.equal(page.url(), address);
 });
 
+pageTest("a message that was sent before the page knew its gateway is not lost", async ({ page, stub }) => {
+  let known;
+  const asked = new Promise((done) => (known = done));
+  await page.route("**/webui/state", async (r) => (await asked, r.continue()));
+  await page.goto(stub.url);
+  await send(page, "First words");
+  await page.fill("#composer", "and a draft");
+  await page.getByText("Waiting to be sent").waitFor();
+  known();
+  await saying(page, "Hello.").waitFor();
+  assert.equal(stub.accepted.length, 1);
+  assert.equal(await page.getByText("Waiting to be sent").count(), 0);
+  await page.reload();
+  await saying(page, "Hello.").waitFor();
+  await until("the draft", async () => (await page.locator("#composer").inputValue()) === "and a draft");
+});
+
 pageTest("messages typed while offline are sent once and in order", async ({ page, stub }) => {
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await until("the connection", () => stub.sockets.size > 0);
