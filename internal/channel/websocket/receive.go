@@ -409,7 +409,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		r.problem("attachment_rejected", reason, e)
 		return
 	}
-	in.Media, in.WantsStream, in.Shell = media, r.c.set.streaming(), m.shell
+	in.Media, in.WantsStream, in.Shell = media, r.device != "" || r.c.set.streaming(), m.shell // a page needs all of a turn
 	if m.turn != "" {
 		in.Meta = map[string]string{metaTurn: m.turn}
 	}

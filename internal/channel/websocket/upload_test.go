@@ -130,3 +130,17 @@ func TestUploadIsRefused(t *testing.T) {
 		t.Errorf("of another device: %d", status)
 	}
 }
+
+// A page shows turns while they go on, also where other clients want whole answers.
+func TestPagesAlwaysStream(t *testing.T) {
+	t.Parallel()
+	r := start(t, `{"token":"`+testToken+`","streaming":false}`)
+	r.page("phone").say("hello")
+	if !r.inbound().WantsStream {
+		t.Error("the page gets whole answers")
+	}
+	r.login().say("hello")
+	if r.inbound().WantsStream {
+		t.Error("another client gets a stream")
+	}
+}
