@@ -676,6 +676,23 @@ func TestModelErrorIsExplained(t *testing.T) {
 	h.ask(in("1", "again"))
 }
 
+// Who gets no stream reads what there was of an answer before the error, and the
+// model knows what it said.
+func TestModelErrorKeepsWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Length("Half of it "), llmtest.Fail(&llm.Error{Kind: llm.Auth, Message: "bad key"}), llmtest.Reply("and the rest"))
+	h := newHouse(t, m).start()
+	whole := in("1", "hi")
+	whole.WantsStream = false
+	if got := h.ask(whole); !strings.HasPrefix(got, "Half of it\n\n") || !strings.Contains(got, "rejected the API key") {
+		t.Errorf("reply = %q", got)
+	}
+	h.ask(in("1", "continue"))
+	if got := brief(h.log("test:1")); got != "u:hi | a:Half of it | u:continue | a:and the rest" {
+		t.Errorf("log: %s", got)
+	}
+}
+
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("path answer"), llmtest.Reply("fast"))).start()

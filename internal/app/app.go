@@ -254,9 +254,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
 		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
-		Tools: agent.Tools{
-			Set: set, More: a.moreTools(), Slow: a.slowServers(), Missing: a.missingTools(),
-			Approve: a.guard.Approve,
+		Tools: a.fromServers(agent.Tools{
+			Set: set, Approve: a.guard.Approve,
 			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
 			Running: a.guard,
@@ -266,7 +265,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 				Shown:  map[string]string{"exec": a.Exec},
 				Config: func() []string { return config.Paths(o.Config.Sections) },
 			},
-		},
+		}),
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
 		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
@@ -342,28 +341,13 @@ func sessionTools(a *App, o Options) sessiontool.Options {
 	}
 }
 
-// moreTools are the tools that come and go.
-func (a *App) moreTools() func(ctx context.Context) ([]tool.Tool, uint64) {
-	if a.servers == nil {
-		return nil
+// fromServers adds the tools of MCP servers, which come and go: what the first turn
+// waits for, and what could not be reached.
+func (a *App) fromServers(t agent.Tools) agent.Tools {
+	if a.servers != nil {
+		t.More, t.Slow, t.Missing = a.servers.Tools, a.servers.Slow, a.servers.Missing
 	}
-	return a.servers.Tools
-}
-
-// slowServers names the servers that the first turn waits for.
-func (a *App) slowServers() func(ctx context.Context) []string {
-	if a.servers == nil {
-		return nil
-	}
-	return a.servers.Slow
-}
-
-// missingTools are those of servers that could not be reached.
-func (a *App) missingTools() func() map[string]string {
-	if a.servers == nil {
-		return nil
-	}
-	return a.servers.Missing
+	return t
 }
 
 // foreign reports whether a file of the workspace came from outside, for those

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -136,16 +137,16 @@ func (r *run) malformedCalls(ctx context.Context, it *Iteration) (next, error) {
 	return r.emptyAnswer(ctx, it)
 }
 
-// failed ends the run after an error of the model call.
+// failed ends the run after an error of the model call, and keeps what there was of
+// the answer.
 func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error) {
-	r.closeSegment(ctx, false)
-	r.transient = nil
-	switch {
-	case errors.Is(err, errTurnTime):
+	if errors.Is(err, errTurnTime) {
 		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
-	case ctx.Err() != nil:
-		r.res.Stop, r.res.Err = Cancelled, context.Cause(ctx)
-		r.res.Text = strings.TrimSpace(r.fragments + it.glue + it.said)
+	}
+	r.closeSegment(ctx, false)
+	said := r.unfinished(it)
+	if ctx.Err() != nil {
+		r.res.Stop, r.res.Err, r.res.Text = Cancelled, context.Cause(ctx), said
 		it.Err = r.res.Err
 		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}
@@ -153,16 +154,25 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	r.hooks.onError(ctx, it, err)
 	// A short placeholder keeps the history alternating; the raw error never enters it.
 	if r.last().Role != llm.Assistant {
-		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, Content: llm.Text(interruptedNote)}); rerr != nil {
+		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, Content: llm.Text(cmp.Or(said, interruptedNote))}); rerr != nil {
 			return done, rerr
 		}
 	}
-	r.res.Text = ""
+	if r.res.Text = said; r.hooks.streaming {
+		r.res.Text = "" // it was shown
+	}
 	if !r.Whole && r.drain(ctx) {
 		r.res.Err = nil
 		return again, nil
 	}
 	return done, nil
+}
+
+// unfinished takes what there is of an answer that will not be finished.
+func (r *run) unfinished(it *Iteration) string {
+	said := strings.TrimSpace(r.fragments + it.glue + it.said)
+	r.fragments, r.transient = "", nil
+	return said
 }
 
 // interruptedNote stands in the history where an answer should be.
@@ -211,8 +221,12 @@ func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
 
 func (r *run) stopBudget(ctx context.Context, it *Iteration, what, limit string) error {
 	r.drains = drainCycles
-	it.streamed = false
 	msg := phrase.Of(ctx, "I stopped because this turn's %s budget (%s) is used up. Say \"continue\" to go on with a new turn.", phrase.Of(ctx, what), limit)
+	it.streamed = false
+	if said := r.unfinished(it); said != "" {
+		r.delta(ctx, it, "\n\n"+msg)
+		msg = said + "\n\n" + msg
+	}
 	if err := r.answerOpenCalls("not run: the turn's budget is used up", func(m llm.Message) error { return r.record(ctx, m) }); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +34,28 @@ func TestTimeBudget(t *testing.T) {
 			t.Errorf("recorded %s, want %s", got, want)
 		}
 	})
+}
+
+// What the model had said when the time was up stays.
+func TestTimeBudgetText(t *testing.T) {
+	t.Parallel()
+	for _, streaming := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, llmtest.NewScript(t, llmtest.Step{Text: "Once upon a time", Until: make(chan struct{}), Hang: true}))
+			b.spec.Limits.Time = time.Minute
+			if !streaming {
+				b.spec.Hooks = nil
+			}
+			res := b.run(t)
+			if res.Stop != runner.OverBudget || res.Streamed != streaming || !strings.HasPrefix(res.Text, "Once upon a time\n\nI stopped because") {
+				t.Errorf("stop %s, streamed %t: %q", res.Stop, res.Streamed, res.Text)
+			}
+			if roles(b.recorded) != "assistant" || b.recorded[0].Content.Text != res.Text {
+				t.Errorf("recorded %v", b.recorded)
+			}
+			if streaming && b.deltas != res.Text+"|" {
+				t.Errorf("deltas %q", b.deltas)
+			}
+		})
+	}
 }

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -110,5 +111,42 @@ func TestCancelledText(t *testing.T) {
 	res, err := runner.Run(ctx, b.spec)
 	if err != nil || res.Stop != runner.Cancelled || res.Text != "Once upon a time" || len(b.recorded) != 0 {
 		t.Errorf("%s %q, recorded %v: %v", res.Stop, res.Text, b.recorded, err)
+	}
+}
+
+// What there was of an answer stays when the model fails, also what was said
+// before an output limit.
+func TestFailedText(t *testing.T) {
+	t.Parallel()
+	boom := &llm.Error{Kind: llm.StreamTruncated, Message: "the line is dead"}
+	for name, steps := range map[string][]llmtest.Step{
+		"in the answer":     {{Text: "Once upon a time", Err: boom}},
+		"in the next part":  {llmtest.Length("Once upon"), {Text: " a time", Err: boom}},
+		"after a cut":       {llmtest.Length("Once upon a time"), llmtest.Fail(boom)},
+		"in a hidden start": {{Text: "<think>hm</think>Once upon a time", Err: boom}},
+	} {
+		for _, streaming := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, streaming %t", name, streaming), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, llmtest.NewScript(t, steps...))
+				want := "Once upon a time"
+				if !streaming {
+					b.spec.Hooks = nil
+				}
+				res := b.run(t)
+				if roles(b.recorded) != "assistant" || b.recorded[0].Content.Text != want {
+					t.Errorf("recorded %v", b.recorded)
+				}
+				if streaming {
+					if b.deltas != want+"|" {
+						t.Errorf("deltas %q", b.deltas)
+					}
+					want = "" // was shown
+				}
+				if res.Stop != runner.ModelError || res.Text != want || !errors.Is(res.Err, boom) {
+					t.Errorf("%s %q: %v", res.Stop, res.Text, res.Err)
+				}
+			})
+		}
 	}
 }

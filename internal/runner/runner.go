@@ -119,7 +119,7 @@ type ToolEvent struct {
 
 // Result is what a run produced.
 type Result struct {
-	Text     string        // the final answer, think tags removed; if Stop is Cancelled, what there was of it, not recorded
+	Text     string        // the final answer, think tags removed; if Stop is Cancelled, what there was of it, not recorded; if it is ModelError, the same, unless it was streamed
 	New      []llm.Message // messages recorded by this run, in prompt order
 	Stop     Stop
 	Err      error // set when Stop is ModelError, ToolError or Cancelled
