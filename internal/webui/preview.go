@@ -2,6 +2,7 @@ package webui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -43,7 +44,7 @@ type file struct {
 }
 
 // preview shows a file of the workspace, through the same door as the tools of
-// the model.
+// the model, or gives it away as it is.
 func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	name := q.Get("path")
@@ -62,12 +63,20 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer done()
 	f, err := jail.Open(name)
 	if err != nil {
+		done()
 		return nil, barred(name, err)
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	shut := func() { _ = f.Close(); done() } // only read from
+	if q.Get("download") == "1" {
+		return download{filepath.Base(name), "application/octet-stream", func(w io.Writer) error {
+			defer shut()
+			_, err := io.Copy(w, f)
+			return err
+		}}, nil
+	}
+	defer shut()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -186,23 +195,9 @@ func whole(data []byte) []byte {
 
 // textType is the type of a text by the name of its file.
 func textType(name string) string {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".md", ".markdown":
-		return "text/markdown"
-	case ".json":
-		return "application/json"
-	case ".html", ".htm":
-		return "text/html"
-	case ".svg":
-		return "image/svg+xml"
-	case ".csv":
-		return "text/csv"
-	case ".xml":
-		return "application/xml"
-	case ".yaml", ".yml":
-		return "application/yaml"
-	case ".toml":
-		return "application/toml"
+	known := map[string]string{
+		".md": "text/markdown", ".markdown": "text/markdown", ".json": "application/json", ".html": "text/html", ".htm": "text/html", ".svg": "image/svg+xml",
+		".csv": "text/csv", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml", ".toml": "application/toml",
 	}
-	return "text/plain"
+	return cmp.Or(known[strings.ToLower(filepath.Ext(name))], "text/plain")
 }

@@ -2,6 +2,8 @@ package webui_test
 
 import (
 	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +69,11 @@ func TestPreview(t *testing.T) {
 		t.Errorf("a probe of a large picture: %+v", f)
 	}
 	h.refused(t, at+"big.png", 413, "384 KiB")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/"+at+"big.png&download=1", http.NoBody))
+	if w.Code != 200 || w.Body.String() != png+strings.Repeat("x", 400<<10) || w.Header().Get("Content-Disposition") != "attachment; filename=big.png" {
+		t.Errorf("a download: %d, %d bytes, %v", w.Code, w.Body.Len(), w.Header())
+	}
 }
 
 func TestPreviewRefuses(t *testing.T) {
@@ -88,6 +95,7 @@ func TestPreviewRefuses(t *testing.T) {
 	h.refused(t, at+"../x", 403, "outside")
 	h.refused(t, at+"secret.txt", 403, "protected")
 	h.refused(t, at+"secret.txt&probe=1", 403, "protected")
+	h.refused(t, at+"secret.txt&download=1", 403, "protected")
 	h.refused(t, at+"none.txt", 404, "no file")
 	h.refused(t, at+"dir", 422, "directory")
 	h.refused(t, at+"a%00b", 422, "")

@@ -237,12 +237,14 @@ func (c *chat) message(out bus.Outbound, m *media) frame {
 		f = f.number("latency_ms", out.Turn.DurationMS)
 	}
 	if q := out.Question; q != nil {
-		qf := text.AppendJSON([]byte(`{"id":`), q.ID)
-		qf = frame(qf).text("code", q.Code).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339))
-		if detail, err := json.Marshal(q.Detail); err == nil && q.Detail != nil {
-			qf = frame(qf).raw("detail", detail)
+		qf := frame(text.AppendJSON([]byte(`{"id":`), q.ID)).text("code", q.Code).list("options", q.Options)
+		if !q.Expires.IsZero() { // the next message answers it, whenever it comes
+			qf = qf.text("expires", q.Expires.UTC().Format(time.RFC3339))
 		}
-		f = f.raw("question", frame(qf).end())
+		if detail, err := json.Marshal(q.Detail); err == nil && q.Detail != nil {
+			qf = qf.raw("detail", detail)
+		}
+		f = f.raw("question", qf.end())
 		if len(q.Options) > 0 {
 			f = append(appendList(append(f.key("buttons"), '['), labels(out.Kind, q)), ']')
 		}

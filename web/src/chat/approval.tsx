@@ -47,7 +47,8 @@ function titleOf(item: QuestionItem): string {
 
 /** Approval has no chat if the question was asked on another channel. */
 export function Approval({ item, chat }: { item: QuestionItem; chat?: string }) {
-  return item.state === "open" ? <Card key={item.id} item={item} chat={chat} /> : <Closed item={item} />;
+  const asked = item.state === "open" && (chat !== undefined || item.code !== undefined); // a question is answered by a message
+  return asked ? <Card key={item.id} item={item} chat={chat} /> : <Closed item={item} />;
 }
 
 /** Closed is one line: what became of the question. */

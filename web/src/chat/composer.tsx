@@ -1,5 +1,5 @@
 // Where messages are written. Its text is not state: a key press renders nothing.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { look, t } from "../i18n";
 import { attached, taken } from "../state/attach";
 import { commands, drafts, gateway, keyOf, send, stop } from "../state/store";
@@ -33,7 +33,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
   };
   // Drafts are known when the gateway has told its id; what was typed before is kept there.
   const known = gateway.value?.gateway;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const f = field.current!;
     if (f.value === "") f.value = drafts.read(draftKey);
     else keep(f);
@@ -183,9 +183,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
         />
         <div class="row">
           <input ref={picker} type="file" multiple hidden onChange={(e) => (add(draftKey, e.currentTarget.files ?? []), (e.currentTarget.value = ""))} />
-          <button type="button" class="button plain square" aria-label={t("attach.pick")} title={t("attach.pick")} onClick={() => picker.current!.click()}>
-            <Icon name="clip" />
-          </button>
+          <button type="button" class="button plain square" aria-label={t("attach.pick")} title={t("attach.pick")} onClick={() => picker.current!.click()}><Icon name="clip" /></button>
           <Mic onText={insert} />
           {size > 0 && (
             <span class="count bad" role="status">
@@ -196,15 +194,9 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           <Estimate session={keyOf(chat)} field={field} />
           <span class="row right">
             {running && (
-              <button type="button" class="button" onClick={() => stop(chat)}>
-                <Icon name="stop" />
-                {t("compose.stop")}
-              </button>
+              <button type="button" class="button" onClick={() => stop(chat)}><Icon name="stop" />{t("compose.stop")}</button>
             )}
-            <button type="submit" class="button primary">
-              <Icon name="send" />
-              {t("compose.send")}
-            </button>
+            <button type="submit" class="button primary"><Icon name="send" />{t("compose.send")}</button>
           </span>
         </div>
       </div>

@@ -47,9 +47,7 @@ function One({ of, file }: { of: string; file: Attached }) {
       <span class="name" title={name}>{name}</span>
       <span class="state">{state}</span>
       {!file.upload && !file.failure && <progress max={1} value={file.share} aria-label={t("attach.progress", { name })} />}
-      <button type="button" class="button plain square" aria-label={t("attach.remove", { name })} onClick={() => detach(of, file.id)}>
-        <Icon name="close" />
-      </button>
+      <button type="button" class="button plain square" aria-label={t("attach.remove", { name })} onClick={() => detach(of, file.id)}><Icon name="close" /></button>
     </li>
   );
 }

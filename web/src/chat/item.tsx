@@ -3,6 +3,7 @@ import { Component } from "preact";
 import { fullDate, refusalText, t } from "../i18n";
 import { t as tt } from "../i18n/tools";
 import type { Attachment, Item, NoteItem, TextItem, ThoughtItem, UserItem } from "../state/items";
+import { showFile } from "../state/panel";
 import { chatOf, discard, fork, indexOf, isTemporary, resend } from "../state/store";
 import { toast } from "../state/toast";
 import { mediaSrc, ownHref, visible } from "../text/links";
@@ -104,13 +105,9 @@ function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
   const words = item.kind === "user" ? t("chat.edit") : t("chat.fork");
   return (
     <span class="actions">
-      <button type="button" class="button plain square" aria-label={t("chat.copy")} title={t("chat.copy")} onClick={() => void copy(item.text)}>
-        <Icon name="copy" />
-      </button>
+      <button type="button" class="button plain square" aria-label={t("chat.copy")} title={t("chat.copy")} onClick={() => void copy(item.text)}><Icon name="copy" /></button>
       {forks && (
-        <button type="button" class="button plain square" aria-label={words} title={words} onClick={() => void branch()}>
-          <Icon name={item.kind === "user" ? "edit" : "fork"} />
-        </button>
+        <button type="button" class="button plain square" aria-label={words} title={words} onClick={() => void branch()}><Icon name={item.kind === "user" ? "edit" : "fork"} /></button>
       )}
     </span>
   );
@@ -121,7 +118,7 @@ function Files({ media }: { media?: Attachment[] }) {
   return (
     <ul class="files">
       {media.map((m) => (
-        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : visible(m.name)}</li>
+        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : m.path ? <button type="button" class="button plain" onClick={() => showFile(m.path!)}>{visible(m.name)}</button> : visible(m.name)}</li>
       ))}
     </ul>
   );

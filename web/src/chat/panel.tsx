@@ -5,7 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 import { t } from "../i18n/changes";
 import { panel, undoing } from "../state/panel";
 import type { Panel } from "../state/panel";
+import { download } from "../state/download";
 import { useRead } from "../state/read";
+import { fail } from "../state/toast";
 import { Code } from "../text/code";
 import { visible } from "../text/links";
 import { Dialog } from "../ui/dialog";
@@ -53,9 +55,7 @@ function Frame({ shown }: { shown: Panel }) {
     <aside class="panel" aria-label={title} onKeyDown={(e) => e.key === "Escape" && close()}>
       <header class="bar">
         <h2>{title}</h2>
-        <button type="button" class="button plain square" aria-label={t("panel.close")} onClick={close}>
-          <Icon name="close" />
-        </button>
+        <button type="button" class="button plain square" aria-label={t("panel.close")} onClick={close}><Icon name="close" /></button>
       </header>
       <div class="panel-body">{content}</div>
     </aside>
@@ -69,7 +69,8 @@ function File({ chat, path }: { chat: string; path: string }) {
       {(f) => (
         <>
           <p class="hint">
-            {t("panel.size", { n: Math.max(1, Math.round(f.size / 1024)) })} {f.truncated && t("panel.cut")}
+            {t("panel.size", { n: Math.max(1, Math.round(f.size / 1024)) })} {f.truncated && t("panel.cut")}{" "}
+            <button type="button" class="button" onClick={() => void download(`${sessionPath(chat)}/file-preview?download=1&path=${encodeURIComponent(path)}`).catch(fail)}>{t("panel.download")}</button>
           </p>
           {f.data_url?.startsWith("data:image/") ? <img src={f.data_url} alt={visible(f.name)} /> : f.content !== undefined ? <Code lang={/\.(\w+)$/.exec(f.name)?.[1] ?? ""} text={f.content} closed /> : <p class="hint">{t("panel.binary")}</p>}
         </>

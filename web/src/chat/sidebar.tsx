@@ -61,10 +61,7 @@ export function Sidebar() {
     <aside class={drawer.value ? "side open" : "side"} aria-label={t("chats.title")}>
       <div class="top">
         <div class="row">
-          <button type="button" class="button" onClick={newChat}>
-            <Icon name="plus" />
-            {t("chats.new")}
-          </button>
+          <button type="button" class="button" onClick={newChat}><Icon name="plus" />{t("chats.new")}</button>
           <MenuButton
             label={t("chats.more")}
             actions={[
@@ -104,9 +101,7 @@ function TemporaryRow({ id, title }: { id: string; title: string }) {
   return (
     <div class={current ? "chat-row current" : "chat-row"}>
       <a href={chatHref(id)} aria-current={current ? "page" : undefined} onClick={() => (drawer.value = false)}>{title}</a>
-      <button type="button" class="button plain square" aria-label={t("chats.temporary.end", { title })} onClick={() => endTemporary(id)}>
-        <Icon name="close" />
-      </button>
+      <button type="button" class="button plain square" aria-label={t("chats.temporary.end", { title })} onClick={() => endTemporary(id)}><Icon name="close" /></button>
     </div>
   );
 }

@@ -204,10 +204,7 @@ export class ThreadView extends Component<Props, State> {
         )}
         {!end && at === undefined && (
           <div class="latest">
-            <button type="button" class="button" onClick={this.toEnd}>
-              <Icon name="down" />
-              {t("chat.latest")}
-            </button>
+            <button type="button" class="button" onClick={this.toEnd}><Icon name="down" />{t("chat.latest")}</button>
           </div>
         )}
       </div>

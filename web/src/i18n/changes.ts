@@ -2,6 +2,7 @@
 import { texts } from ".";
 
 export const t = texts({
+  "panel.download": ["Download", "下载"],
   "panel.close": ["Close", "关闭"],
   "panel.diff": ["Changes of the turn", "本轮的更改"],
   "panel.cut": ["Only the beginning is shown.", "仅显示开头部分。"],

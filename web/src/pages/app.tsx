@@ -13,7 +13,7 @@ import { Icon } from "../ui/icon";
 import { overlay, useKeys } from "./keys";
 import { Requests } from "./requests";
 import { Waiting } from "./links";
-import { SignIn } from "./signin";
+import { SignIn, arriving } from "./signin";
 import { table } from "./table";
 import type { PageProps } from "./table";
 
@@ -22,7 +22,7 @@ export function App() {
   useKeys();
   return (
     <>
-      {g && !g.signed_in ? <SignIn /> : <Shell />}
+      {g && !g.signed_in ? <SignIn /> : !arriving() && <Shell />}
       {g?.signed_in && overlay.value && <Over key={overlay.value} kind={overlay.value} />}
       <div class="toasts" role="status">
         {toasts.value.map((x) => <div key={x.id} class={x.bad ? "toast bad" : "toast"}>{x.text}</div>)}
@@ -43,14 +43,8 @@ function Shell() {
         {gateway.value?.signed_in && <Requests />}
         <Page />
         <div class="tabs-bottom">
-          <button type="button" class="button plain" onClick={() => (drawer.value = true)}>
-            <Icon name="menu" />
-            {t("chats.title")}
-          </button>
-          <button type="button" class="button plain" onClick={newChat}>
-            <Icon name="plus" />
-            {t("chats.new")}
-          </button>
+          <button type="button" class="button plain" onClick={() => (drawer.value = true)}><Icon name="menu" />{t("chats.title")}</button>
+          <button type="button" class="button plain" onClick={newChat}><Icon name="plus" />{t("chats.new")}</button>
           <a class="button plain" href="#/inbox">
             <Icon name="inbox" />
             <span>

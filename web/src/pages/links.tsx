@@ -21,10 +21,7 @@ export function Links() {
         <kbd aria-hidden="true">^K</kbd>
       </button>
       {names.filter((n) => table[n].place === "work").map((n) => <PageLink key={n} name={n} />)}
-      <button type="button" class="button plain" aria-expanded={open} onClick={() => setOpen(!open)}>
-        <Icon name="gear" />
-        {t("nav.manage")}
-      </button>
+      <button type="button" class="button plain" aria-expanded={open} onClick={() => setOpen(!open)}><Icon name="gear" />{t("nav.manage")}</button>
       {open && manage.map((n) => <PageLink key={n} name={n} />)}
     </nav>
   );

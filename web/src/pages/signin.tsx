@@ -3,7 +3,7 @@ import { effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { failureText, t } from "../i18n";
 import { go, route } from "../state/route";
-import { gateway, start } from "../state/store";
+import { gateway, reachable, start } from "../state/store";
 import { fail } from "../state/toast";
 import * as api from "../wire/api";
 import type { LoginReply } from "../wire/types";
@@ -26,6 +26,9 @@ export function watchCodes() {
     if (gateway.value?.signed_in) code.value = "";
   });
 }
+
+/** arriving says that a link was opened here, and that nobody knows yet whether it is needed. */
+export const arriving = () => code.value !== "" && gateway.value === undefined && reachable.value;
 
 export function SignIn() {
   const [busy, setBusy] = useState(false);

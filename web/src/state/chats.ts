@@ -95,7 +95,7 @@ export function readNewest(key: string): Promise<void> {
         const page = await api.readThread(key);
         await caughtUp(t, api.kept.has(key) ? undefined : page.seq); // the numbers are those of another chat
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = withPage(t.peek(), page);
+        t.value = { ...withPage(t.peek(), page), read: t.peek().seq === undefined ? page.seq : undefined };
         break;
       }
     } catch (e) {

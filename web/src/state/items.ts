@@ -5,6 +5,7 @@ export interface Attachment {
   name: string;
   url?: string;
   blob?: string; // of a picture that was attached here
+  path?: string; // of a file that the agent sent
 }
 
 /** storedAs is a message as the gateway stores it: a goal is told to the model. */
@@ -133,6 +134,7 @@ export interface Thread {
   before: number | null;
   loaded: boolean; // a page was read
   stale: boolean; // events were missed: read the page again
+  read?: number; // of the last event that is contained in a page that was read before the connection was there
   resumed?: boolean; // the connection continues where the last one ended
   partial?: string; // the turn that was joined after it had begun
 }
@@ -158,3 +160,12 @@ export function textOf(v: unknown): string {
 }
 
 const sorted = (_: string, v: unknown) => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v);
+
+/** settled closes the questions that the next message answers. */
+export function settled(items: readonly Item[]): Item[] {
+  let said: UserItem | undefined;
+  return items.toReversed().map((i): Item => {
+    if (i.kind === "user" && !i.command) said = i;
+    return i.kind === "question" && i.code === undefined && i.state === "open" && said ? { ...i, state: "sent", option: said.text.length > 60 ? said.text.slice(0, 60) + "…" : said.text } : i;
+  }).toReversed();
+}

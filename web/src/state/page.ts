@@ -1,26 +1,28 @@
 // Stored conversations, as the same parts that events make.
-import type { Said, ThreadPage, Turned } from "../wire/types";
+import type * as api from "../wire/api";
+import type { Call, Said, ThreadPage, Turned } from "../wire/types";
 import type { Outgoing } from "../wire/outbox";
-import { revived, storedAs, textOf, works } from "./items";
+import { revived, settled, storedAs, textOf, works } from "./items";
 import type { EndItem, Item, Thread } from "./items";
 
 /** itemsOf shows stored messages. */
-export function itemsOf(page: Pick<ThreadPage, "messages" | "turns" | "subagents" | "has_newer">): Item[] {
+export function itemsOf(page: Pick<api.StoredPage, "messages" | "turns" | "subagents" | "has_newer" | "of">): Item[] {
   const out: Item[] = [];
   const turns = new Map(page.turns?.map((t) => [t.turn_id, t]));
   const last = new Map(page.messages.map((m) => [m.turn_id, m.index]));
   for (const stored of page.messages) {
-    // The log has words for the model in the place of an answer that failed; the
-    // line below the turn says it to people.
-    const failed = stored.turn_id && turns.get(stored.turn_id)?.error && last.get(stored.turn_id) === stored.index && /^\[No answer: [^\]]*\]$/.test(stored.content);
-    const m = failed ? { ...stored, content: "" } : stored;
-    message(out, m, m.turn_id ? turns.get(m.turn_id) : undefined);
-    if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, m.turn_id ? turns.get(m.turn_id) : undefined);
+    // The log has words for the model in the place of an answer that failed or was
+    // stopped; the line below the turn says it to people.
+    const turn = stored.turn_id ? turns.get(stored.turn_id) : undefined;
+    const failed = turn?.error && last.get(stored.turn_id) === stored.index && /^\[No answer: [^\]]*\]$/.test(stored.content);
+    const m = failed || (stored.interrupted && turn?.stop_reason === "cancelled") ? { ...stored, content: "" } : stored;
+    message(out, m, turn, page.of);
+    if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, turn);
   }
   return nested(out, page.has_newer ? undefined : page.subagents);
 }
 
-function message(out: Item[], m: Said, turn: Turned | undefined) {
+function message(out: Item[], m: Said, turn: Turned | undefined, of: string | undefined) {
   const media = m.attachments ?? m.media?.map((name) => ({ name }));
   if (m.event === "answer") {
     const asked = out.findLastIndex((i) => i.kind === "question");
@@ -50,7 +52,26 @@ function message(out: Item[], m: Said, turn: Turned | undefined) {
     const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
     out.push({ kind: "tool", id: c.call_id, turn: m.turn_id, name: c.name, args: textOf(c.arguments), phase, result: c.result, untrusted: c.untrusted, ms: c.duration_ms, edits: edits?.length ? edits : undefined });
+    if (phase === "done") out.push(...putBy(m, c, of));
   }
+}
+
+/** putBy is what a call put to the person: a message with files, a question. */
+function putBy(m: Said, c: Call, of: string | undefined): Item[] {
+  const a = typeof c.arguments === "object" ? (c.arguments as Record<string, unknown> | null) : null;
+  const text = (x: unknown) => (typeof x === "string" ? x.trim() : "");
+  const texts = (x: unknown) => (Array.isArray(x) ? x.flat().filter((o) => typeof o === "string") : []);
+  const ask = (said: string, options: string[]): Item => ({ kind: "question", id: c.call_id, turn: m.turn_id, text: said, options, state: "open" });
+  if (c.name === "ask_user") {
+    const options = texts(a?.options);
+    return [ask([text(a?.question), ...options.map((o, n) => `${n + 1}. ${o}`)].join("\n"), options)];
+  }
+  const [, channel = "", chat = ""] = /^sent to (\S+) (\S+)/.exec(c.result ?? "") ?? [];
+  if (c.name !== "message" || !a || ((a.channel || a.chat_id) && `${of}:`.indexOf(`${channel}:${chat}:`) !== 0)) return [];
+  const buttons = texts(a.buttons);
+  if (buttons.length > 0) return [ask(text(a.content), buttons)];
+  const media = texts(a.media).map((path) => ({ name: path.slice(path.lastIndexOf("/") + 1), path }));
+  return [{ kind: "text", id: `#${m.index}m${c.call_id}`, turn: m.turn_id, text: text(a.content), open: false, at: m.at, media, calls: true }];
 }
 
 /** answerOf reads a stored answer: the option, and the code of the question or a
@@ -78,7 +99,7 @@ function end(out: Item[], m: Said, turn: Turned | undefined) {
 function nested(items: Item[], running?: readonly string[]): Item[] {
   const notes = new Map(items.flatMap((i) => (i.kind === "note" && i.task ? [[i.task, i.text]] : [])));
   const placed = new Set<string>();
-  const out = items.map((i): Item => {
+  const out = settled(items).map((i): Item => {
     if (i.kind !== "tool" || !works(i)) return i;
     const names = (id: string) => i.result!.includes(id);
     const task = [...notes.keys()].find(names);
@@ -146,7 +167,7 @@ export function withSent(t: Thread, m: Outgoing): Thread {
   const at = t.items.findIndex((i) => i.kind === "user" && i.turn === m.turn);
   const state = m.failed === undefined ? ("pending" as const) : ("failed" as const);
   const item: Item = { kind: "user", id: `user:${m.turn}`, turn: m.turn, text: storedAs(m.text), at: m.at, media: m.media?.map(({ name, blob }) => ({ name, blob })), command: storedAs(m.text).startsWith("/"), state, why: m.failed };
-  if (at < 0) return { ...t, items: [...t.items, item] };
+  if (at < 0) return { ...t, items: settled([...t.items, item]) };
   const old = t.items[at]!;
   if (old.kind === "user" && old.state === "sent") return t;
   const items = t.items.slice();

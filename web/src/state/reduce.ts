@@ -1,7 +1,7 @@
 // One pure function turns events into what the page shows: live, after a
 // reconnect and in a replay.
 import type { Event, ToolEvent } from "../wire/types";
-import { revived, storedAs, textOf, works } from "./items";
+import { revived, settled, storedAs, textOf, works } from "./items";
 import type { EndItem, Item, QuestionItem, TextItem, Thread, ThoughtItem, ToolItem } from "./items";
 
 /** reduce applies an event. A thread that does not change is returned as it is. */
@@ -74,6 +74,7 @@ function printed(t: Thread, e: Event): Thread {
 /** attached sets where events continue; what was missed makes the thread stale. */
 function attached(t: Thread, e: Event): Thread {
   const missed = e.resumed === true && e.complete === false;
+  const known = t.read !== undefined && (e.seq ?? 0) < t.read; // events come that were read before the connection was there
   // What was being written is said again, or was lost with a gateway that died; what is still open is asked again.
   const again = (i: Item) =>
     ((i.kind === "text" || i.kind === "thought") && i.open) || (i.kind === "tool" && i.phase === "writing") ||
@@ -89,7 +90,8 @@ function attached(t: Thread, e: Event): Thread {
     title: e.title ?? t.title,
     running: undefined,
     resumed: e.resumed === true && !missed,
-    stale: t.stale || missed,
+    read: undefined,
+    stale: t.stale || missed || known,
     loaded: t.loaded || e.temporary === true,
   };
 }
@@ -210,7 +212,8 @@ function user(t: Thread, e: Event): Thread {
   if (e.turn_id && findLast(t, "user", (i) => i.turn === e.turn_id) >= 0) return t; // our own
   const text = storedAs(e.text ?? "");
   const media = e.media_urls?.map((m) => ({ name: m.name ?? m.url, url: m.url }));
-  return add(t, { kind: "user", id: `user:${e.turn_id ?? t.seq ?? t.items.length}`, turn: e.turn_id, text, media, state: "sent", command: text.startsWith("/") });
+  const said = add(t, { kind: "user", id: `user:${e.turn_id ?? t.seq ?? t.items.length}`, turn: e.turn_id, text, media, state: "sent", command: text.startsWith("/") });
+  return { ...said, items: settled(said.items) };
 }
 
 function edits(t: Thread, e: Event): Thread {
@@ -244,10 +247,12 @@ function turnEnd(t: Thread, e: Event): Thread {
   let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing") && !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error));
   items = items.map((i) => (i.kind === "tool" && i.phase === "running" ? { ...i, phase: "lost" as const } : i));
   t = close(close({ ...t, items }, "text"), "thought");
-  // What a subagent answered is only in the stored conversation.
-  const stale = t.stale || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && i.phase === "done" && works(i));
-  // The reply to a command has no line below it, as in the stored conversation.
-  const reply = !e.usage && !end.error && !end.undo && t.items.some((i) => i.kind === "text" && i.plain && i.turn === e.turn_id);
+  // The reply to a command has no line below it, as in the stored conversation; one
+  // that ends another turn has stopped it. What that turn was, and what a subagent
+  // answered, is only there.
+  const reply = !e.model && !e.latency_ms && !end.error && !end.undo;
+  const stops = reply && !t.items.some((i) => i.kind === "user" && i.turn === e.turn_id && i.command);
+  const stale = t.stale || stops || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && i.phase === "done" && works(i));
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 

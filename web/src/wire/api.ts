@@ -61,8 +61,11 @@ export const kept = new Map<string, string>();
 
 export const sessionPath = (key: string) => `sessions/${encodeURIComponent(kept.get(key) ?? key)}`;
 
-export function readThread(key: string, where: Where = {}, limit = 100): Promise<ThreadPage> {
-  return read(`${sessionPath(key)}/webui-thread`, { limit, ...where });
+/** StoredPage is a page of a conversation, and of which one. */
+export type StoredPage = ThreadPage & { of?: string };
+
+export async function readThread(key: string, where: Where = {}, limit = 100): Promise<StoredPage> {
+  return { ...(await read<ThreadPage>(`${sessionPath(key)}/webui-thread`, { limit, ...where })), of: key };
 }
 
 export interface Upload {

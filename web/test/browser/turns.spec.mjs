@@ -1,7 +1,7 @@
 // Turns of the real gateway with a scripted model. After each, a reload shows
 // the same conversation.
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ended, newChat, rigTest, saying, send, until, useRig } from "./fixture.mjs";
 
@@ -71,6 +71,10 @@ const turns = {
     before: (model) => model.on("count the herrings", (s) => s.text("There are seven herrings.")),
     has: /count the herrings[^]*There are seven herrings\.[^]*The subagent has counted\./,
   },
+  "a message": {
+    steps: [(s) => s.call("message", { content: "A **message** on the way." }), (s) => s.text("I sent it.")],
+    has: /A message on the way\.[^]*I sent it\./,
+  },
   "an error of the model": {
     steps: [(s) => s.fail(400, "the scripted model refuses")],
     has: /the scripted model refuses/,
@@ -110,5 +114,68 @@ rigTest("the output of a running command is there after a reload, whatever came 
   await writeFile(join(rig.gateway.workspace, "go"), "");
   await saying(page, "It ran.").waitFor();
   await ended(page);
+  await same(page, await shown(page));
+});
+
+rigTest("a file that was sent is there after a reload, and can be saved", async ({ page, rig }) => {
+  await writeFile(join(rig.gateway.workspace, "report.bin"), Buffer.from([0, 1, 2, 255]));
+  rig.model.on("send the report", (s) => s.call("message", { content: "Here it is.", media: ["report.bin"] }), (s) => s.text("Sent."));
+  await newChat(page);
+  await send(page, "send the report");
+  await ended(page);
+  await same(page, await shown(page));
+  await page.getByRole("button", { name: "report.bin", exact: true }).click();
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download" }).click();
+  const file = await saved;
+  assert.equal(file.suggestedFilename(), "report.bin");
+  assert.deepEqual([...(await readFile(await file.path()))], [0, 1, 2, 255]);
+});
+
+rigTest("a question is there after a reload, and the next message answers it", async ({ page, rig }) => {
+  rig.model.on("ask me", (s) => s.call("ask_user", { question: "Tea or coffee?", options: ["Tea", "Coffee"] }));
+  rig.model.on("Tea", (s) => s.text("Tea it is."));
+  rig.model.on("water", (s) => s.text("Water it is."));
+  await newChat(page);
+  await send(page, "ask me");
+  const tea = page.getByRole("button", { name: "Tea", exact: true });
+  await tea.waitFor();
+  await ended(page);
+  await same(page, await shown(page));
+  await until("the answer is taken", async () => ((await tea.count()) && (await tea.click()), page.getByText("Tea it is.").count())); // not at once: the card may have come under the mouse
+  await ended(page, 2);
+  await same(page, await shown(page));
+  assert.match(await shown(page), /Answer sent: Tea/);
+  await send(page, "ask me");
+  await tea.waitFor();
+  await ended(page, 3);
+  await send(page, "water, please");
+  await saying(page, "Water it is.").waitFor();
+  await ended(page, 4);
+  assert.equal(await tea.count(), 0);
+  await same(page, await shown(page));
+});
+
+rigTest("a turn that was stopped looks the same after a reload", async ({ page, rig }) => {
+  rig.model.on("talk for long", async (s) => (await s.text("It began well "), await rig.model.gate("never").wait));
+  await newChat(page);
+  await send(page, "talk for long");
+  await saying(page, "It began well").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".footer", { hasText: "Stopped" }).waitFor();
+  const live = await shown(page);
+  assert.match(live, /^talk for long\s+It began well\s/);
+  assert.doesNotMatch(live, /interrupted/i);
+  await same(page, live);
+});
+
+rigTest("the reply to a command has no line below it", async ({ page }) => {
+  await newChat(page);
+  await send(page, "hello");
+  await ended(page);
+  await send(page, "/undo");
+  await saying(page, "No turn of this conversation").waitFor();
+  await until("the end", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
+  assert.equal(await page.locator(".footer").count(), 1);
   await same(page, await shown(page));
 });

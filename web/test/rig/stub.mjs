@@ -113,7 +113,7 @@ export class Stub {
     const before = url.searchParams.has("before") ? Number(url.searchParams.get("before")) : Infinity;
     const fits = all.filter((m) => m.index < before);
     const page = fits.slice(-Number(url.searchParams.get("limit")));
-    this.json(r, { messages: page, turns: page.filter((m) => m.usage || m.edits).map((m) => ({ turn_id: m.turn_id, duration_ms: m.latency_ms, model: m.model, usage: m.usage, error: m.error, edits: m.edits, undo_id: m.undo_id, undone_by: m.undone_by })), has_more: page.length < fits.length, before: page[0]?.index ?? null });
+    this.json(r, { messages: page, turns: page.filter((m) => m.usage || m.edits).map((m) => ({ turn_id: m.turn_id, duration_ms: m.latency_ms, model: m.model, usage: m.usage, error: m.error, edits: m.edits, undo_id: m.undo_id, undone_by: m.undone_by })), seq: this.chats.get(decodeURIComponent(key).slice("websocket:".length))?.seq, has_more: page.length < fits.length, before: page[0]?.index ?? null });
   }
 
   async upload(q, r) {

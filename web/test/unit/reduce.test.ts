@@ -283,7 +283,7 @@ test("what a subagent found is in the call that started it", () => {
   assert.deepEqual(of(newest.items), ["note"]);
   assert.deepEqual(of(withOlder(newest, { messages: [spawn("a1")], has_more: false, before: 0, subagents: [] }).items), ["done Seven."]);
   // The end of a turn is the time to look for a result that is still to come.
-  const ends = (t: Thread) => reduce(t, e("turn_end", { turn_id: "t9", seq: 1e6 })).stale;
+  const ends = (t: Thread) => reduce(t, e("turn_end", { turn_id: "t9", model: "m", seq: 1e6 })).stale;
   const read = (subagents: string[]) => withPage(start, { messages: [spawn("a1")], has_more: false, before: 0, subagents });
   assert.deepEqual([ends(read(["a1"])), ends(read([]))], [true, false]);
 });
@@ -320,11 +320,43 @@ test("the newest page leaves the older ones that were read", () => {
 });
 
 test("the reply to a command has no line below it, live and stored", () => {
-  const t = play([e("user_message", { turn_id: "t1", text: "/help" }), e("message", { turn_id: "t1", id: "o1", text: "Commands:\n  /stop", plain: true }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 1 })]);
+  const t = play([e("user_message", { turn_id: "t1", text: "/help" }), e("message", { turn_id: "t1", id: "o1", text: "Commands:\n  /stop", plain: true }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 0, usage: { prompt_tokens: 0, completion_tokens: 0 } })]);
   assert.deepEqual(shown(t.items).slice(-1), ["text Commands:\n  /stop"]);
   assert.equal(t.items.some((i) => i.kind === "text" && i.plain), true);
   const failed = play([e("message", { turn_id: "t2", id: "o2", text: "No key.", plain: true }), e("turn_end", { turn_id: "t2", id: "o2", latency_ms: 1, error: "No key." })], t);
   assert.deepEqual(shown(failed.items).slice(-1), ["end 1"]);
   const stored = [{ index: 0, role: "user", content: "/trigger a", command: true }, { index: 1, role: "assistant", content: "a\nb", command: true, plain: true }] as Said[];
   assert.deepEqual(shown(itemsOf({ messages: stored, turns: [], has_newer: false })).slice(-1), ["text a\nb"]);
+});
+
+test("a turn that was stopped is read again: only what is stored has all of it", () => {
+  const end = (text: string) => play([e("user_message", { turn_id: "t1", text }), e("message", { turn_id: "t1", id: "o1", text: "Stopped.", plain: true }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 0 })]);
+  assert.deepEqual([end("work").stale, end("/stop").stale], [true, false]);
+  const messages: Said[] = [
+    { index: 0, role: "user", content: "work", turn_id: "t1" },
+    { index: 1, role: "assistant", content: "It began", turn_id: "t1" },
+    { index: 2, role: "assistant", content: "(interrupted)", turn_id: "t1", interrupted: true },
+  ];
+  const turns = [{ turn_id: "t1", stop_reason: "cancelled", duration_ms: 7 }];
+  assert.deepEqual(shown(itemsOf({ messages, turns })), ["user sent work", "text It began", "end 7"]);
+  assert.deepEqual(shown(itemsOf({ messages })), ["user sent work", "text It began", "text (interrupted)"], "a crash says so itself");
+});
+
+test("events that a page had before the connection was there make it be read again", () => {
+  const attached: Event = { event: "attached", chat_id: "c", seq: 5 };
+  assert.equal(reduce({ ...emptyThread, loaded: true, read: 9 }, attached).stale, true);
+  assert.equal(reduce({ ...emptyThread, loaded: true, read: 5 }, attached).stale, false);
+});
+
+test("what the message tool said here is in the conversation, what it said elsewhere is not", () => {
+  const call = (args: object, result: string): Said => ({ index: 1, role: "assistant", content: "", turn_id: "t", tool_calls: [{ call_id: "k", name: "message", arguments: args, result, is_error: /^Error/.test(result) }] });
+  const of = (args: object, result: string) => itemsOf({ messages: [call(args, result)], of: "websocket:a" }).slice(1);
+  assert.deepEqual(shown(of({ content: "Hi." }, "sent to websocket a")), ["text Hi."]);
+  assert.deepEqual(shown(of({ content: "Hi.", channel: "websocket", chat_id: "a" }, "sent to websocket a")), ["text Hi."]);
+  assert.deepEqual(shown(of({ content: "Hi." }, "Message sent to websocket:a")), ["text Hi."], "as Python nanobot wrote it");
+  assert.deepEqual(of({ content: "Hi.", channel: "telegram", chat_id: "7" }, "sent to telegram 7"), []);
+  assert.deepEqual(of({ content: "Hi." }, "Error: not sent"), []);
+  assert.deepEqual(of({ content: "Hi.", media: ["a/b.pdf"] }, "sent to websocket a with 1 attachment").map((i) => i.kind === "text" && i.media), [[{ name: "b.pdf", path: "a/b.pdf" }]]);
+  assert.deepEqual(shown(of({ content: "Which?", buttons: [["one"], ["two"]] }, "sent to websocket a")), ["question open Which?"]);
+  assert.deepEqual(itemsOf({ messages: [{ ...call({}, ""), tool_calls: [{ call_id: "k", name: "message", arguments: "cut", result: "sent to websocket a" }] }] }).length, 1);
 });

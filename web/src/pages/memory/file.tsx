@@ -29,10 +29,7 @@ export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) 
         <h2>{visible(file.path)}</h2>
         <span class="hint">{t("memory.used", { used: kib(file.bytes), cap: kib(file.cap) })}</span>
         <span class="row">
-          <button type="button" class="button" onClick={() => setEditing(true)}>
-            <Icon name="edit" />
-            {t("memory.edit")}
-          </button>
+          <button type="button" class="button" onClick={() => setEditing(true)}><Icon name="edit" />{t("memory.edit")}</button>
           <button type="button" class="button danger" onClick={() => setForgetting("")}>{t("memory.forget")}</button>
         </span>
       </div>
