@@ -179,3 +179,22 @@ rigTest("the reply to a command has no line below it", async ({ page }) => {
   assert.equal(await page.locator(".footer").count(), 1);
   await same(page, await shown(page));
 });
+
+rigTest("what was said while no page was open is there once", async ({ page, rig }) => {
+  const held = rig.model.gate("away");
+  rig.model.on("work alone", async (s) => (await held.wait, s.call("message", { content: "A word on the way." })), (s) => s.call("ask_user", { question: "Shall I go on?", options: ["Go on", "Enough"] }));
+  await newChat(page);
+  await send(page, "work alone");
+  await until("the turn", async () => rig.model.requests.some((r) => JSON.stringify(r.messages).includes("work alone")));
+  const address = page.url();
+  await page.goto("about:blank");
+  held.open();
+  await until("the result", async () => rig.model.requests.some((r) => JSON.stringify(r.messages).includes("A word on the way.")));
+  await page.goto(address);
+  await page.getByRole("button", { name: "Go on", exact: true }).waitFor();
+  await ended(page);
+  const once = async () => assert.deepEqual([await page.locator("article", { hasText: "A word on the way." }).count(), await page.locator(".approval").count(), await page.locator(".footer").count()], [1, 1, 1]);
+  await once();
+  await same(page, await shown(page));
+  await once();
+});
