@@ -55,7 +55,7 @@ export class Text extends Component<Props> {
   }
 
   override render() {
-    if (this.timer === undefined) this.parse();
+    if (this.timer === undefined || !this.props.open) this.parse(); // the end is shown at once
     // What did not change are the same objects, which Preact skips. Parts are for
     // the browser, which lays out again only the part that changed.
     const { from, parts } = this;
@@ -67,6 +67,6 @@ export class Text extends Component<Props> {
     for (let n = parts.length * part; n < blocks.length; n += part) parts.push(<div key={n} class="part">{drawn.slice(n, n + part)}</div>);
     this.from = blocks;
     this.drawn = drawn;
-    return <div class="md">{parts.slice()}</div>;
+    return <div class="md" aria-busy={this.timer !== undefined && !this.props.open}>{parts.slice()}</div>;
   }
 }

@@ -93,9 +93,10 @@ export async function newChat(page) {
   await page.locator(".welcome").waitFor();
 }
 
-/** ended waits for the end of the newest turn. */
+/** ended waits for the end of the newest turn, and until all of it is on the screen. */
 export async function ended(page, turns = 1) {
-  await until("the end of the turn", async () => (await page.locator(".footer").count()) >= turns && (await page.getByRole("button", { name: "Stop" }).count()) === 0);
+  const none = async (what) => (await what.count()) === 0;
+  await until("the end of the turn", async () => (await page.locator(".footer").count()) >= turns && (await none(page.getByRole("button", { name: "Stop" }))) && (await none(page.locator(".md[aria-busy=true]"))));
 }
 
 export const said = (page) => page.locator(".list").innerText();

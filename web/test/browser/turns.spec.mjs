@@ -15,7 +15,7 @@ useRig({
 /** shown is what a person reads, without what only a live page knows. */
 async function shown(page) {
   await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-  await until("the text", async () => !/Thinking now|Loading/.test(await page.locator(".list").innerText()));
+  await until("the text", async () => !/Thinking now|Loading/.test(await page.locator(".list").innerText()) && (await page.locator(".md[aria-busy=true]").count()) === 0);
   return page.locator(".list").innerText();
 }
 
