@@ -22,7 +22,8 @@ export function titleOf(key: string): string {
 
 export function Chat({ id, at }: { id: string; at?: number }) {
   const chat = chatOf(id);
-  const state = thread(id).value;
+  const whole = thread(id).value;
+  const state = whole.frozen ? { ...whole, items: whole.frozen } : whole;
   const part = at === undefined ? undefined : partOf(id, at);
   const shown = part === undefined ? state : thread(part).value;
   const signedIn = gateway.value?.signed_in;

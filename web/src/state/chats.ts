@@ -101,7 +101,7 @@ export function readNewest(key: string): Promise<void> {
     } catch (e) {
       const none = e instanceof api.Refused && e.failure.status === 404; // nothing was said yet
       if (!none) missed.add(key), fail(e);
-      t.value = { ...t.peek(), loaded: none || t.peek().loaded, stale: false };
+      t.value = { ...t.peek(), loaded: none || t.peek().loaded, stale: false, frozen: undefined };
     } finally {
       reading.delete(key);
     }

@@ -145,7 +145,7 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
   const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
   const all = (t.running ? revived(items) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));
   const older = at > 0 ? {} : { more: page.has_more, before: page.before };
-  return { ...t, items: all, ...older, loaded: true, stale: false };
+  return { ...t, items: all, ...older, loaded: true, stale: false, frozen: undefined };
 }
 
 /** withOlder puts an older page before what is shown. */

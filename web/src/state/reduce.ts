@@ -91,6 +91,7 @@ function attached(t: Thread, e: Event): Thread {
     running: undefined,
     resumed: e.resumed === true && !missed,
     read: undefined,
+    frozen: known ? t.items : undefined,
     stale: t.stale || missed || known,
     loaded: t.loaded || e.temporary === true,
   };
@@ -252,7 +253,7 @@ function turnEnd(t: Thread, e: Event): Thread {
   // answered, is only there.
   const reply = !e.model && !e.latency_ms && !end.error && !end.undo;
   const stops = reply && !t.items.some((i) => i.kind === "user" && i.turn === e.turn_id && i.command);
-  const stale = t.stale || stops || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && i.phase === "done" && works(i));
+  const stale = t.stale || stops || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 

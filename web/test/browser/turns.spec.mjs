@@ -12,11 +12,17 @@ useRig({
   },
 });
 
-/** shown is what a person reads, without what only a live page knows. */
+/** shown is what a person reads who opens everything, without what only a live page knows. */
 async function shown(page) {
-  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-  await until("the text", async () => !/Thinking now|Loading/.test(await page.locator(".list").innerText()) && (await page.locator(".md[aria-busy=true]").count()) === 0);
-  return page.locator(".list").innerText();
+  const read = () => page.evaluate(() => {
+    const all = [...document.querySelectorAll(".list details")];
+    for (const d of all) d.open = true;
+    const busy = document.querySelector(".list .md[aria-busy=true]") || all.some((d) => d.children.length < 2); // what is inside comes later
+    return busy ? "" : document.querySelector(".list").innerText;
+  });
+  let text = "";
+  await until("the text", async () => (text = await read()) && !/Thinking now|Loading/.test(text));
+  return text;
 }
 
 async function same(page, live) {

@@ -284,6 +284,8 @@ test("what a subagent found is in the call that started it", () => {
   assert.deepEqual(of(withOlder(newest, { messages: [spawn("a1")], has_more: false, before: 0, subagents: [] }).items), ["done Seven."]);
   // The end of a turn is the time to look for a result that is still to come.
   const ends = (t: Thread) => reduce(t, e("turn_end", { turn_id: "t9", model: "m", seq: 1e6 })).stale;
+  // One that was not found, because it had just ended, comes in the name of the turn that started it.
+  assert.equal(reduce(withPage(start, { messages: [spawn("a1")], has_more: false, before: 0, subagents: [] }), e("turn_end", { turn_id: "t1", model: "m", seq: 1e6 })).stale, true);
   const read = (subagents: string[]) => withPage(start, { messages: [spawn("a1")], has_more: false, before: 0, subagents });
   assert.deepEqual([ends(read(["a1"])), ends(read([]))], [true, false]);
 });
@@ -344,7 +346,10 @@ test("a turn that was stopped is read again: only what is stored has all of it",
 
 test("events that a page had before the connection was there make it be read again", () => {
   const attached: Event = { event: "attached", chat_id: "c", seq: 5 };
-  assert.equal(reduce({ ...emptyThread, loaded: true, read: 9 }, attached).stale, true);
+  const shown = itemsOf({ messages: stored });
+  const again = reduce(reduce({ ...emptyThread, items: shown, loaded: true, read: 9 }, attached), { event: "message", chat_id: "c", seq: 6, id: "m", text: "Done, again." });
+  assert.deepEqual([again.stale, again.frozen], [true, shown]);
+  assert.equal(withPage(again, { messages: stored, has_more: false, before: 0 }).frozen, undefined);
   assert.equal(reduce({ ...emptyThread, loaded: true, read: 5 }, attached).stale, false);
 });
 
