@@ -137,8 +137,8 @@ func (r *run) malformedCalls(ctx context.Context, it *Iteration) (next, error) {
 	return r.emptyAnswer(ctx, it)
 }
 
-// failed ends the run after an error of the model call, and keeps what there was of
-// the answer.
+// failed ends the run after an error of the model call. It keeps the beginning of
+// the answer, if there is one.
 func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error) {
 	if errors.Is(err, errTurnTime) {
 		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
@@ -168,7 +168,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	return done, nil
 }
 
-// unfinished takes what there is of an answer that will not be finished.
+// unfinished returns the beginning of an answer that has no end, and forgets it.
 func (r *run) unfinished(it *Iteration) string {
 	said := strings.TrimSpace(r.fragments + it.glue + it.said)
 	r.fragments, r.transient = "", nil

@@ -44,7 +44,7 @@ type file struct {
 }
 
 // preview shows a file of the workspace, through the same door as the tools of
-// the model, or gives it away as it is.
+// the model, or serves it unchanged.
 func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	name := q.Get("path")
@@ -68,15 +68,15 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 		done()
 		return nil, barred(name, err)
 	}
-	shut := func() { _ = f.Close(); done() } // only read from
+	release := func() { _ = f.Close(); done() } // only read from
 	if q.Get("download") == "1" {
 		return download{filepath.Base(name), "application/octet-stream", func(w io.Writer) error {
-			defer shut()
+			defer release()
 			_, err := io.Copy(w, f)
 			return err
 		}}, nil
 	}
-	defer shut()
+	defer release()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -238,7 +238,7 @@ func (c *chat) message(out bus.Outbound, m *media) frame {
 	}
 	if q := out.Question; q != nil {
 		qf := frame(text.AppendJSON([]byte(`{"id":`), q.ID)).text("code", q.Code).list("options", q.Options)
-		if !q.Expires.IsZero() { // the next message answers it, whenever it comes
+		if !q.Expires.IsZero() { // an ordinary question stays open until the next message
 			qf = qf.text("expires", q.Expires.UTC().Format(time.RFC3339))
 		}
 		if detail, err := json.Marshal(q.Detail); err == nil && q.Detail != nil {

@@ -47,7 +47,7 @@ function titleOf(item: QuestionItem): string {
 
 /** Approval has no chat if the question was asked on another channel. */
 export function Approval({ item, chat }: { item: QuestionItem; chat?: string }) {
-  const asked = item.state === "open" && (chat !== undefined || item.code !== undefined); // a question is answered by a message
+  const asked = item.state === "open" && (chat !== undefined || item.code !== undefined); // others are answered by a message there
   return asked ? <Card key={item.id} item={item} chat={chat} /> : <Closed item={item} />;
 }
 

@@ -134,8 +134,8 @@ export interface Thread {
   before: number | null;
   loaded: boolean; // a page was read
   stale: boolean; // events were missed: read the page again
-  read?: number; // of the last event that is contained in a page that was read before the connection was there
-  frozen?: readonly Item[]; // what is shown while events come that it contains
+  read?: number; // the last event in a page that was read before the connection was open
+  frozen?: readonly Item[]; // what is shown while known events are replayed
   resumed?: boolean; // the connection continues where the last one ended
   partial?: string; // the turn that was joined after it had begun
 }

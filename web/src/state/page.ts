@@ -19,7 +19,8 @@ export function itemsOf(page: Pick<api.StoredPage, "messages" | "turns" | "subag
     message(out, m, turn, page.of);
     if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, turn);
   }
-  return nested(out, page.has_newer ? undefined : page.subagents);
+  const all = nested(out, page.has_newer ? undefined : page.subagents);
+  return page.has_newer ? all.map((i) => (i.kind === "question" && i.state === "open" ? { ...i, state: "gone" } : i)) : all; // the answer comes later
 }
 
 function message(out: Item[], m: Said, turn: Turned | undefined, of: string | undefined) {
@@ -52,12 +53,12 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
     out.push({ kind: "tool", id: c.call_id, turn: m.turn_id, name: c.name, args: textOf(c.arguments), phase, result: c.result, untrusted: c.untrusted, ms: c.duration_ms, edits: edits?.length ? edits : undefined });
-    if (phase === "done") out.push(...putBy(m, c, of));
+    if (phase === "done") out.push(...shownBy(m, c, of));
   }
 }
 
-/** putBy is what a call put to the person: a message with files, a question. */
-function putBy(m: Said, c: Call, of: string | undefined): Item[] {
+/** shownBy is what a call showed to the person: a message with files, or a question. */
+function shownBy(m: Said, c: Call, of: string | undefined): Item[] {
   const a = typeof c.arguments === "object" ? (c.arguments as Record<string, unknown> | null) : null;
   const text = (x: unknown) => (typeof x === "string" ? x.trim() : "");
   const texts = (x: unknown) => (Array.isArray(x) ? x.flat().filter((o) => typeof o === "string") : []);
@@ -70,7 +71,8 @@ function putBy(m: Said, c: Call, of: string | undefined): Item[] {
   if (c.name !== "message" || !a || ((a.channel || a.chat_id) && `${of}:`.indexOf(`${channel}:${chat}:`) !== 0)) return [];
   const buttons = texts(a.buttons);
   if (buttons.length > 0) return [ask(text(a.content), buttons)];
-  const media = texts(a.media).map((path) => ({ name: path.slice(path.lastIndexOf("/") + 1), path }));
+  // A guest has other files by the same names.
+  const media = texts(a.media).map((path) => ({ name: path.slice(path.lastIndexOf("/") + 1), path: of?.startsWith("websocket:") ? path : undefined }));
   return [{ kind: "text", id: `#${m.index}m${c.call_id}`, turn: m.turn_id, text: text(a.content), open: false, at: m.at, media, calls: true }];
 }
 

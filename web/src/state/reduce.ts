@@ -74,7 +74,7 @@ function printed(t: Thread, e: Event): Thread {
 /** attached sets where events continue; what was missed makes the thread stale. */
 function attached(t: Thread, e: Event): Thread {
   const missed = e.resumed === true && e.complete === false;
-  const known = t.read !== undefined && (e.seq ?? 0) < t.read; // events come that were read before the connection was there
+  const known = t.read !== undefined && (e.seq ?? 0) < t.read; // the replayed events are in the page already
   // What was being written is said again, or was lost with a gateway that died; what is still open is asked again.
   const again = (i: Item) =>
     ((i.kind === "text" || i.kind === "thought") && i.open) || (i.kind === "tool" && i.phase === "writing") ||

@@ -362,6 +362,8 @@ test("what the message tool said here is in the conversation, what it said elsew
   assert.deepEqual(of({ content: "Hi.", channel: "telegram", chat_id: "7" }, "sent to telegram 7"), []);
   assert.deepEqual(of({ content: "Hi." }, "Error: not sent"), []);
   assert.deepEqual(of({ content: "Hi.", media: ["a/b.pdf"] }, "sent to websocket a with 1 attachment").map((i) => i.kind === "text" && i.media), [[{ name: "b.pdf", path: "a/b.pdf" }]]);
+  assert.deepEqual(itemsOf({ messages: [call({ content: "Hi.", media: ["b.pdf"] }, "sent to telegram 7")], of: "telegram:7" }).map((i) => i.kind === "text" && i.media?.[0]?.path), [false, undefined]);
+  assert.deepEqual(shown(itemsOf({ messages: [call({ content: "Which?", buttons: [["one"]] }, "sent to websocket a")], of: "websocket:a", has_newer: true }).slice(1)), ["question gone Which?"]);
   assert.deepEqual(shown(of({ content: "Which?", buttons: [["one"], ["two"]] }, "sent to websocket a")), ["question open Which?"]);
   assert.deepEqual(itemsOf({ messages: [{ ...call({}, ""), tool_calls: [{ call_id: "k", name: "message", arguments: "cut", result: "sent to websocket a" }] }] }).length, 1);
 });
