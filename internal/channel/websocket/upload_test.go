@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
 // upload sends a file as a device does.
@@ -142,5 +144,17 @@ func TestPagesAlwaysStream(t *testing.T) {
 	r.login().say("hello")
 	if r.inbound().WantsStream {
 		t.Error("another client gets a stream")
+	}
+}
+
+// A question that the next message answers does not expire.
+func TestQuestionWithoutExpiry(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.page("phone")
+	r.send(bus.Outbound{ID: "m", Kind: bus.Message, Route: route(c.chat, "1"), Text: "Tea?", Question: &bus.Question{ID: "q", Options: []string{"Yes"}}})
+	q, _ := c.until("message")["question"].(map[string]any)
+	if expires, ok := q["expires"]; q["id"] != "q" || ok {
+		t.Errorf("question %v expires %v", q, expires)
 	}
 }
