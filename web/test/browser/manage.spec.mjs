@@ -127,7 +127,9 @@ manageTest("Telegram in four steps; requests are approved with the person's code
   await at("#/channels/people");
   const request = page.locator(".thing.ask", { hasText: "8" });
   await request.waitFor();
-  const code = /[A-Z0-9]{4}-[A-Z0-9]{4}/.exec(telegram.sent.find((m) => m.chat_id == 8).text)[0];
+  const told = () => telegram.sent.find((m) => m.chat_id == 8);
+  await until("the code is sent", told); // the page may know of the request before
+  const code = /[A-Z0-9]{4}-[A-Z0-9]{4}/.exec(told().text)[0];
   await request.getByLabel("Code of 8").fill("AAAA-AAAA");
   await request.getByRole("button", { name: "Approve", exact: true }).click();
   await page.locator(".toast.bad").first().waitFor();
