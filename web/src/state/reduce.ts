@@ -253,7 +253,9 @@ function turnEnd(t: Thread, e: Event): Thread {
   // answered, is only there.
   const reply = !e.model && !e.latency_ms && !end.error && !end.undo;
   const stops = reply && !t.items.some((i) => i.kind === "user" && i.turn === e.turn_id && i.command);
-  const stale = t.stale || stops || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
+  const cleared = reply ? findLast(t, "user", (i) => i.state === "sent" && /^\/new\s*$/i.test(i.text) && (stops || i.turn === e.turn_id)) : -1;
+  if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
+  const stale = t.stale || (stops && cleared < 0) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 

@@ -186,6 +186,31 @@ rigTest("the reply to a command has no line below it", async ({ page }) => {
   await same(page, await shown(page));
 });
 
+rigTest("a new conversation begins empty, here and after a reload, and the old one is in the archive", async ({ page, rig }) => {
+  rig.model.on("remember the herrings", (s) => s.text("Seven herrings."));
+  rig.model.on("talk on", async (s) => (await s.text("I talk "), await rig.model.gate("on").wait));
+  rig.model.on("what now", (s) => s.text("A new day."));
+  await newChat(page);
+  await send(page, "remember the herrings");
+  await ended(page);
+  await send(page, "/new");
+  await until("the old messages are gone", async () => /^\/new\s+New conversation\./.test(await shown(page)));
+  await send(page, "what now");
+  await ended(page);
+  await send(page, "talk on");
+  await saying(page, "I talk").waitFor();
+  await send(page, "/new"); // ends the turn
+  await until("the old messages are gone again", async () => /^\/new\s+New conversation\./.test(await shown(page)));
+  await send(page, "what now");
+  await ended(page);
+  await page.reload();
+  await page.locator(".footer").first().waitFor();
+  assert.match(await shown(page), /^what now\s+A new day\./);
+  await page.getByRole("button", { name: "More about conversations" }).click();
+  await page.getByRole("menuitem", { name: "Archived conversations" }).click();
+  await page.locator(".archive", { hasText: "remember the herrings" }).waitFor();
+});
+
 rigTest("what was said while no page was open is there once", async ({ page, rig }) => {
   const held = rig.model.gate("away");
   rig.model.on("work alone", async (s) => (await held.wait, s.call("message", { content: "A word on the way." })), (s) => s.call("ask_user", { question: "Shall I go on?", options: ["Go on", "Enough"] }));
