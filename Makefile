@@ -142,10 +142,10 @@ web-check: ## are the committed pages what the sources give?
 # It needs Node 20 and the packages of web/package.json; the browser tests need
 # Chromium, too. What is missing is said and left out.
 web-test: ## type check, unit tests and browser tests of the pages
-	@if ! command -v node >/dev/null; then echo "node is missing: the tests of the pages are left out"; exit 0; fi; \
-	rm -rf web/.unit && ($(WEB) -tests ../.unit) && node --test --test-reporter=dot web/.unit/*.test.mjs && \
+	@set -e; if ! command -v node >/dev/null; then echo "node is missing: the tests of the pages are left out"; exit 0; fi; \
+	rm -rf web/.unit; ($(WEB) -tests ../.unit); node --test --test-reporter=dot web/.unit/*.test.mjs; \
 	if [ ! -d web/node_modules ]; then echo "web/node_modules is missing: type check and browser tests of the pages are left out; run npm ci in web"; exit 0; fi; \
-	(cd web && node node_modules/typescript/bin/tsc --noEmit) && node web/test/browser/run.mjs $(SPECS)
+	(cd web; node node_modules/typescript/bin/tsc --noEmit); node web/test/browser/run.mjs $(SPECS)
 
 web-types: ## the types of the wire for the pages, from the Go code
 	$(GO) test . -run TestWebTypes -count=1 -update

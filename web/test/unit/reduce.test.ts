@@ -332,21 +332,21 @@ test("the reply to a command has no line below it, live and stored", () => {
 });
 
 test("a new conversation begins empty", () => {
-  const turn = [e("user_message", { turn_id: "t1", text: "work" }), e("message", { turn_id: "t1", id: "o1", text: "Done." }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 5, model: "m" })];
-  const reply = (turn_id: string) => [e("message", { turn_id, id: "o2", text: "New conversation.", plain: true }), e("turn_end", { turn_id, id: "o2", latency_ms: 0 })];
-  const asked = e("user_message", { turn_id: "t2", text: "/new" });
+  const turn = () => [e("user_message", { turn_id: "t1", text: "work" }), e("message", { turn_id: "t1", id: "o1", text: "Done." }), e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 5, model: "m" })];
+  const reply = (turn_id: string) => [e("message", { turn_id, id: "of " + turn_id, text: "New conversation.", plain: true }), e("turn_end", { turn_id, id: "of " + turn_id, latency_ms: 0 })];
+  const asked = () => e("user_message", { turn_id: "t2", text: "/new" });
   const fresh = ["user sent /new", "text New conversation."];
-  const t = play([...turn, asked, ...reply("t2")], { ...emptyThread, more: true, before: 40, loaded: true });
+  const t = play([...turn(), asked(), ...reply("t2")], { ...emptyThread, more: true, before: 40, loaded: true });
   assert.deepEqual([shown(t.items), t.more, t.before, t.stale], [fresh, false, null, false]);
   // During a turn, which it ends: the reply is in that turn's name.
-  const during = play([...turn.slice(0, 1), e("goal_status", { turn_id: "t1", status: "running" }), asked, ...reply("t1")]);
+  const during = play([...turn().slice(0, 1), e("goal_status", { turn_id: "t1", status: "running" }), asked(), ...reply("t1")]);
   assert.deepEqual([shown(during.items), during.stale], [fresh, false]);
   // One that failed, and what only begins like it, take nothing away.
-  const failed = play([...turn, asked, e("turn_end", { turn_id: "t2", id: "o2", latency_ms: 0, error: "The disk is full." })]);
+  const failed = play([...turn(), asked(), e("turn_end", { turn_id: "t2", id: "o2", latency_ms: 0, error: "The disk is full." })]);
   assert.equal(shown(failed.items)[0], "user sent work");
-  assert.equal(shown(play([...turn, e("user_message", { turn_id: "t2", text: "/news today" }), ...reply("t2")]).items)[0], "user sent work");
+  assert.equal(shown(play([...turn(), e("user_message", { turn_id: "t2", text: "/news today" }), ...reply("t2")]).items)[0], "user sent work");
   // Later commands leave what was said since.
-  assert.equal(play([...turn, asked, ...reply("t2"), e("user_message", { turn_id: "t3", text: "/stop" }), ...reply("t3")]).items.length, 4);
+  assert.equal(play([...turn(), asked(), ...reply("t2"), e("user_message", { turn_id: "t3", text: "/stop" }), ...reply("t3")]).items.length, 4);
 });
 
 test("a turn that was stopped is read again: only what is stored has all of it", () => {
