@@ -140,7 +140,8 @@ export class ThreadView extends Component<Props, State> {
   }
 
   private readonly scrolled = () => {
-    const box = this.box.current!;
+    const box = this.box.current;
+    if (!box) return; // the list left the page in the frame in which it scrolled
     const top = box.scrollTop;
     this.view = { top, height: box.clientHeight };
     const end = this.props.at === undefined && box.scrollHeight - top - box.clientHeight < near;

@@ -186,7 +186,7 @@ pageTest("a message during a turn joins it", async ({ page, stub }) => {
   await until("both", () => stub.accepted.length === 2);
   await page.getByText("and quickly").waitFor();
   await page.getByRole("button", { name: "Stop" }).waitFor();
-  assert.equal(await page.getByText("Waiting to be sent").count(), 0);
+  await until("the page knows", async () => (await page.getByText("Waiting to be sent").count()) === 0);
 });
 
 pageTest("a temporary chat is not in the list, survives a lost connection, and ends when the gateway forgot it", async ({ page, stub }) => {
