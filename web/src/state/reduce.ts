@@ -2,7 +2,7 @@
 // reconnect and in a replay.
 import type { Event, ToolEvent } from "../wire/types";
 import { revived, settled, storedAs, textOf, works } from "./items";
-import type { EndItem, Item, QuestionItem, TextItem, Thread, ThoughtItem, ToolItem } from "./items";
+import type { EndItem, Item, QuestionItem, TextItem, Thread, ThoughtItem, ToolItem, UserItem } from "./items";
 
 /** reduce applies an event. A thread that does not change is returned as it is. */
 export function reduce(t: Thread, e: Event): Thread {
@@ -253,9 +253,10 @@ function turnEnd(t: Thread, e: Event): Thread {
   // answered, is only there.
   const reply = !e.model && !e.latency_ms && !end.error && !end.undo;
   const stops = reply && !t.items.some((i) => i.kind === "user" && i.turn === e.turn_id && i.command);
-  const cleared = reply ? findLast(t, "user", (i) => i.state === "sent" && /^\/new\s*$/i.test(i.text) && (stops || i.turn === e.turn_id)) : -1;
+  const said = findLast(t, "user", (i) => i.state === "sent" && (stops || i.turn === e.turn_id));
+  const cleared = reply && /^\/new\s*$/i.test((t.items[said] as UserItem | undefined)?.text ?? "") ? said : -1;
   if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
-  const stale = t.stale || (stops && cleared < 0) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
+  const stale = t.stale || (stops && cleared <= 0) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 

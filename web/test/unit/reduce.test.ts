@@ -345,6 +345,9 @@ test("a new conversation begins empty", () => {
   const failed = play([...turn(), asked(), e("turn_end", { turn_id: "t2", id: "o2", latency_ms: 0, error: "The disk is full." })]);
   assert.equal(shown(failed.items)[0], "user sent work");
   assert.equal(shown(play([...turn(), e("user_message", { turn_id: "t2", text: "/news today" }), ...reply("t2")]).items)[0], "user sent work");
+  // A turn that is stopped later is read again, and stays.
+  const stopped = play([asked(), ...reply("t2"), e("user_message", { turn_id: "t3", text: "work" }), ...reply("t3")]);
+  assert.deepEqual([stopped.items.length, stopped.stale], [4, true]);
   // Later commands leave what was said since.
   assert.equal(play([...turn(), asked(), ...reply("t2"), e("user_message", { turn_id: "t3", text: "/stop" }), ...reply("t3")]).items.length, 4);
 });
