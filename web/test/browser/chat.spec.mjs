@@ -60,7 +60,7 @@ pageTest("messages typed while offline are sent once and in order", async ({ pag
   await page.getByText("Not connected.").waitFor();
   await send(page, "first");
   await send(page, "second");
-  assert.equal(await page.getByText("Waiting to be sent").count(), 2);
+  await until("both wait", async () => (await page.getByText("Waiting to be sent").count()) === 2);
   await page.reload(); // the outbox survives it
   await until("the messages again", async () => (await page.getByText("Waiting to be sent").count()) === 2);
   stub.refuse = false;

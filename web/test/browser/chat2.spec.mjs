@@ -75,7 +75,7 @@ pageTest("a text that is too long becomes a file with the key that sends", async
   await page.press("#composer", "Enter");
   await until("the upload", () => stub.uploads.length === 1);
   assert.equal(stub.uploads[0].bytes, 65 << 10);
-  assert.equal(await page.inputValue("#composer"), "");
+  await until("the field is empty", async () => (await page.inputValue("#composer")) === "");
   await page.locator(".attached progress").waitFor({ state: "detached" });
   await page.press("#composer", "Enter");
   await saying(page, "Hello.").waitFor();
@@ -229,7 +229,7 @@ pageTest("the model and the folder of a chat are chosen in its header", async ({
     { type: "set_model", chat_id: "a", preset: "fast" },
     { type: "set_workspace_scope", chat_id: "a", workspace_scope: { project_path: "/home/me/other", access_mode: "restricted" } },
   ]);
-  assert.equal(await page.locator("dialog").count(), 0);
+  await page.locator("dialog").waitFor({ state: "detached" });
 });
 
 pageTest("a message is edited and sent again in a new chat", async ({ page, stub }) => {
@@ -243,7 +243,7 @@ pageTest("a message is edited and sent again in a new chat", async ({ page, stub
   await page.waitForURL(/forked$/);
   await until("the draft", async () => (await page.inputValue("#composer")) === "two");
   await page.locator(".user", { hasText: "one" }).waitFor();
-  assert.equal(await page.locator(".user").count(), 1);
+  await until("the rest is gone", async () => (await page.locator(".user").count()) === 1);
   assert.deepEqual(stub.frames.filter((f) => f.type === "fork_chat"), [{ type: "fork_chat", source_chat_id: "a", before_index: 2 }]);
 });
 
@@ -252,7 +252,7 @@ pageTest("an address with an index shows that message, and pages on both sides",
   stub.threads.set("websocket:a", all);
   await page.goto(stub.url + "#/c/websocket%3Aa/500");
   await page.locator(".found", { hasText: "message number 500" }).waitFor();
-  assert.ok((await page.locator(".found").boundingBox()).y < 400);
+  await until("it is in view", async () => (await page.locator(".found").boundingBox())?.y < 400);
   const box = page.locator(".thread");
   await until("newer messages", async () => {
     await box.evaluate((e) => (e.scrollTop = e.scrollHeight));

@@ -76,7 +76,7 @@ manageTest("a job: preview in words, run, history, edit, calendar, delete", asyn
   await page.locator(".state", { hasText: "Off" }).waitFor();
   await button(page, "Enable").click();
   await link(page, "Edit").click();
-  assert.equal(await field(page, "Task").inputValue(), "Say hello");
+  await until("the task", async () => (await field(page, "Task").inputValue()) === "Say hello");
   assert.equal(await page.getByLabel("Mon", { exact: true }).isChecked(), true);
   await page.getByLabel("Mon", { exact: true }).uncheck();
   await page.getByLabel("Name", { exact: true }).fill("Friday greeting");
@@ -189,7 +189,7 @@ manageTest("a skill: written with a check, disabled, enabled, deleted", async ({
   await page.locator(".state.good", { hasText: "No problems" }).waitFor();
   await page.getByLabel("SKILL.md").fill("no front matter");
   await page.locator(".checks .state.bad").first().waitFor();
-  assert.equal(await button(page, "Save").isDisabled(), true);
+  await until("it cannot be saved", () => button(page, "Save").isDisabled());
   await page.getByLabel("SKILL.md").fill("---\nname: tea\ndescription: How to make tea\n---\n# Tea\n\nBoil <script>alert(1)</script> water.\n");
   await page.locator(".state.good", { hasText: "No problems" }).waitFor();
   await button(page, "Save").click();

@@ -183,12 +183,13 @@ pageTest("palette: by keyboard, with a screen reader, to everything", async ({ p
     await box.fill(text);
   };
   await open("ovrv");
+  await page.locator("[role=option][aria-selected=true]", { hasText: "Overview" }).waitFor();
   const chosen = page.locator(`[id="${await box.getAttribute("aria-activedescendant")}"]`);
   assert.equal(await chosen.getAttribute("aria-selected"), "true");
   assert.match(await chosen.innerText(), /Overview/);
   await page.keyboard.press("Escape");
   await page.locator("dialog").waitFor({ state: "detached" });
-  assert.equal(await page.evaluate(() => document.activeElement.id), "composer"); // the focus is where it was
+  await until("the focus is where it was", () => page.evaluate(() => document.activeElement.id === "composer"));
   assert.equal(await page.inputValue("#composer"), "kept");
   await open("bergen");
   await page.getByRole("option", { name: "Plan the journey to Bergen" }).first().waitFor();

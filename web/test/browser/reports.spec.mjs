@@ -133,13 +133,13 @@ pageTest("memory: origins, findings, forgetting with a preview", async ({ page, 
   assert.equal(await page.getByText("written by hand").count(), 2);
   await page.getByText("2 summaries of chats").waitFor();
   await page.getByPlaceholder("Find in this file").fill("bergen");
-  assert.equal(await page.locator(".lines .words", { hasText: "Prefers" }).count(), 0);
+  await until("only what was found", async () => (await page.locator(".lines .words", { hasText: "Prefers" }).count()) === 0);
   await page.getByRole("button", { name: "Forget: Lives in Bergen." }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Lines to remove: 1. Summaries to remove: 1.").waitFor();
   await dialog.getByText("travel").waitFor();
   await dialog.getByRole("textbox").fill("in Bergen");
-  assert.equal(await dialog.getByRole("button", { name: "Forget", exact: true }).isDisabled(), true); // not what was shown
+  await until("not what was shown", () => dialog.getByRole("button", { name: "Forget", exact: true }).isDisabled());
   await dialog.getByRole("button", { name: "Show what goes" }).click();
   await until("the preview", () => dialog.getByRole("button", { name: "Forget", exact: true }).isEnabled());
   await dialog.getByRole("button", { name: "Forget", exact: true }).click();
@@ -152,7 +152,7 @@ pageTest("memory: origins, findings, forgetting with a preview", async ({ page, 
   assert.equal(await order.getByRole("button", { name: "Keep" }).isDisabled(), true);
   await page.locator(".finding", { hasText: "Invoices" }).getByRole("button", { name: "Keep" }).click();
   await until("it is decided", async () => (await page.locator(".finding").count()) === 1);
-  assert.equal(await page.evaluate(() => document.activeElement.localName), "section"); // the button is gone, the focus is not
+  await until("the button is gone, the focus is not", () => page.evaluate(() => document.activeElement.localName === "section"));
   await order.getByRole("button", { name: "Drop" }).click();
   await page.getByText("Nothing waits for you").waitFor();
   assert.deepEqual(stub.requests.filter((r) => /confirm|reject/.test(r.action)).map((r) => [r.action, r.payload.id]), [["memory.confirm", "f1"], ["memory.reject", "f2"]]);
@@ -173,7 +173,7 @@ pageTest("memory: a file that changed meanwhile is compared, not overwritten", a
   state.version = "v2";
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("The file has changed meanwhile").waitFor();
-  assert.equal(await page.locator(".stale .line-del").count(), 2);
+  await until("both lines", async () => (await page.locator(".stale .line-del").count()) === 2);
   assert.match(await page.locator(".stale .diff").innerText(), /- - Lives in Tromsø\.[^]*\+ - Lives in Bergen\./);
   assert.ok(state.text.includes("Tromsø"));
   for (const s of stub.sockets) s.send({ event: "changed", topic: "memory", n: 1 }); // the text that was typed stays
@@ -238,10 +238,10 @@ pageTest("search: words, filters, cursor, the jump to a message", async ({ page,
   await page.getByPlaceholder("Words to find").fill("nothing");
   await page.keyboard.press("Enter");
   await page.getByText("Nothing found").waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.name), "q");
+  await until("the focus", () => page.evaluate(() => document.activeElement.name === "q"));
   await page.goBack();
   await page.getByText("Found: 23").waitFor();
-  assert.equal(await page.getByPlaceholder("Words to find").inputValue(), "boats");
+  await until("the words are back", async () => (await page.getByPlaceholder("Words to find").inputValue()) === "boats");
 });
 
 pageTest("a conversation is saved as a file", async ({ page, stub }) => {

@@ -65,7 +65,7 @@ realTest("setup by mouse: a wrong key says so, the right one leads to the first 
   assert.ok(!gateway.text().includes(models.key), "nothing is saved before the last step");
   await page.getByRole("button", { name: "Save and start" }).click();
   await page.getByText("large-1").waitFor(); // the model of the new chat
-  assert.equal(await page.getByRole("link", { name: "Set up a model" }).count(), 0);
+  await until("nothing to set up", async () => (await page.getByRole("link", { name: "Set up a model" }).count()) === 0);
   assert.match(gateway.text(), /"dailyUsd": 3/);
   await send(page, "Hello?");
   await saying(page, models.answer).waitFor();
@@ -115,7 +115,7 @@ realTest("two tabs change the same setting: the second sees the difference", wit
   await b.getByRole("link", { name: "Web", exact: true }).click();
   await b.getByLabel("Results per search").waitFor();
   await b.getByRole("link", { name: "Models", exact: true }).click();
-  assert.equal(await b.getByRole("spinbutton", { name: "Longest answer" }).inputValue(), "2222");
+  await until("the unsaved value", async () => (await b.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222");
   assert.ok(!gateway.text().includes("2222"));
   await a.getByRole("button", { name: "Save changes (1)" }).click();
   await a.locator(".toast", { hasText: "Saved." }).first().waitFor();
@@ -135,7 +135,7 @@ realTest("an address opens the settings of one subject", withKey, async ({ open 
   await page.getByRole("link", { name: "Change the limits" }).click();
   await page.getByLabel("agents.defaults.budget.dailyUsd").waitFor();
   await until("the focus", () => page.evaluate(() => document.activeElement?.type === "search"));
-  assert.equal(await page.getByLabel("agents.defaults.botName").count(), 0);
+  await until("only what was found", async () => (await page.getByLabel("agents.defaults.botName").count()) === 0);
 });
 
 realTest("a value that cannot be used is told at its field", withKey, async ({ gateway, open }) => {
@@ -146,7 +146,7 @@ realTest("a value that cannot be used is told at its field", withKey, async ({ g
   await page.locator(".setting", { hasText: "Temperature" }).getByRole("alert").waitFor();
   assert.equal(gateway.text(), before);
   await page.getByRole("button", { name: "Revert" }).click();
-  assert.equal(await page.getByRole("spinbutton", { name: "Temperature" }).inputValue(), "0.1");
+  await until("the old value", async () => (await page.getByRole("spinbutton", { name: "Temperature" }).inputValue()) === "0.1");
   // Every other setting is found by a word.
   await page.getByRole("link", { name: "All", exact: true }).click();
   await page.getByLabel("Search settings").fill("botName");
@@ -165,7 +165,7 @@ realTest("the text of the file: an error at its line, a hidden key that stays", 
   await page.getByRole("button", { name: "Save the file" }).click();
   const line = shown.split("\n").findIndex((l) => l.includes('"provider": "custom"')) + 1;
   await page.getByRole("button", { name: `Line ${line}`, exact: true }).click();
-  assert.ok((await page.evaluate(() => getSelection().toString())).includes('"provider": "custom"'));
+  await until("the line is selected", async () => (await page.evaluate(() => getSelection().toString())).includes('"provider": "custom"'));
   await area.fill(shown.replace('"small-1"', '"large-1"').replace("{", "{ // by hand"));
   await page.getByRole("button", { name: "Save the file" }).click();
   await page.locator(".toast", { hasText: "Saved." }).first().waitFor();

@@ -92,7 +92,7 @@ pageTest("a page of an older build asks for a reload once and keeps working", as
   await page.getByText("The gateway has a newer version of this page.").waitFor();
   await send(page, "Still here?");
   await saying(page, "Hello.").waitFor();
-  await page.getByRole("button", { name: "Reload" }).click();
+  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Reload" }).click()]);
   await page.waitForSelector("#composer:not([disabled])");
   assert.equal(await page.getByText("The gateway has a newer version").count(), 0);
 });

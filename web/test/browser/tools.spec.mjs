@@ -278,7 +278,7 @@ pageTest("a file is shown beside a wide conversation and above a narrow one", as
   await page.locator(".footer").getByRole("button", { name: "Diff" }).click();
   const aside = page.locator("aside.panel");
   await aside.locator(".line-add").first().waitFor();
-  assert.equal((await aside.boundingBox()).width, 420);
+  await until("the panel is wide", async () => (await aside.boundingBox()).width === 420);
   await accessible(page, "panel");
   await aside.getByRole("button", { name: "Close" }).click();
   await until("the end of the panel", async () => (await aside.count()) === 0);

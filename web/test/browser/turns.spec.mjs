@@ -158,7 +158,7 @@ rigTest("a question is there after a reload, and the next message answers it", a
   await send(page, "water, please");
   await saying(page, "Water it is.").waitFor();
   await ended(page, 4);
-  assert.equal(await tea.count(), 0);
+  await until("the question is closed", async () => (await tea.count()) === 0);
   await same(page, await shown(page));
 });
 
