@@ -177,6 +177,7 @@ type page struct {
 	messages     []*said
 	notes        map[string]*session.TurnNote
 	pending      map[string]*called // calls of the last message that made some
+	asked        map[string]bool    // the inbound ids that turnOf has seen
 	turn, client string             // the last turn, and what its client calls it
 }
 
@@ -195,7 +196,7 @@ func (p *page) read(ctx context.Context, v *session.View) error {
 		return err
 	}
 
-	p.notes = map[string]*session.TurnNote{}
+	p.notes, p.asked = map[string]*session.TurnNote{}, map[string]bool{}
 	for i := range lead {
 		p.turnOf(&lead[i].Record)
 	}
@@ -351,6 +352,9 @@ func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, 
 
 func (p *page) take(it *session.Item) {
 	r := &it.Record
+	if n := len(p.messages); n > 0 && p.messages[n-1].Interrupted && r.Internal && p.asked[r.InboundID] {
+		p.messages = p.messages[:n-1] // the message was taken up again
+	}
 	switch {
 	case it.Note != nil:
 		var n session.TurnNote
@@ -391,6 +395,7 @@ func (p *page) take(it *session.Item) {
 // client called the message that began it, if it did. A message that joined a
 // turn has its own name, and the answer to a question that of its turn.
 func (p *page) turnOf(r *session.Record) string {
+	p.asked[r.InboundID] = r.InboundID != ""
 	if id, ok := strings.CutPrefix(r.InboundID, p.key+"/"); ok && !strings.HasPrefix(id, "~") && r.Event != "answer" {
 		if p.turn != r.TurnID || p.client == "" {
 			p.turn, p.client = r.TurnID, id

@@ -96,6 +96,38 @@ func TestThread(t *testing.T) {
 	}
 }
 
+// A turn that was interrupted and taken up again shows its answer, not that there
+// is none; one that was not taken up says so.
+func TestThreadTakenUp(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	asked := func(text, id string, internal bool) session.Record {
+		r := user(text)
+		r.InboundID, r.Internal, r.TurnID = id, internal, "t"
+		return r
+	}
+	mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+	again := asked("[go on]", "telegram:1/7", true)
+	h.say(t, "telegram:1", asked("Go.", "telegram:1/7", false), asked("Faster.", "telegram:1/8", false), mark, again, mark, again, answer("Gone."),
+		asked("Stay.", "telegram:1/9", false), mark, asked("[a job]", "cron:1", true), answer("Done."))
+	for _, query := range []string{"", "?before=7", "?after=0"} {
+		var texts []string
+		for _, m := range read[shown](t, h, "sessions/telegram:1/webui-thread"+query).Messages {
+			texts = append(texts, m.Content)
+		}
+		want := []string{"Go.", "Faster.", "Gone.", "Stay.", "(interrupted; there is no answer)", "Done."}
+		switch query {
+		case "?before=7":
+			want = want[:3]
+		case "?after=0":
+			want = want[1:]
+		}
+		if !slices.Equal(texts, want) {
+			t.Errorf("%q gives %q, want %q", query, texts, want)
+		}
+	}
+}
+
 // What a subagent found is on the page, without our words to the model; the page
 // names the subagents that run.
 func TestThreadSubagents(t *testing.T) {

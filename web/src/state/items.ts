@@ -147,8 +147,10 @@ export const emptyThread: Thread = { items: [], more: false, before: null, loade
 export const works = (i: Item): boolean => i.kind === "tool" && i.name === "spawn" && (i.phase === "done" || i.phase === "lost") && i.result !== undefined && i.answer === undefined && !/"wait":true/.test(i.args);
 
 /** revived are the items of a conversation whose turn runs. The log cannot tell a
- *  call that goes on, or waits for an approval, from one that was lost. */
-export function revived(items: readonly Item[]): readonly Item[] {
+ *  call that goes on, or waits for an approval, from one that was lost, nor whether
+ *  a turn that was interrupted is taken up again. */
+export function revived(all: readonly Item[], turn: string | undefined): readonly Item[] {
+  const items = all.filter((i) => turn === undefined || i.kind !== "text" || !i.interrupted || i.turn !== turn);
   const from = items.findLastIndex((i) => i.kind === "end");
   const lost = (i: Item, n: number) => n > from && i.kind === "tool" && i.phase === "lost" && i.result === undefined;
   return items.some(lost) ? items.map((i, n) => (lost(i, n) ? ({ ...i, phase: "running" } as ToolItem) : i)) : items;

@@ -145,7 +145,7 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
   }
   // What a command printed so far, and what a subagent did, is in no page.
   const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
-  const all = (t.running ? revived(items) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));
+  const all = (t.running ? revived(items, turn) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));
   const older = at > 0 ? {} : { more: page.has_more, before: page.before };
   return { ...t, items: all, ...older, loaded: true, stale: false, frozen: undefined };
 }

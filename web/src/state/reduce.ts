@@ -231,7 +231,7 @@ function status(t: Thread, e: Event): Thread {
   // no message of a client: a job, the result of a subagent. Without a number, the
   // gateway tells a new connection of a turn that goes on: we may have missed its begin.
   const known = (e.seq !== undefined || t.resumed) && e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
-  return { ...t, items: revived(t.items), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
+  return { ...t, items: revived(t.items, e.turn_id), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
 }
 
 function turnEnd(t: Thread, e: Event): Thread {

@@ -185,6 +185,17 @@ test("a turn that was joined in its middle is read again at its end", () => {
   assert.equal(reduce(sent, e("goal_status", { status: "running", turn_id: "t1" })).partial, undefined);
 });
 
+test("a turn that is taken up again is not said to be interrupted", () => {
+  const page: ThreadPage = { messages: [{ index: 0, role: "user", content: "Hello", turn_id: "t1" }, { index: 1, role: "assistant", content: "(cut)", turn_id: "t1", interrupted: true }], has_more: false, before: 0 };
+  const cut = withPage(start, page);
+  const running = (turn: string) => ({ event: "goal_status", chat_id: "c", status: "running", turn_id: turn });
+  const texts = (t: Thread) => t.items.map((i) => ("text" in i ? i.text : i.kind));
+  assert.deepEqual(texts(cut), ["Hello", "(cut)"]);
+  assert.deepEqual(texts(reduce(cut, running("t2"))), ["Hello", "(cut)"]);
+  assert.deepEqual(texts(reduce(cut, running("t1"))), ["Hello"]);
+  assert.deepEqual(texts(withPage(reduce(start, running("t1")), page)), ["Hello"]); // it was read before the turn began again
+});
+
 test("what is read again keeps the names of what is shown, each once", () => {
   const live = play(turn());
   const texts = (items: readonly Item[]) => items.filter((i) => i.kind === "text" || i.kind === "thought").map((i) => i.id);
