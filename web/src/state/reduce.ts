@@ -256,7 +256,9 @@ function turnEnd(t: Thread, e: Event): Thread {
   const said = findLast(t, "user", (i) => i.state === "sent" && (stops || i.turn === e.turn_id));
   const cleared = reply && /^\/new\s*$/i.test((t.items[said] as UserItem | undefined)?.text ?? "") ? said : -1;
   if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
-  const stale = t.stale || (stops && cleared <= 0) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
+  // A page that was read as the turn ended may have had the answer before the events.
+  const [one, two] = t.items.flatMap((i) => (i.kind === "text" ? [i.text.trim()] : [])).slice(-2);
+  const stale = t.stale || (stops && cleared <= 0) || id !== first || (two !== undefined && one === two) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
 }
 

@@ -196,6 +196,21 @@ test("a turn that is taken up again is not said to be interrupted", () => {
   assert.deepEqual(texts(withPage(reduce(start, running("t1")), page)), ["Hello"]); // it was read before the turn began again
 });
 
+test("an answer that a page had before its events came is read again", () => {
+  const running = (turn: string) => e("goal_status", { status: "running", turn_id: turn });
+  const end = (turn: string, id: string) => e("turn_end", { turn_id: turn, id, model: "m", latency_ms: 5 });
+  const first = [e("user_message", { turn_id: "t1", text: "Hi" }), running("t1"), e("delta", { text: "Started.", stream_id: "a" })];
+  const page = (own: string): ThreadPage => ({ messages: [{ index: 0, role: "user", content: "Hi", turn_id: "t1" }, { index: 1, role: "assistant", content: "Started.", turn_id: "t1" }, { index: 2, role: "assistant", content: "Seven.", turn_id: own }], has_more: false, before: 0 });
+  assert.equal(play([...first, end("t1", "f1")]).stale, false);
+  // The turn of a subagent's result has the name of the turn that started it.
+  let t = withPage(play([...first, end("t1", "f1")]), page("own"));
+  t = play([running("t1"), e("delta", { text: "Seven.", stream_id: "b" }), end("t1", "f2")], t);
+  assert.equal(t.stale, true);
+  t = withPage(play(first), page("t1"));
+  t = play([e("delta", { text: "Seven.", stream_id: "b" }), end("t1", "f1")], t);
+  assert.equal(t.stale, true);
+});
+
 test("what is read again keeps the names of what is shown, each once", () => {
   const live = play(turn());
   const texts = (items: readonly Item[]) => items.filter((i) => i.kind === "text" || i.kind === "thought").map((i) => i.id);
