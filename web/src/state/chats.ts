@@ -93,9 +93,10 @@ export function readNewest(key: string): Promise<void> {
       for (;;) {
         const n = ends.get(key);
         const page = await api.readThread(key);
-        await caughtUp(t, api.kept.has(key) ? undefined : page.seq); // the numbers are those of another chat
+        const seq = api.kept.has(key) ? undefined : page.seq; // the numbers are those of another chat
+        await caughtUp(t, seq);
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = { ...withPage(t.peek(), page), read: t.peek().seq === undefined ? page.seq : undefined };
+        t.value = { ...withPage(t.peek(), page), read: t.peek().seq === undefined ? seq : undefined };
         break;
       }
     } catch (e) {

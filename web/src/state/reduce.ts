@@ -92,7 +92,7 @@ function attached(t: Thread, e: Event): Thread {
     resumed: e.resumed === true && !missed,
     read: undefined,
     frozen: known ? t.items : undefined,
-    stale: t.stale || missed || known,
+    stale: t.stale || missed || (t.read !== undefined && e.seq !== t.read), // a later number: others were told what the page lacks
     loaded: t.loaded || e.temporary === true,
   };
 }

@@ -46,6 +46,26 @@ rigTest("two tabs and a phone: one answers, and the card closes on all", async (
   }
 });
 
+rigTest("what is said between reading a conversation and connecting is there", async ({ page, rig, context }) => {
+  rig.model.on("while it is deaf", (s) => s.text("The tab could not hear this."));
+  await newChat(page);
+  await send(page, "say hello first");
+  await ended(page);
+  const tab = await context.newPage();
+  rig.proxy.deaf = true;
+  try {
+    await tab.goto(page.url());
+    await tab.locator("article.user", { hasText: "say hello first" }).waitFor();
+    await send(page, "while it is deaf");
+    await ended(page, 2);
+    assert.equal(await saying(tab, "The tab could not hear this.").count(), 0);
+  } finally {
+    rig.proxy.deaf = false;
+  }
+  await until("it was read again", async () => (await saying(tab, "The tab could not hear this.").count()) === 1);
+  assert.equal(await tab.locator("article.user").count(), 2);
+});
+
 rigTest("a refused call does not run, and a reload shows the question with its answer", async ({ page, rig }) => {
   rig.model.on("never write", (s) => s.call("write_file", { path: "never.txt", content: "x" }), (s) => s.text("Then not."));
   await newChat(page);

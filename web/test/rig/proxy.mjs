@@ -7,6 +7,7 @@ import { certificate } from "./certificate.mjs";
 
 export class Proxy {
   down = false; // refuse everything
+  deaf = false; // refuse new sockets
   frames = 0; // from the gateway, since the last cutAfter
   cuts = 0;
   delay = 0; // milliseconds before each piece of a socket
@@ -82,7 +83,7 @@ export class Proxy {
 
   upgrade(q, down, head) {
     const path = this.path(q.url);
-    if (path === undefined || this.down) return down.destroy();
+    if (path === undefined || this.down || this.deaf) return down.destroy();
     const t = this.target();
     const up = connect(t.port, t.host);
     const end = () => (up.destroy(), down.destroy(), this.sockets.delete(down));

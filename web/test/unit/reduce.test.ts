@@ -200,7 +200,7 @@ test("an answer that a page had before its events came is read again", () => {
   const running = (turn: string) => e("goal_status", { status: "running", turn_id: turn });
   const end = (turn: string, id: string) => e("turn_end", { turn_id: turn, id, model: "m", latency_ms: 5 });
   const first = [e("user_message", { turn_id: "t1", text: "Hi" }), running("t1"), e("delta", { text: "Started.", stream_id: "a" })];
-  const page = (own: string): ThreadPage => ({ messages: [{ index: 0, role: "user", content: "Hi", turn_id: "t1" }, { index: 1, role: "assistant", content: "Started.", turn_id: "t1" }, { index: 2, role: "assistant", content: "Seven.", turn_id: own }], has_more: false, before: 0 });
+  const page = (own: string): ThreadPage => ({ messages: [{ index: 0, role: "user", content: "Hi", turn_id: "t1" }, { index: 1, role: "assistant", content: "Started.", turn_id: "t1" }, { index: 2, role: "assistant", content: "Seven.", turn_id: own }], turns: own === "t1" ? [] : [{ turn_id: "t1", duration_ms: 5 }], has_more: false, before: 0 });
   assert.equal(play([...first, end("t1", "f1")]).stale, false);
   // The turn of a subagent's result has the name of the turn that started it.
   let t = withPage(play([...first, end("t1", "f1")]), page("own"));
@@ -208,6 +208,10 @@ test("an answer that a page had before its events came is read again", () => {
   assert.equal(t.stale, true);
   t = withPage(play(first), page("t1"));
   t = play([e("delta", { text: "Seven.", stream_id: "b" }), end("t1", "f1")], t);
+  assert.equal(t.stale, true);
+  // Its texts need not stand next to each other.
+  t = withPage(play([...first, end("t1", "f1")]), page("own"));
+  t = play([running("t1"), e("delta", { text: "Let me see.", stream_id: "c" }), e("delta", { text: "Seven.", stream_id: "d" }), end("t1", "f2")], t);
   assert.equal(t.stale, true);
 });
 
@@ -398,6 +402,8 @@ test("events that a page had before the connection was there make it be read aga
   assert.deepEqual([again.stale, again.frozen], [true, shown]);
   assert.equal(withPage(again, { messages: stored, has_more: false, before: 0 }).frozen, undefined);
   assert.equal(reduce({ ...emptyThread, loaded: true, read: 5 }, attached).stale, false);
+  const behind = reduce({ ...emptyThread, items: shown, loaded: true, read: 3 }, attached); // 4 and 5 were said before it listened
+  assert.deepEqual([behind.stale, behind.frozen], [true, undefined]);
 });
 
 test("what the message tool said here is in the conversation, what it said elsewhere is not", () => {
