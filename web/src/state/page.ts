@@ -137,12 +137,13 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
   const turn = t.running?.turn;
   const has = new Set(items.map((i) => i.id));
   const texts = new Set(items.flatMap((i) => (i.kind === "text" ? [`${i.turn} ${i.text}`] : [])));
-  for (const i of t.items.slice(at)) {
+  const shown = t.items.slice(at);
+  const known = (i: Item) => has.has(i.id) || (i.kind === "text" && texts.has(`${i.turn} ${i.text}`));
+  const stored = shown.findLastIndex((i) => (i.kind === "text" || i.kind === "tool") && known(i)); // with the thoughts before it
+  shown.forEach((i, n) => {
     const live = i.kind === "user" ? i.state !== "sent" : i.kind === "question" ? i.state === "open" || i.state === "sent" : "turn" in i && i.turn !== undefined && i.turn === turn;
-    if (!live || has.has(i.id) || (i.kind === "text" && texts.has(`${i.turn} ${i.text}`))) continue;
-    if (i.kind === "thought" && !i.open) continue;
-    items.push(i);
-  }
+    if (live && !known(i) && !(i.kind === "thought" && n < stored)) items.push(i);
+  });
   // What a command printed so far, and what a subagent did, is in no page.
   const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
   const all = (t.running ? revived(items, turn) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));

@@ -222,6 +222,7 @@ rigTest("what was said while no page was open is there once", async ({ page, rig
   held.open();
   await until("the result", async () => rig.model.requests.some((r) => JSON.stringify(r.messages).includes("A word on the way.")));
   await page.goto(address);
+  await page.locator("article.user", { hasText: "work alone" }).waitFor(); // events come before the page is read
   await page.getByRole("button", { name: "Go on", exact: true }).waitFor();
   await ended(page);
   const once = async () => assert.deepEqual([await page.locator("article", { hasText: "A word on the way." }).count(), await page.locator(".approval").count(), await page.locator(".footer").count()], [1, 1, 1]);

@@ -215,6 +215,17 @@ test("an answer that a page had before its events came is read again", () => {
   assert.equal(t.stale, true);
 });
 
+test("a thought stays when the page is read again before its message is stored", () => {
+  const kinds = (t: Thread) => t.items.filter((i) => i.kind !== "user").map((i) => ("text" in i ? i.text : i.kind));
+  const page = (...more: ThreadPage["messages"]): ThreadPage => ({ messages: [{ index: 0, role: "user", content: "Hi", turn_id: "t1" }, ...more], has_more: false, before: 0 });
+  const t = play([e("user_message", { turn_id: "t1", text: "Hi" }), e("goal_status", { status: "running", turn_id: "t1" }), e("reasoning_delta", { text: "Hm.", stream_id: "a" }), e("reasoning_end", {}), e("delta", { text: "Seven.", stream_id: "a" })]);
+  assert.deepEqual(kinds(withPage(t, page())), ["Hm.", "Seven."]);
+  const added = reduce(t, e("user_message", { turn_id: "t2", text: "And?" }));
+  assert.deepEqual(kinds(withPage(added, page({ index: 1, role: "user", content: "And?", turn_id: "t2" }))), ["Hm.", "Seven."]);
+  assert.deepEqual(kinds(withPage(t, page({ index: 1, role: "assistant", content: "Seven.", reasoning: "Hm.", turn_id: "t1" }))), ["Hm.", "Seven."]);
+  assert.deepEqual(kinds(withPage(t, page({ index: 1, role: "assistant", content: "Seven.", reasoning: "Hm, cut short", turn_id: "t1" }))), ["Hm, cut short", "Seven."]);
+});
+
 test("what is read again keeps the names of what is shown, each once", () => {
   const live = play(turn());
   const texts = (items: readonly Item[]) => items.filter((i) => i.kind === "text" || i.kind === "thought").map((i) => i.id);
