@@ -96,7 +96,7 @@ export function readNewest(key: string): Promise<void> {
         const seq = api.kept.has(key) ? undefined : page.seq; // the numbers are those of another chat
         await caughtUp(t, seq);
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = { ...withPage(t.peek(), page), read: t.peek().seq === undefined ? seq : undefined };
+        t.value = { ...withPage(t.peek(), page), read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined };
         break;
       }
     } catch (e) {

@@ -134,7 +134,7 @@ export interface Thread {
   before: number | null;
   loaded: boolean; // a page was read
   stale: boolean; // events were missed: read the page again
-  read?: number; // the last event in a page that was read before the connection was open
+  read?: number; // the last event in a page, if it had come to the log and not to us
   frozen?: readonly Item[]; // what is shown while known events are replayed
   resumed?: boolean; // the connection continues where the last one ended
   partial?: string; // the turn that was joined after it had begun

@@ -9,7 +9,8 @@ export function reduce(t: Thread, e: Event): Thread {
   if (e.event === "attached") return attached(t, e);
   if (e.seq !== undefined) {
     if (t.seq !== undefined && e.seq <= t.seq) return t; // known, or from before
-    t = { ...t, seq: e.seq };
+    const late = t.read !== undefined && e.seq <= t.read; // it is in the page already
+    t = { ...t, seq: e.seq, ...(late ? { frozen: t.frozen ?? t.items, stale: true } : { read: undefined }) };
   }
   switch (e.event) {
     case "delta":

@@ -120,6 +120,7 @@ rigTest("the output of a running command is there after a reload, whatever came 
   await writeFile(join(rig.gateway.workspace, "go"), "");
   await saying(page, "It ran.").waitFor();
   await ended(page);
+  await page.getByText("added to the running turn").waitFor({ state: "detached" }); // the page is read again
   await same(page, await shown(page));
 });
 

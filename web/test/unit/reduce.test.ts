@@ -413,6 +413,10 @@ test("events that a page had before the connection was there make it be read aga
   assert.deepEqual([again.stale, again.frozen], [true, shown]);
   assert.equal(withPage(again, { messages: stored, has_more: false, before: 0 }).frozen, undefined);
   assert.equal(reduce({ ...emptyThread, loaded: true, read: 5 }, attached).stale, false);
+  const slow = reduce({ ...emptyThread, items: shown, loaded: true, seq: 5, read: 7 }, { event: "delta", chat_id: "c", seq: 6, text: "Done, a", stream_id: "s" }); // the connection was open, and slow
+  assert.deepEqual([slow.stale, slow.frozen, slow.read], [true, shown, 7]);
+  const later = reduce({ ...slow, stale: false, frozen: undefined }, { event: "delta", chat_id: "c", seq: 8, text: "gain.", stream_id: "s" });
+  assert.deepEqual([later.stale, later.frozen, later.read], [false, undefined, undefined]);
   const behind = reduce({ ...emptyThread, items: shown, loaded: true, read: 3 }, attached); // 4 and 5 were said before it listened
   assert.deepEqual([behind.stale, behind.frozen], [true, undefined]);
 });
