@@ -2,12 +2,12 @@ GO      ?= go
 LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
-# One file of flags for every build: decision 79 says what each is for.
+# One file of flags for every build.
 export GOFLAGS := $(strip $(GOFLAGS) $(shell cat build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test clean
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
@@ -108,8 +108,8 @@ update: ## rewrite golden files
 docs: ## rewrite the generated parts of docs/
 	$(GO) test . -run 'TestConfigReference|TestDataFolderPage' -update
 
-budget: ## lower the ceilings in budget.json to what the code needs today
-	$(GO) test . -run TestLowerBudget -count=1 -update
+exports: ## take names off arch_exports.txt that are used by now
+	$(GO) test . -run TestRemoveUsedExports -count=1 -update
 
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u

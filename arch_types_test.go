@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,14 +16,6 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
-)
-
-// maxMethods and maxFields are the most methods of a type, with those of
-// embedded types, and the most fields of a struct. A type beyond them is in
-// oversized with today's number, which only goes down.
-const (
-	maxMethods = 40
-	maxFields  = 20
 )
 
 // program is the whole module with its types, without tests. It is loaded once
@@ -76,52 +67,6 @@ func ownTypes(list []*packages.Package) map[string]*types.Named {
 		}
 	}
 	return out
-}
-
-// methodsOf counts what can be called on a value of the type: its own methods
-// and those of embedded types.
-func methodsOf(t *types.Named) int {
-	if types.IsInterface(t) {
-		return types.NewMethodSet(t).Len()
-	}
-	return types.NewMethodSet(types.NewPointer(t)).Len()
-}
-
-// fieldsOf counts the fields that a struct declares itself.
-func fieldsOf(t *types.Named) int {
-	s, ok := t.Underlying().(*types.Struct)
-	if !ok {
-		return 0
-	}
-	return s.NumFields()
-}
-
-func TestTypeSizes(t *testing.T) {
-	b := readBudget(t)
-	all := ownTypes(loadProgram(t))
-	check := func(what string, limit int, listed map[string]limited, count func(*types.Named) int) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			n, row := count(all[name]), listed[name]
-			switch {
-			case n <= limit && row.Max > 0:
-				t.Errorf("%s has %d %s and needs no exception any more: run make budget", name, n, what)
-			case n > limit && row.Max == 0:
-				t.Errorf("%s has %d %s; at most %d: split it", name, n, what, limit)
-			case row.Max > 0 && n > row.Max:
-				t.Errorf("%s has %d %s; its exception in budget.json allows %d: move some elsewhere", name, n, what, row.Max)
-			}
-		}
-		for name, row := range listed {
-			if all[name] == nil {
-				t.Errorf("%s, in %q of budget.json, does not exist: run make budget", name, what)
-			}
-			if row.Why == "" {
-				t.Errorf("%s, in %q of budget.json, has no reason", name, what)
-			}
-		}
-	}
-	check("methods", maxMethods, b.Methods, methodsOf)
-	check("fields", maxFields, b.Fields, fieldsOf)
 }
 
 // The interfaces of package channel beside Channel itself, which a platform may
@@ -426,8 +371,24 @@ func TestExportsAreUsed(t *testing.T) {
 	}
 	for _, name := range listed {
 		if !slices.Contains(found, name) {
-			t.Errorf("%s is used, unexported or gone: run make budget, which removes it from %s", name, unusedList)
+			t.Errorf("%s is used, unexported or gone: run make exports, which removes it from %s", name, unusedList)
 		}
+	}
+}
+
+// TestRemoveUsedExports takes names off the list that are used, unexported or gone,
+// and adds none. It does nothing without -update.
+func TestRemoveUsedExports(t *testing.T) {
+	if !*update {
+		t.Skip("make exports runs it")
+	}
+	unused, err := unusedExports(loadProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(listedExports(t), func(name string) bool { return !slices.Contains(unused, name) })
+	if err := os.WriteFile(unusedList, []byte(strings.Join(left, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -565,13 +526,6 @@ func TestTypeRules(t *testing.T) {
 		[2]string{"internal/b", `package b
 			import "` + module + `/internal/a"
 			func f() { a.Used(); _ = a.Fast; new(a.Outer).M3() }`})
-	all := ownTypes(list)
-	if n := methodsOf(all["internal/a.Outer"]); n != 4 {
-		t.Errorf("%d methods with embedding, want 4", n)
-	}
-	if n := fieldsOf(all["internal/a.Base"]); n != 3 {
-		t.Errorf("%d fields, want 3", n)
-	}
 	got, err := unusedExports(list)
 	if err != nil {
 		t.Fatal(err)
