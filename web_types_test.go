@@ -31,22 +31,18 @@ type webType struct {
 	types map[string]string
 }
 
-// packedWidth is how long a line of members may be.
-const packedWidth = 150
-
 // webFile is a file below web/src/wire.
 type webFile struct {
 	name, about string
 	types       []webType
 	tail        string
-	packed      bool // many types on few lines
 }
 
 func webFiles() []webFile {
 	const frame = "\n/** Frame is what the page sends over the socket. */\nexport interface Frame {\n  type: string;\n  [member: string]: unknown;\n}\n"
 	return []webFile{
-		{"types.ts", "What crosses the wire.", webTypes(), frame, false},
-		{"reads.ts", "What the pages read.", webReads(), "", true},
+		{"types.ts", "What crosses the wire.", webTypes(), frame},
+		{"reads.ts", "What the pages read.", webReads(), ""},
 	}
 }
 
@@ -142,12 +138,7 @@ func (g *webGen) file(f webFile) []byte {
 			if m.optional {
 				mark = "?"
 			}
-			line := fmt.Sprintf("%s%s: %s;", m.name, mark, m.kind)
-			if last := len(lines) - 1; f.packed && last >= 0 && len(lines[last])+len(line) < packedWidth {
-				lines[last] += " " + line
-			} else {
-				lines = append(lines, line)
-			}
+			lines = append(lines, fmt.Sprintf("%s%s: %s;", m.name, mark, m.kind))
 			for _, name := range regexp.MustCompile(`\b[A-Z]\w*`).FindAllString(m.kind, -1) {
 				if home := cmp.Or(g.home[name], webForeign()[name]); home != "" && home != f.name {
 					if used[home] == nil {
@@ -157,14 +148,8 @@ func (g *webGen) file(f webFile) []byte {
 				}
 			}
 		}
-		gap, open, end := "\n", "{\n  ", "\n}\n"
-		if f.packed {
-			gap = ""
-		}
-		if f.packed && len(lines) == 1 {
-			open, end = "{ ", " }\n"
-		}
-		fmt.Fprintf(&out, "%s/** %s */\nexport interface %s %s%s%s", gap, strings.TrimSuffix(w.dir+": "+w.from, ": "), w.name, open, strings.Join(lines, "\n  "), end)
+		from := strings.TrimSuffix(w.dir+": "+w.from, ": ")
+		fmt.Fprintf(&out, "\n/** %s */\nexport interface %s {\n  %s\n}\n", from, w.name, strings.Join(lines, "\n  "))
 	}
 	head := []byte("// " + f.about + " Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
 	for _, home := range slices.Sorted(maps.Keys(used)) {
@@ -173,9 +158,6 @@ func (g *webGen) file(f webFile) []byte {
 			from = home
 		}
 		head = fmt.Appendf(head, "import type { %s } from %q;\n", strings.Join(sortedKeys(used[home]), ", "), from)
-	}
-	if f.packed {
-		head = append(head, '\n')
 	}
 	return slices.Concat(head, out.Bytes(), []byte(f.tail))
 }

@@ -5,303 +5,1070 @@ import type { Asked, Detail, Device, Edit, Usage } from "./types";
 
 /** internal/webui: taught */
 export interface Skill {
-  name: string; description: string; source?: "workspace" | "installed" | "builtin"; available: boolean; missing?: string; disabled: boolean;
-  always: boolean; changed: boolean; sha256?: string; installed_at?: string; from?: string; homepage?: string; emoji?: string; path?: string;
-  notes?: string[]; text?: string; file?: string; version?: string;
+  name: string;
+  description: string;
+  source?: "workspace" | "installed" | "builtin";
+  available: boolean;
+  missing?: string;
+  disabled: boolean;
+  always: boolean;
+  changed: boolean;
+  sha256?: string;
+  installed_at?: string;
+  from?: string;
+  homepage?: string;
+  emoji?: string;
+  path?: string;
+  notes?: string[];
+  text?: string;
+  file?: string;
+  version?: string;
 }
+
 /** internal/skill: Problem */
-export interface SkillProblem { code: string; file: string; line?: number; text: string; error: boolean; }
+export interface SkillProblem {
+  code: string;
+  file: string;
+  line?: number;
+  text: string;
+  error: boolean;
+}
+
 /** internal/webui: draftSkill() */
-export interface SkillChecked { name: string; problems: SkillProblem[]; version: string; }
+export interface SkillChecked {
+  name: string;
+  problems: SkillProblem[];
+  version: string;
+}
+
 /** internal/webui: install() */
-export interface SkillInstalled { name: string; problems: SkillProblem[]; skill?: Skill; }
+export interface SkillInstalled {
+  name: string;
+  problems: SkillProblem[];
+  skill?: Skill;
+}
+
 /** internal/webui: API.skills() */
-export interface SkillList { skills: Skill[]; }
+export interface SkillList {
+  skills: Skill[];
+}
+
 /** internal/webui: timing */
-export interface Timing { every_seconds?: number; cron?: string; at?: string; tz?: string; }
+export interface Timing {
+  every_seconds?: number;
+  cron?: string;
+  at?: string;
+  tz?: string;
+}
+
 /** internal/webui: ran */
-export interface Run { at: string; status: string; duration_ms?: number; error?: string; note?: string; silent?: boolean; tokens?: number; cost_usd?: number; }
+export interface Run {
+  at: string;
+  status: string;
+  duration_ms?: number;
+  error?: string;
+  note?: string;
+  silent?: boolean;
+  tokens?: number;
+  cost_usd?: number;
+}
+
 /** internal/webui: planning.history() */
-export interface RunPage { cursor: string | null; runs: Run[]; }
+export interface RunPage {
+  cursor: string | null;
+  runs: Run[];
+}
+
 /** internal/webui: automation */
 export interface Automation {
-  kind: "job" | "trigger"; id: string; name: string; message: string; schedule?: Timing; when?: string; enabled: boolean; protected: boolean;
-  running: boolean; channel: string; chat_id: string; session_key: string; deliver: boolean; catch_up?: string; timeout_seconds?: number;
-  next_run?: string; last_run?: string; last_status?: string; last_error?: string; undelivered?: string; history: Run[]; broken?: string;
-  command?: string; created_at?: string; updated_at?: string; upcoming?: string[];
+  kind: "job" | "trigger";
+  id: string;
+  name: string;
+  message: string;
+  schedule?: Timing;
+  when?: string;
+  enabled: boolean;
+  protected: boolean;
+  running: boolean;
+  channel: string;
+  chat_id: string;
+  session_key: string;
+  deliver: boolean;
+  catch_up?: string;
+  timeout_seconds?: number;
+  next_run?: string;
+  last_run?: string;
+  last_status?: string;
+  last_error?: string;
+  undelivered?: string;
+  history: Run[];
+  broken?: string;
+  command?: string;
+  created_at?: string;
+  updated_at?: string;
+  upcoming?: string[];
 }
+
 /** internal/webui: listAutomations() */
-export interface AutomationList { automations: Automation[]; }
+export interface AutomationList {
+  automations: Automation[];
+}
+
 /** internal/webui: foreseen() */
-export interface Foreseen { cost: string; next_runs: string[]; when: string; }
+export interface Foreseen {
+  cost: string;
+  next_runs: string[];
+  when: string;
+}
+
 /** internal/webui: withSecret() */
-export interface Made extends Partial<Foreseen> { automation: Automation; secret?: string; }
+export interface Made extends Partial<Foreseen> {
+  automation: Automation;
+  secret?: string;
+}
+
 /** internal/webui/settings: serverState */
 export interface Server {
-  name: string; transport?: string; target?: string; auth?: string; state: string; tools?: number; resources?: number; prompts?: number;
-  protocol?: string; error?: string; warnings?: string[]; enabled: boolean; tool_names: string[]; held?: string[]; unaccepted: number; since?: string;
+  name: string;
+  transport?: string;
+  target?: string;
+  auth?: string;
+  state: string;
+  tools?: number;
+  resources?: number;
+  prompts?: number;
+  protocol?: string;
+  error?: string;
+  warnings?: string[];
+  enabled: boolean;
+  tool_names: string[];
+  held?: string[];
+  unaccepted: number;
+  since?: string;
   settings?: Values;
 }
+
 /** internal/webui/settings: readMCP() */
-export interface ServerList { servers: Server[]; }
+export interface ServerList {
+  servers: Server[];
+}
+
 /** internal/webui/settings: setServer() */
-export interface ServerSaved { base?: string; changed?: string[]; note?: string; overridden?: string[]; reconnect?: boolean; restart_required?: string[]; warnings: string[]; }
+export interface ServerSaved {
+  base?: string;
+  changed?: string[];
+  note?: string;
+  overridden?: string[];
+  reconnect?: boolean;
+  restart_required?: string[];
+  warnings: string[];
+}
+
 /** internal/webui/settings: servers.readLog() */
-export interface ServerLog { log: string; name: string; }
+export interface ServerLog {
+  log: string;
+  name: string;
+}
+
 /** internal/tool/mcp: TrialTool */
-export interface TrialTool { name: string; about?: string; bytes: number; tokens: number; description?: string; }
+export interface TrialTool {
+  name: string;
+  about?: string;
+  bytes: number;
+  tokens: number;
+  description?: string;
+}
+
 /** internal/tool/mcp: Trial */
 export interface Trial {
-  name: string; transport: string; target: string; ok: boolean; state: string; protocol?: string; seconds: number; tools: TrialTool[]; error?: string;
-  hint?: string; log?: string; odd?: string[]; warnings?: string[]; digest?: string;
+  name: string;
+  transport: string;
+  target: string;
+  ok: boolean;
+  state: string;
+  protocol?: string;
+  seconds: number;
+  tools: TrialTool[];
+  error?: string;
+  hint?: string;
+  log?: string;
+  odd?: string[];
+  warnings?: string[];
+  digest?: string;
 }
+
 /** internal/webui/settings: skipped */
-export interface SkippedServer { name: string; reason: string; }
+export interface SkippedServer {
+  name: string;
+  reason: string;
+}
+
 /** internal/webui/settings: serverTools(enabled_tools) */
-export interface ToolChoice { enabled_tools: string[]; name: string; tools: TrialTool[]; }
+export interface ToolChoice {
+  enabled_tools: string[];
+  name: string;
+  tools: TrialTool[];
+}
+
 /** internal/webui/settings: takeServers() */
 export interface Taken {
-  base?: string; changed?: string[]; imported: string[]; note?: string; overridden?: string[]; reconnect?: boolean; restart_required?: string[];
+  base?: string;
+  changed?: string[];
+  imported: string[];
+  note?: string;
+  overridden?: string[];
+  reconnect?: boolean;
+  restart_required?: string[];
   skipped: SkippedServer[];
 }
+
 /** internal/webui: approving.open() */
-export interface AskedList { questions: Asked[]; }
+export interface AskedList {
+  questions: Asked[];
+}
+
 /** internal/webui: Answered */
-export interface Answered { key: string; channel: string; tool?: string; what: string; reason?: string; option?: string; remark?: string; expired?: boolean; at: string; }
+export interface Answered {
+  key: string;
+  channel: string;
+  tool?: string;
+  what: string;
+  reason?: string;
+  option?: string;
+  remark?: string;
+  expired?: boolean;
+  at: string;
+}
+
 /** internal/webui: approving.history() */
-export interface AnswerPage { answers: Answered[]; cursor: string | null; }
+export interface AnswerPage {
+  answers: Answered[];
+  cursor: string | null;
+}
+
 /** internal/tool/approve: Explained */
-export interface Explained { action: "allow" | "ask" | "deny"; reason?: string; rule?: string; detail?: Detail; }
+export interface Explained {
+  action: "allow" | "ask" | "deny";
+  reason?: string;
+  rule?: string;
+  detail?: Detail;
+}
+
 /** internal/webui: Finding */
-export interface Finding { id: string; state: "ok" | "warn" | "fail" | "skip"; detail: string; fix?: string; changes?: string[]; }
+export interface Finding {
+  id: string;
+  state: "ok" | "warn" | "fail" | "skip";
+  detail: string;
+  fix?: string;
+  changes?: string[];
+}
+
 /** internal/webui: checkup.read() */
-export interface Checkup { findings: Finding[]; network: boolean; running: boolean; started_at?: string; }
+export interface Checkup {
+  findings: Finding[];
+  network: boolean;
+  running: boolean;
+  started_at?: string;
+}
+
 /** internal/webui/auth: Pending */
-export interface Pending { digits: string; name: string; address: string; local: boolean; expires: string; }
+export interface Pending {
+  digits: string;
+  name: string;
+  address: string;
+  local: boolean;
+  expires: string;
+}
+
 /** internal/webui: Devices.list() */
-export interface DeviceList { devices: Device[]; waiting: Pending[]; }
+export interface DeviceList {
+  devices: Device[];
+  waiting: Pending[];
+}
+
 /** internal/webui: Devices.link() */
-export interface DeviceLink { expires_in: number; image: string; link: string; }
+export interface DeviceLink {
+  expires_in: number;
+  image: string;
+  link: string;
+}
+
 /** internal/webui: Push.Reads(enabled) */
-export interface PushRead { devices: string[]; enabled: boolean; key: string; }
+export interface PushRead {
+  devices: string[];
+  enabled: boolean;
+  key: string;
+}
+
 /** internal/webui: Push.Actions(sent) */
-export interface PushSent { sent: number; }
+export interface PushSent {
+  sent: number;
+}
+
 /** internal/webui: NewOperations(url) */
-export interface Download { url: string; }
+export interface Download {
+  url: string;
+}
+
 /** internal/webui: restoreSession() */
-export interface Restored { key: string; restored: boolean; }
+export interface Restored {
+  key: string;
+  restored: boolean;
+}
+
 /** internal/webui: entry */
-export interface LogLine { id: string; at?: string; level?: string; message: string; attrs?: [name: string, value: string][]; }
+export interface LogLine {
+  id: string;
+  at?: string;
+  level?: string;
+  message: string;
+  attrs?: [name: string, value: string][];
+}
+
 /** internal/webui: logAnswer */
-export interface LogPage { lines: LogLine[]; before?: string; }
+export interface LogPage {
+  lines: LogLine[];
+  before?: string;
+}
+
 /** internal/channel: Failure */
-export interface Unsent { at: string; id?: string; chat_id: string; kind: string; error: string; }
+export interface Unsent {
+  at: string;
+  id?: string;
+  chat_id: string;
+  kind: string;
+  error: string;
+}
+
 /** internal/channel: Status */
 export interface ChannelStatus {
-  name: string; enabled: boolean; state: string; identity?: string; error?: string; since?: string; retry?: string; restarts?: number; clients?: number;
-  queue: number; received: number; sent: number; failed: number; retries?: number; denied: number; refused?: string[]; failures?: Unsent[];
+  name: string;
+  enabled: boolean;
+  state: string;
+  identity?: string;
+  error?: string;
+  since?: string;
+  retry?: string;
+  restarts?: number;
+  clients?: number;
+  queue: number;
+  received: number;
+  sent: number;
+  failed: number;
+  retries?: number;
+  denied: number;
+  refused?: string[];
+  failures?: Unsent[];
 }
+
 /** internal/agent: Pulse */
-export interface Pulse { turns: number; waiting: number; stuck?: string[]; }
+export interface Pulse {
+  turns: number;
+  waiting: number;
+  stuck?: string[];
+}
+
 /** internal/bus/journal: Status */
-export interface Queue { inbound: number; outbound: Record<string, number>; oldest: string; dropped: number; bytes: number; }
+export interface Queue {
+  inbound: number;
+  outbound: Record<string, number>;
+  oldest: string;
+  dropped: number;
+  bytes: number;
+}
+
 /** internal/gateway: Status */
 export interface GatewayStatus {
-  version: string; pid: number; started_at: string; address?: string; page?: string; model: string; ready: boolean; problems?: string[];
-  after_restart?: string[]; agent: Pulse; queue: Queue; channels: ChannelStatus[]; jobs: number;
+  version: string;
+  pid: number;
+  started_at: string;
+  address?: string;
+  page?: string;
+  model: string;
+  ready: boolean;
+  problems?: string[];
+  after_restart?: string[];
+  agent: Pulse;
+  queue: Queue;
+  channels: ChannelStatus[];
+  jobs: number;
 }
+
 /** internal/webui: NewOperations(gateway) */
-export interface StatusRead { errors: LogLine[]; gateway: GatewayStatus; memory_bytes: number; }
+export interface StatusRead {
+  errors: LogLine[];
+  gateway: GatewayStatus;
+  memory_bytes: number;
+}
+
 /** internal/llm/ledger: Standing */
 export interface Limit {
-  name: string; unit: "usd" | "tokens"; limit: number; spent: number; reserved: number; left: number; stops: boolean; default: boolean;
+  name: string;
+  unit: "usd" | "tokens";
+  limit: number;
+  spent: number;
+  reserved: number;
+  left: number;
+  stops: boolean;
+  default: boolean;
   resets_at?: string;
 }
+
 /** internal/llm/ledger: Spent */
-export interface Spent { calls: number; usd: number; tokens: number; unpricedTokens: number; }
+export interface Spent {
+  calls: number;
+  usd: number;
+  tokens: number;
+  unpricedTokens: number;
+}
+
 /** internal/webui: costing.budget() */
-export interface Budget { limits: Limit[]; month: Spent; on_exceed: string; today: Spent; }
+export interface Budget {
+  limits: Limit[];
+  month: Spent;
+  on_exceed: string;
+  today: Spent;
+}
+
 /** internal/webui: estimated */
-export interface Estimated { model: string; tokens: number; window?: number; billing: string; low_usd: number; high_usd: number; basis: string; limits: Limit[]; }
+export interface Estimated {
+  model: string;
+  tokens: number;
+  window?: number;
+  billing: string;
+  low_usd: number;
+  high_usd: number;
+  basis: string;
+  limits: Limit[];
+}
+
 /** internal/webui: hit */
-export interface Hit { session?: string; source: string; role: string; at?: string; snippet: string; index?: number; partial?: boolean; untrusted?: boolean; }
+export interface Hit {
+  session?: string;
+  source: string;
+  role: string;
+  at?: string;
+  snippet: string;
+  index?: number;
+  partial?: boolean;
+  untrusted?: boolean;
+}
+
 /** internal/webui: searching.search(hits) */
-export interface Found { at_least: boolean; behind: boolean; cursor: string | null; hits: Hit[]; total: number; }
+export interface Found {
+  at_least: boolean;
+  behind: boolean;
+  cursor: string | null;
+  hits: Hit[];
+  total: number;
+}
+
 /** internal/webui: workspaces() */
-export interface Folders { default: string; workspaces: { path: string; name: string; default: boolean }[]; }
+export interface Folders {
+  default: string;
+  workspaces: { path: string; name: string; default: boolean }[];
+}
+
 /** internal/webui: file */
 export interface FilePreview {
-  path: string; name: string; size: number; mime: string; kind: "text" | "image" | "binary"; modified_at?: string; truncated: boolean; content?: string;
+  path: string;
+  name: string;
+  size: number;
+  mime: string;
+  kind: "text" | "image" | "binary";
+  modified_at?: string;
+  truncated: boolean;
+  content?: string;
   data_url?: string;
 }
+
 /** internal/webui: modelStep */
 export interface ReplayModel {
-  model: string; provider: string; source: string; first_token_ms?: number; prompt_tokens: number; completion_tokens: number; cached_tokens?: number;
-  billing: string; cost_usd: number; outcome: string;
+  model: string;
+  provider: string;
+  source: string;
+  first_token_ms?: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens?: number;
+  billing: string;
+  cost_usd: number;
+  outcome: string;
 }
+
 /** internal/webui: toolStep */
-export interface ReplayTool { call_id: string; name: string; arguments: string; is_error?: boolean; untrusted?: boolean; bytes: number; edits?: Edit[]; }
+export interface ReplayTool {
+  call_id: string;
+  name: string;
+  arguments: string;
+  is_error?: boolean;
+  untrusted?: boolean;
+  bytes: number;
+  edits?: Edit[];
+}
+
 /** internal/webui: waitStep */
-export interface ReplayWait { question: string; answer: string; }
+export interface ReplayWait {
+  question: string;
+  answer: string;
+}
+
 /** internal/webui: saidStep */
-export interface ReplaySaid { index: number; role: string; text: string; }
+export interface ReplaySaid {
+  index: number;
+  role: string;
+  text: string;
+}
+
 /** internal/webui: step */
-export interface ReplayStep { at: string; duration_ms: number; model?: ReplayModel; tool?: ReplayTool; wait?: ReplayWait; said?: ReplaySaid; }
+export interface ReplayStep {
+  at: string;
+  duration_ms: number;
+  model?: ReplayModel;
+  tool?: ReplayTool;
+  wait?: ReplayWait;
+  said?: ReplaySaid;
+}
+
 /** internal/webui: replayed */
 export interface Replayed {
-  turn_id: string; undo_id?: string; undone_by?: string; files?: UndoChange[]; started_at?: string; duration_ms?: number; model?: string;
-  model_preset?: string; fallback?: boolean; stop_reason?: string; error?: string; error_kind?: string; refused?: string; truncated?: boolean;
-  usage?: Usage; edits?: Edit[]; notices?: { text: string }[]; receipts?: { call_id: string; status: string }[]; began_at: string; steps: ReplayStep[];
+  turn_id: string;
+  undo_id?: string;
+  undone_by?: string;
+  files?: UndoChange[];
+  started_at?: string;
+  duration_ms?: number;
+  model?: string;
+  model_preset?: string;
+  fallback?: boolean;
+  stop_reason?: string;
+  error?: string;
+  error_kind?: string;
+  refused?: string;
+  truncated?: boolean;
+  usage?: Usage;
+  edits?: Edit[];
+  notices?: { text: string }[];
+  receipts?: { call_id: string; status: string }[];
+  began_at: string;
+  steps: ReplayStep[];
   cut?: boolean;
 }
+
 /** internal/tool/undo: Change */
-export interface UndoChange { path: string; what: string; }
+export interface UndoChange {
+  path: string;
+  what: string;
+}
+
 /** internal/tool/undo: Turn */
 export interface UndoTurn {
-  id: string; session: string; at: string; undoes?: string; undone_by?: string; changes?: UndoChange[]; gaps?: string[]; skipped?: string[];
-  interrupted?: boolean; running?: boolean;
+  id: string;
+  session: string;
+  at: string;
+  undoes?: string;
+  undone_by?: string;
+  changes?: UndoChange[];
+  gaps?: string[];
+  skipped?: string[];
+  interrupted?: boolean;
+  running?: boolean;
 }
+
 /** internal/tool/undo: Skip */
-export interface UndoSkip { path: string; why: string; conflict?: boolean; }
+export interface UndoSkip {
+  path: string;
+  why: string;
+  conflict?: boolean;
+}
+
 /** internal/tool/undo: Report */
 export interface UndoReport {
-  turn: string; undo?: string; restored?: string[]; deleted?: string[]; skipped?: UndoSkip[]; gaps?: string[]; outside?: string[];
+  turn: string;
+  undo?: string;
+  restored?: string[];
+  deleted?: string[];
+  skipped?: UndoSkip[];
+  gaps?: string[];
+  outside?: string[];
   interrupted?: boolean;
 }
+
 /** internal/webui: undoing.list() */
-export interface UndoList { total: number; turns: UndoTurn[]; }
+export interface UndoList {
+  total: number;
+  turns: UndoTurn[];
+}
+
 /** internal/webui: undoing.one() */
-export interface UndoRead { diff: string; preview?: UndoReport; turn: UndoTurn; }
+export interface UndoRead {
+  diff: string;
+  preview?: UndoReport;
+  turn: UndoTurn;
+}
+
 /** internal/webui/settings: featureState */
 export interface Platform {
-  name: string; title?: string; login?: boolean; logout?: boolean; configured: boolean; enabled: boolean;
-  state: "starting" | "running" | "failed" | "stopped"; reason?: string; identity?: string; since?: string; retry?: string; received?: number;
+  name: string;
+  title?: string;
+  login?: boolean;
+  logout?: boolean;
+  configured: boolean;
+  enabled: boolean;
+  state: "starting" | "running" | "failed" | "stopped";
+  reason?: string;
+  identity?: string;
+  since?: string;
+  retry?: string;
+  received?: number;
   sent?: number;
 }
+
 /** internal/webui/settings: readFeatures() */
-export interface PlatformList { channels: Platform[]; }
+export interface PlatformList {
+  channels: Platform[];
+}
+
 /** internal/webui/settings: channels.readSchema() */
-export interface Described { name: string; needed: string[]; schema: Schema; settings: Values | null; title: string; }
+export interface Described {
+  name: string;
+  needed: string[];
+  schema: Schema;
+  settings: Values | null;
+  title: string;
+}
+
 /** internal/channel: PairingRequest */
-export interface PairingRequest { channel: string; sender_id: string; expires_at: string; }
+export interface PairingRequest {
+  channel: string;
+  sender_id: string;
+  expires_at: string;
+}
+
 /** internal/webui/settings: person */
-export interface Person { channel: string; sender_id: string; owner: boolean; }
+export interface Person {
+  channel: string;
+  sender_id: string;
+  owner: boolean;
+}
+
 /** internal/webui/settings: readPairing() */
-export interface People { approved: Person[]; pending: PairingRequest[]; }
+export interface People {
+  approved: Person[];
+  pending: PairingRequest[];
+}
+
 /** internal/channel: Check */
-export interface ChannelCheck { name: string; ok: boolean; detail?: string; }
+export interface ChannelCheck {
+  name: string;
+  ok: boolean;
+  detail?: string;
+}
+
 /** internal/webui/settings: validateChannel() */
-export interface Checked { checks?: ChannelCheck[]; error?: string; identity?: string; valid: boolean; }
+export interface Checked {
+  checks?: ChannelCheck[];
+  error?: string;
+  identity?: string;
+  valid: boolean;
+}
+
 /** internal/webui/settings: loginStep */
 export interface LoginStep {
-  state: "waiting" | "done"; url?: string; code?: string; paste?: boolean; note?: string; qr?: string; qr_image?: string; expires?: string;
-  ask?: string; hidden?: boolean;
+  state: "waiting" | "done";
+  url?: string;
+  code?: string;
+  paste?: boolean;
+  note?: string;
+  qr?: string;
+  qr_image?: string;
+  expires?: string;
+  ask?: string;
+  hidden?: boolean;
 }
+
 /** internal/webui/settings: invite() */
-export interface Invitation { expires: string; qr_image: string; url: string; }
+export interface Invitation {
+  expires: string;
+  qr_image: string;
+  url: string;
+}
+
 /** internal/webui/settings: tokensUsed */
 export interface Used {
-  prompt_tokens: number; completion_tokens: number; cached_tokens: number; total_tokens: number; requests: number; cost_usd: number;
-  unpriced_requests: number; estimated?: boolean;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  total_tokens: number;
+  requests: number;
+  cost_usd: number;
+  unpriced_requests: number;
+  estimated?: boolean;
 }
+
 /** internal/webui/settings: dayUsed */
 export interface Day {
-  date: string; prompt_tokens: number; completion_tokens: number; cached_tokens: number; total_tokens: number; requests: number; cost_usd: number;
-  unpriced_requests: number; estimated?: boolean; sources: Record<string, Used>;
+  date: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  total_tokens: number;
+  requests: number;
+  cost_usd: number;
+  unpriced_requests: number;
+  estimated?: boolean;
+  sources: Record<string, Used>;
 }
+
 /** internal/webui/settings: groupUsed */
 export interface UsedGroup {
-  name: string; prompt_tokens: number; completion_tokens: number; cached_tokens: number; total_tokens: number; requests: number; cost_usd: number;
-  unpriced_requests: number; estimated?: boolean;
+  name: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  total_tokens: number;
+  requests: number;
+  cost_usd: number;
+  unpriced_requests: number;
+  estimated?: boolean;
 }
+
 /** internal/webui/settings: readUsage() */
-export interface UsageRead { days: Day[]; groups?: UsedGroup[]; since: string; sources: Record<string, Used>; timezone: string; total: Used; }
+export interface UsageRead {
+  days: Day[];
+  groups?: UsedGroup[];
+  since: string;
+  sources: Record<string, Used>;
+  timezone: string;
+  total: Used;
+}
+
 /** internal/webui/settings: versionState */
-export interface Version { id: string; saved_at?: string; bytes: number; changed: string[]; broken?: boolean; }
+export interface Version {
+  id: string;
+  saved_at?: string;
+  bytes: number;
+  changed: string[];
+  broken?: boolean;
+}
+
 /** internal/webui/settings: readVersions() */
-export interface VersionPage { cursor: string; versions: Version[]; }
+export interface VersionPage {
+  cursor: string;
+  versions: Version[];
+}
+
 /** internal/webui/settings: readDiff() */
-export interface VersionDiff { added: number; diff: string; hidden: boolean; removed: number; }
+export interface VersionDiff {
+  added: number;
+  diff: string;
+  hidden: boolean;
+  removed: number;
+}
+
 /** internal/webui/settings: readRaw() */
-export interface RawText { base: string; exists: boolean; file: string; text: string; }
+export interface RawText {
+  base: string;
+  exists: boolean;
+  file: string;
+  text: string;
+}
+
 /** internal/config: Problem */
-export interface Issue { path?: string; message: string; hint?: string; line?: number; column?: number; env?: string; }
+export interface Issue {
+  path?: string;
+  message: string;
+  hint?: string;
+  line?: number;
+  column?: number;
+  env?: string;
+}
+
 /** internal/webui/settings: conflict */
-export interface Conflict { path: string; current: unknown; yours: unknown; }
+export interface Conflict {
+  path: string;
+  current: unknown;
+  yours: unknown;
+}
+
 /** internal/webui/settings: edited */
-export interface Edited { changed: string[]; restart_required: string[]; overridden?: string[]; reconnect?: boolean; note?: string; base: string; }
+export interface Edited {
+  changed: string[];
+  restart_required: string[];
+  overridden?: string[];
+  reconnect?: boolean;
+  note?: string;
+  base: string;
+}
+
 /** internal/webui/settings: settingState */
-export interface SetValue { path: string; value: unknown; layer: string; source: string; line?: number; variable?: string; reference?: boolean; doc?: string; }
+export interface SetValue {
+  path: string;
+  value: unknown;
+  layer: string;
+  source: string;
+  line?: number;
+  variable?: string;
+  reference?: boolean;
+  doc?: string;
+}
+
 /** internal/provider: State */
 export interface Provider {
-  name: string; display: string; ready: boolean; own?: boolean; key_source?: string; variables?: string[]; sign_in?: boolean; base?: string;
-  wire?: string; default_model?: string; gateway?: boolean; local?: boolean; speech_only?: boolean; warnings?: string[];
+  name: string;
+  display: string;
+  ready: boolean;
+  own?: boolean;
+  key_source?: string;
+  variables?: string[];
+  sign_in?: boolean;
+  base?: string;
+  wire?: string;
+  default_model?: string;
+  gateway?: boolean;
+  local?: boolean;
+  speech_only?: boolean;
+  warnings?: string[];
 }
+
 /** internal/webui/settings: readSettings(signed_in) */
-export interface SignIn { account: string; name: string; problem: string; signed_in: boolean; }
+export interface SignIn {
+  account: string;
+  name: string;
+  problem: string;
+  signed_in: boolean;
+}
+
 /** internal/webui/settings: readSettings(why) */
-export interface ModelInUse { demo: boolean; key_source: string; name: string; provider: string; why: string; }
+export interface ModelInUse {
+  demo: boolean;
+  key_source: string;
+  name: string;
+  provider: string;
+  why: string;
+}
+
 /** internal/webui/settings: readSettings(file) */
 export interface SettingsRead {
-  base: string; config: Values; disabled: string[]; exists: boolean; file: string; model: ModelInUse; problems: string[]; providers: Provider[];
-  restart_required: string[]; set: SetValue[]; sign_ins: SignIn[]; speech: boolean; version: string; warnings: string[];
+  base: string;
+  config: Values;
+  disabled: string[];
+  exists: boolean;
+  file: string;
+  model: ModelInUse;
+  problems: string[];
+  providers: Provider[];
+  restart_required: string[];
+  set: SetValue[];
+  sign_ins: SignIn[];
+  speech: boolean;
+  version: string;
+  warnings: string[];
 }
+
 /** internal/webui/settings: sourceState */
 export interface Source {
-  name: string; display: string; kind: "server" | "variable" | "file" | "sign_in" | "known"; variable?: string; base?: string; models?: string[];
-  default_model?: string; keys_url?: string; needs_address?: boolean; key_optional?: boolean; sign_in?: boolean;
+  name: string;
+  display: string;
+  kind: "server" | "variable" | "file" | "sign_in" | "known";
+  variable?: string;
+  base?: string;
+  models?: string[];
+  default_model?: string;
+  keys_url?: string;
+  needs_address?: boolean;
+  key_optional?: boolean;
+  sign_in?: boolean;
 }
+
 /** internal/webui/settings: readSetup() */
 export interface SetupRead {
-  base: string; daily_usd: number; demo: boolean; found: Source[]; missing: string[]; model: string; preset: string; provider: string;
-  providers: Source[]; window: number;
+  base: string;
+  daily_usd: number;
+  demo: boolean;
+  found: Source[];
+  missing: string[];
+  model: string;
+  preset: string;
+  provider: string;
+  providers: Source[];
+  window: number;
 }
+
 /** internal/webui/settings: offerState */
-export interface Offer { id: string; context_window?: number; tools?: string; vision?: string; billing?: "priced" | "free" | "subscription"; in_usd?: number; out_usd?: number; }
+export interface Offer {
+  id: string;
+  context_window?: number;
+  tools?: string;
+  vision?: string;
+  billing?: "priced" | "free" | "subscription";
+  in_usd?: number;
+  out_usd?: number;
+}
+
 /** internal/webui/settings: readModels() */
-export interface OfferList { models: Offer[]; provider: string; truncated: boolean; }
+export interface OfferList {
+  models: Offer[];
+  provider: string;
+  truncated: boolean;
+}
+
 /** internal/webui/settings: tried */
-export interface Tried { ok: boolean; status: string; seconds: number; hint?: string; models: Offer[]; default_model?: string; truncated?: boolean; }
+export interface Tried {
+  ok: boolean;
+  status: string;
+  seconds: number;
+  hint?: string;
+  models: Offer[];
+  default_model?: string;
+  truncated?: boolean;
+}
+
 /** internal/memory: Origin */
-export interface Origin { cursor: number; session?: string; sender?: string; time?: string; }
+export interface Origin {
+  cursor: number;
+  session?: string;
+  sender?: string;
+  time?: string;
+}
+
 /** internal/memory: Fact */
 export interface Fact {
-  file: string; line: number; text: string; by_hand?: boolean; edited?: boolean; confirmed?: boolean; finding?: string; sources?: Origin[];
-  guessed?: boolean; time?: string; commit?: string;
+  file: string;
+  line: number;
+  text: string;
+  by_hand?: boolean;
+  edited?: boolean;
+  confirmed?: boolean;
+  finding?: string;
+  sources?: Origin[];
+  guessed?: boolean;
+  time?: string;
+  commit?: string;
 }
+
 /** internal/webui: memoryWhy() */
-export interface FactList { facts: Fact[]; file: string; }
+export interface FactList {
+  facts: Fact[];
+  file: string;
+}
+
 /** internal/webui: memoryFile */
-export interface MemoryFile { path: string; bytes: number; cap: number; text: string; facts?: Fact[]; version: string; }
+export interface MemoryFile {
+  path: string;
+  bytes: number;
+  cap: number;
+  text: string;
+  facts?: Fact[];
+  version: string;
+}
+
 /** internal/memory: ScopeView */
-export interface MemoryScope { name: string; bytes: number; }
+export interface MemoryScope {
+  name: string;
+  bytes: number;
+}
+
 /** internal/memory: HistoryView */
-export interface MemoryHistory { entries: number; unread: number; }
+export interface MemoryHistory {
+  entries: number;
+  unread: number;
+}
+
 /** internal/gitstore: Commit */
-export interface MemoryChange { id: string; parent?: string; time: string; author: string; email: string; subject: string; body?: string; }
+export interface MemoryChange {
+  id: string;
+  parent?: string;
+  time: string;
+  author: string;
+  email: string;
+  subject: string;
+  body?: string;
+}
+
 /** internal/gitstore: Undone */
-export interface MemoryUndone { of: MemoryChange; commit?: string; snapshot?: string; files: string[] | null; }
+export interface MemoryUndone {
+  of: MemoryChange;
+  commit?: string;
+  snapshot?: string;
+  files: string[] | null;
+}
+
 /** internal/webui: memoryShow() */
 export interface MemoryRead {
-  files: MemoryFile[]; findings: number; history: MemoryHistory; last_change: MemoryChange | null; last_dream: MemoryChange | null;
-  scopes: MemoryScope[]; uncommitted_files: number;
+  files: MemoryFile[];
+  findings: number;
+  history: MemoryHistory;
+  last_change: MemoryChange | null;
+  last_dream: MemoryChange | null;
+  scopes: MemoryScope[];
+  uncommitted_files: number;
 }
+
 /** internal/webui: memoryLog() */
-export interface MemoryLog { changes: MemoryChange[]; cursor: string | null; }
+export interface MemoryLog {
+  changes: MemoryChange[];
+  cursor: string | null;
+}
+
 /** internal/webui: memoryDiff() */
-export interface MemoryDiff { change: MemoryChange | null; diff: string; files: unknown[] | null; }
+export interface MemoryDiff {
+  change: MemoryChange | null;
+  diff: string;
+  files: unknown[] | null;
+}
+
 /** internal/memory: Held */
-export interface Held { id: string; scope?: string; target: string; text: string; sources?: Origin[]; time: string; order?: boolean; state?: string; }
+export interface Held {
+  id: string;
+  scope?: string;
+  target: string;
+  text: string;
+  sources?: Origin[];
+  time: string;
+  order?: boolean;
+  state?: string;
+}
+
 /** internal/webui: memoryFindings() */
-export interface HeldList { findings: Held[]; }
+export interface HeldList {
+  findings: Held[];
+}
+
 /** internal/memory: Occurrence */
-export interface Occurrence { file: string; line: string; }
+export interface Occurrence {
+  file: string;
+  line: string;
+}
+
 /** internal/webui: forgetting */
-export interface Forgetting { lines: Occurrence[]; summaries: Occurrence[]; skills: string[]; preview: string; }
+export interface Forgetting {
+  lines: Occurrence[];
+  summaries: Occurrence[];
+  skills: string[];
+  preview: string;
+}
+
 /** internal/webui: forget() */
-export interface Forgotten { left: string[]; removed: string[]; }
+export interface Forgotten {
+  left: string[];
+  removed: string[];
+}
+
 /** internal/memory: Report */
 export interface DreamReport {
-  id: string; waiting?: string; entries: number; remaining: number; findings: number; unknown?: number; dropped?: number; quarantined?: number;
-  files?: unknown[]; commit?: string; recovered?: boolean; notes?: string[]; usage: unknown; took: number;
+  id: string;
+  waiting?: string;
+  entries: number;
+  remaining: number;
+  findings: number;
+  unknown?: number;
+  dropped?: number;
+  quarantined?: number;
+  files?: unknown[];
+  commit?: string;
+  recovered?: boolean;
+  notes?: string[];
+  usage: unknown;
+  took: number;
 }
