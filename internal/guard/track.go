@@ -225,8 +225,9 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 	if rec, err := t.record(c); err != nil || rec == nil {
 		return err
 	}
+
 	var p writing
-	part := false
+	editsForeign := false
 	for _, name := range names {
 		path, err := t.jail.Path(c.Project.Path(name))
 		if err != nil {
@@ -237,9 +238,18 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 			return err
 		}
 		p.paths = append(p.paths, path)
-		part = part || c.Name != "write_file" && rec.Foreign(path)
+		if c.Name != "write_file" && rec.Foreign(path) {
+			editsForeign = true // what the edit leaves in place came from outside
+		}
 	}
-	p.foreign, p.approved = c.Tainted || part, c.Tainted && !part || t.posture.Approval == approve.Off
+
+	p.foreign = c.Tainted || editsForeign
+	switch {
+	case t.posture.Approval == approve.Off:
+		p.approved = true
+	case c.Tainted && !editsForeign: // the owner was asked, and saw every word that is written
+		p.approved = true
+	}
 	t.writing.Store(callKey(c), p)
 	if !p.foreign {
 		return nil

@@ -199,10 +199,14 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		changed, marked := w.look(child, e)
-		all = all && (marked || changed)
-		if changed && !w.mark(child) {
+		switch w.look(child, e) {
+		case unchanged:
 			all = false
+		case changed:
+			if !w.mark(child) {
+				all = false
+			}
+		case alreadyMarked:
 		}
 	}
 	if all && name != "." && len(w.lines) > first {
@@ -211,20 +215,35 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	return all, nil
 }
 
-// look reports whether this command changed a file or moved it with its folder,
-// or whether an earlier one did and it is in the record. It uses what the
-// listing knows: another look at each of thousands of files would cost twice the
-// rest of the walk.
-func (w *walk) look(name string, e fs.DirEntry) (changed, marked bool) {
+// outcome is what a walk finds out about a file.
+type outcome int
+
+const (
+	unchanged     outcome = iota // by this command and by those before it
+	changed                      // what it holds may be this command's
+	alreadyMarked                // by an earlier command, and it is in the record
+)
+
+// look finds out whether this command changed a file or moved it with its
+// folder, or whether an earlier one did. It uses what the listing knows: another
+// look at each of thousands of files would cost twice the rest of the walk.
+func (w *walk) look(name string, e fs.DirEntry) outcome {
 	info, err := e.Info()
 	if err != nil {
-		return false, false
+		return unchanged // it is gone
 	}
-	at, last := changeTimeOf(info), w.s.lookup(name)
-	changed = w.window.covers(at)
-	past := !changed && w.s.pastCovers(at, last)
-	marked = past && last.foreign && !w.s.unwalked // every change until now was looked at
-	return changed || past && !marked, marked
+
+	at := changeTimeOf(info)
+	last := w.s.lookup(name)
+	switch {
+	case w.window.covers(at):
+		return changed
+	case !w.s.pastCovers(at, last):
+		return unchanged
+	case last.foreign && !w.s.unwalked: // every change until now was looked at
+		return alreadyMarked
+	}
+	return changed // by an earlier command; the record may lack it
 }
 
 // mark notes a file; false if the program itself wrote it meanwhile.
