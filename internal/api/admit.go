@@ -169,7 +169,7 @@ func local(r *http.Request) bool {
 		return false
 	}
 	tcp, ok := addr.(*net.TCPAddr)
-	return ok && Loopback(addr) && !httpsafe.OtherUser(tcp.AddrPort(), remote)
+	return ok && Loopback(addr) && httpsafe.ConnectionPeer(tcp.AddrPort(), remote).Kind == httpsafe.PeerOwn
 }
 
 // trusted reports whether somebody may see how the program is in detail.

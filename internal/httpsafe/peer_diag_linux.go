@@ -2,7 +2,9 @@ package httpsafe
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,10 +69,28 @@ func diagQuestion(from, to netip.AddrPort) []byte {
 	be.PutUint16(r[10:], to.Port())
 	copy(r[12:28], src.AsSlice())
 	copy(r[28:44], dst.AsSlice())
+	ne.PutUint32(r[44:], zoneIndex(from.Addr(), to.Addr()))
 	for i := 48; i < 56; i++ {
 		r[i] = 0xff // no cookie
 	}
 	return b
+}
+
+// zoneIndex is the interface of a link-local connection, whose sockets are bound to it;
+// 0 is any.
+func zoneIndex(ends ...netip.Addr) uint32 {
+	for _, a := range ends {
+		if a.Zone() == "" {
+			continue
+		}
+		if i, err := net.InterfaceByName(a.Zone()); err == nil {
+			return uint32(i.Index)
+		}
+		if n, err := strconv.ParseUint(a.Zone(), 10, 32); err == nil {
+			return uint32(n)
+		}
+	}
+	return 0
 }
 
 // parseEnd reads the answer. The kernel may answer with a listener on the same

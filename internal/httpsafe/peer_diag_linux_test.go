@@ -83,7 +83,7 @@ func TestParseEnd(t *testing.T) {
 	}
 }
 
-func BenchmarkOtherUser(b *testing.B) {
+func BenchmarkConnectionPeer(b *testing.B) {
 	l, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Skip(err)
@@ -95,8 +95,8 @@ func BenchmarkOtherUser(b *testing.B) {
 	}
 	defer conn.Close()
 	for b.Loop() {
-		if OtherUser(conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort()) {
-			b.Fatal("our own connection is another's")
+		if p := ConnectionPeer(conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort()); p.Kind != PeerOwn {
+			b.Fatalf("our own connection: %+v", p)
 		}
 	}
 }

@@ -9,14 +9,10 @@ import (
 	"strconv"
 )
 
-// OtherUser reports whether a connection of this machine to itself was not
-// proven to be our user's. Local and remote are the addresses as the server sees
-// them. Root counts as one of us: it can do everything anyway. A command that
-// this process started is another, although it runs as our user; so is
-// everybody where the kernel does not tell.
-func OtherUser(local, remote netip.AddrPort) bool {
-	if end, ok := findEnd(remote, local); ok {
-		return isOther(int(end.uid), end.established, os.Geteuid()) || heldByChild(end.inode)
+// localPeer is the owner of the other end of a connection of this machine to itself.
+func localPeer(local, remote netip.AddrPort) Peer {
+	if p, ok := findPeer(local, remote); ok {
+		return p
 	}
 	var tables [][]byte
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -24,42 +20,59 @@ func OtherUser(local, remote netip.AddrPort) bool {
 			tables = append(tables, data)
 		}
 	}
-	return otherUser(bytes.Join(tables, []byte("\n")), local, remote, os.Geteuid())
+	// An end that is missing was closed to hide who had it, or is not shown.
+	end, ok := findInTable(bytes.Join(tables, []byte("\n")), local, remote)
+	if !ok {
+		return Peer{Kind: PeerUnproven}
+	}
+	return end.owner(os.Geteuid())
 }
 
-// otherUser looks the client's end up in the kernel's list of connections. One
-// that is missing was closed to hide who had it, or is not shown; so was one
-// that nobody holds, which the kernel shows as root's.
-func otherUser(table []byte, local, remote netip.AddrPort, self int) bool {
+// findPeer asks the kernel for the other end of a connection. It returns false if
+// that is not on this machine, and where the kernel does not answer.
+func findPeer(local, remote netip.AddrPort) (Peer, bool) {
+	end, ok := findEnd(remote, local)
+	if !ok {
+		return Peer{}, false
+	}
+	return end.owner(os.Geteuid()), true
+}
+
+// owner judges who has one end of a connection. The kernel shows an end that nobody
+// holds any more as root's.
+func (e endpoint) owner(self int) Peer {
+	uid := int(e.uid)
+	switch {
+	case uid == 0 && !e.established:
+		return Peer{Kind: PeerUnproven}
+	case uid != 0 && uid != self:
+		return Peer{Kind: PeerUser, UID: uid}
+	case heldByChild(e.inode):
+		return Peer{Kind: PeerUnproven}
+	}
+	return Peer{Kind: PeerOwn}
+}
+
+// findInTable looks the client's end up in the kernel's list of connections.
+func findInTable(table []byte, local, remote netip.AddrPort) (endpoint, bool) {
 	server, client := tableNames(local), tableNames(remote)
 	for line := range bytes.Lines(table) {
 		f := bytes.Fields(line)
-		if len(f) < 8 {
+		if len(f) < 10 {
 			continue
 		}
 		if from, to := string(f[1]), string(f[2]); !isOneOf(from, client) || !isOneOf(to, server) {
 			continue
 		}
-		uid, err := strconv.Atoi(string(f[7]))
-		if err != nil {
-			return true
+		uid, uidErr := strconv.ParseUint(string(f[7]), 10, 32)
+		inode, inodeErr := strconv.ParseUint(string(f[9]), 10, 32)
+		if uidErr != nil || inodeErr != nil {
+			return endpoint{}, false
 		}
 		const established = "01"
-		inode := uint64(0)
-		if len(f) > 9 {
-			inode, _ = strconv.ParseUint(string(f[9]), 10, 32)
-		}
-		return isOther(uid, string(f[3]) == established, self) || heldByChild(uint32(inode))
+		return endpoint{uid: uint32(uid), inode: uint32(inode), established: string(f[3]) == established}, true
 	}
-	return true
-}
-
-// isOther judges the owner of the client's end.
-func isOther(uid int, established bool, self int) bool {
-	if uid == 0 {
-		return !established
-	}
-	return uid != self
+	return endpoint{}, false
 }
 
 func isOneOf(s string, list [2]string) bool { return s == list[0] || s == list[1] }

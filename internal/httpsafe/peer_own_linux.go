@@ -17,13 +17,7 @@ func heldByChild(inode uint32) bool {
 	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
 	for _, pid := range descendants() {
 		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-		d, err := os.Open(dir)
-		if err != nil {
-			continue
-		}
-		names, _ := d.Readdirnames(-1)
-		_ = d.Close()
-		for _, name := range names {
+		for _, name := range namesIn(dir) {
 			if target, err := os.Readlink(dir + name); err == nil && target == want {
 				return true
 			}
@@ -32,16 +26,55 @@ func heldByChild(inode uint32) bool {
 	return false
 }
 
-// descendants lists the processes below this one.
+// descendants lists the processes below this one. The kernel lists the children of a
+// process, so most often there is nothing to look at; only a kernel without these
+// lists makes it read about every process.
 func descendants() []int {
-	d, err := os.Open("/proc")
+	self := os.Getpid()
+	below, ok := childrenOf(self)
+	if !ok {
+		return descendantsInTable(self)
+	}
+	for i := 0; i < len(below); i++ {
+		more, _ := childrenOf(below[i]) // one that has ended has no children
+		below = append(below, more...)
+	}
+	return below
+}
+
+// childrenOf reads the children of all threads of a process. It returns false if the
+// kernel has no lists of children.
+func childrenOf(pid int) (children []int, ok bool) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	for _, thread := range namesIn(dir) {
+		data, err := os.ReadFile(dir + thread + "/children")
+		if err != nil {
+			continue // the thread has ended, or there is no such list
+		}
+		ok = true
+		for field := range strings.FieldsSeq(string(data)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children, ok
+}
+
+func namesIn(dir string) []string {
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
+	defer d.Close() //nolint:errcheck // only read
 	names, _ := d.Readdirnames(-1)
-	_ = d.Close()
+	return names
+}
+
+// descendantsInTable finds the processes below one by the parents of all.
+func descendantsInTable(self int) []int {
 	children := map[int][]int{}
-	for _, name := range names {
+	for _, name := range namesIn("/proc") {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
@@ -59,14 +92,9 @@ func descendants() []int {
 			children[parent] = append(children[parent], pid)
 		}
 	}
-	var out []int
-	for next := children[os.Getpid()]; len(next) > 0; {
-		out = append(out, next...)
-		var below []int
-		for _, pid := range next {
-			below = append(below, children[pid]...)
-		}
-		next = below
+	below := children[self]
+	for i := 0; i < len(below); i++ {
+		below = append(below, children[below[i]]...)
 	}
-	return out
+	return below
 }

@@ -111,7 +111,7 @@ func threats() []threat {
 			"internal/tool/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
+			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestConnectionPeer",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 		{"T21", "the web page", pageTests(), "without a sandbox a command can sign a browser in, as it has your rights"},

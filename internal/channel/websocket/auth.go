@@ -301,7 +301,7 @@ func (c *Channel) isLocal(r *http.Request) bool {
 		return false
 	}
 	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && !httpsafe.OtherUser(here.AddrPort(), peer)
+	return ok && httpsafe.ConnectionPeer(here.AddrPort(), peer).Kind == httpsafe.PeerOwn
 }
 
 // originAllowed keeps other people's web pages from using the browser of

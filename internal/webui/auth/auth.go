@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -38,6 +39,8 @@ type Options struct {
 	Now   func() time.Time
 	// Site is what the configuration says about the pages, as it is now.
 	Site func() Site
+	// Peer returns who sent a request; nil means httpsafe.PeerOf.
+	Peer func(*http.Request) httpsafe.Peer
 	// Tell sends a notice to the owner's chat.
 	Tell func(ctx context.Context, notice phrase.Sentence)
 	// Changed is called when the devices, or those that wait, have changed. It must not block.
@@ -57,9 +60,11 @@ type Device struct {
 // entry is a device as it is stored.
 type entry struct {
 	Device
-	Hash string `json:"hash"` // of its cookie
+	Hash   string `json:"hash"`   // of its cookie
+	Opened opener `json:"opened"` // from where it was signed in
 
-	gone chan struct{} // closed when the device is signed out
+	gone   chan struct{} // closed when the device is signed out
+	warned bool          // a use from elsewhere was logged
 }
 
 // document is devices.json.
@@ -81,7 +86,12 @@ type Server struct {
 }
 
 // New returns a Server. It reads its devices when the first request needs them.
-func New(o Options) *Server { return &Server{o: o} }
+func New(o Options) *Server {
+	if o.Peer == nil {
+		o.Peer = httpsafe.PeerOf
+	}
+	return &Server{o: o}
+}
 
 // load reads the devices once. The caller holds mu.
 func (s *Server) load(ctx context.Context) (*document, error) {
@@ -105,6 +115,9 @@ func (s *Server) load(ctx context.Context) (*document, error) {
 	}
 	for _, e := range d.Devices {
 		e.gone = make(chan struct{})
+		if e.Opened == "" {
+			e.Opened = openedFrom(e.Address)
+		}
 	}
 	if d.Gateway == "" {
 		d.Gateway = hex.EncodeToString(random(4))
@@ -157,7 +170,8 @@ func (s *Server) Devices(ctx context.Context) ([]Device, error) {
 }
 
 // add signs a device in and returns the secret of its cookie. The caller holds mu.
-func (s *Server) add(ctx context.Context, name, address string) (*entry, string, error) {
+func (s *Server) add(r *http.Request) (*entry, string, error) {
+	ctx, site := r.Context(), s.o.Site()
 	d, err := s.load(ctx)
 	if err != nil {
 		return nil, "", err
@@ -166,11 +180,16 @@ func (s *Server) add(ctx context.Context, name, address string) (*entry, string,
 	secret := base64.RawURLEncoding.EncodeToString(random(32))
 	e := &entry{
 		Device: Device{
-			ID: hex.EncodeToString(random(4)), Name: text.Label(name, nameLength), Address: address,
-			Created: now, Seen: now, Expires: now.Add(s.o.Site().Session),
+			ID:      hex.EncodeToString(random(4)),
+			Name:    text.Label(browserName(r.UserAgent()), nameLength),
+			Address: site.peer(r),
+			Created: now,
+			Seen:    now,
+			Expires: now.Add(site.Session),
 		},
-		Hash: hash(secret),
-		gone: make(chan struct{}),
+		Hash:   hash(secret),
+		Opened: s.openerOf(r),
+		gone:   make(chan struct{}),
 	}
 	keep, drop := d.split(func(old *entry) bool { return now.Before(old.Expires) })
 	for len(keep) >= maxDevices { // the one that was used least recently gives way
@@ -259,7 +278,8 @@ type Session struct {
 	Gone <-chan struct{}
 }
 
-// Check finds the device of a request by its cookie. It notes the use from time to
+// Check finds the device of a request by its cookie. On this machine a cookie is good
+// only for the user who signed the device in, and for the gateway's own. It notes the use from time to
 // time, and gives the browser a cookie that lasts as long as the session does then.
 func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, error) {
 	s.mu.Lock()
@@ -276,6 +296,10 @@ func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, e
 	if e == nil || !now.Before(e.Expires) {
 		return Session{}, false, nil
 	}
+	if from := s.openerOf(r); !from.mayUse(e.Opened) {
+		s.warnStolen(r, e, from)
+		return Session{}, false, nil
+	}
 	if now.Sub(e.Seen) >= touchEvery {
 		e.Seen, e.Address = now, s.o.Site().peer(r)
 		e.Expires = now.Add(s.o.Site().Session)
@@ -287,6 +311,16 @@ func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, e
 		}
 	}
 	return Session{Device: e.Device, Gone: e.gone}, true, nil
+}
+
+// warnStolen logs the first use of a device's cookie by somebody else. The caller holds mu.
+func (s *Server) warnStolen(r *http.Request, e *entry, from opener) {
+	if e.warned {
+		return
+	}
+	e.warned = true
+	s.o.Log.WarnContext(r.Context(), "refused the cookie of a signed-in device: it was sent from elsewhere; if that was not you, sign the device out with nanobot web revoke",
+		"device", e.ID, "name", e.Name, "signed_in_from", e.Opened, "sent_from", from, "address", s.o.Site().peer(r))
 }
 
 // find compares hashes, so that the time it takes tells nothing about a secret.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui/auth"
@@ -28,6 +29,7 @@ type house struct {
 	now  time.Time
 	told []string
 	site auth.Site
+	peer httpsafe.Peer // who sends the requests
 }
 
 func newHouse(t *testing.T) *house {
@@ -43,6 +45,7 @@ func (h *house) open() {
 		Store: disk.Open(h.dir, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
 		Site: func() auth.Site { h.mu.Lock(); defer h.mu.Unlock(); return h.site },
+		Peer: func(*http.Request) httpsafe.Peer { return h.peer },
 		Tell: func(_ context.Context, s phrase.Sentence) { h.told = append(h.told, s.String()) },
 	})
 }

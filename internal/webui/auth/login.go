@@ -166,7 +166,7 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 		return out, "", no, err
 	case now.After(c.ends):
 		return answer{}, "", &refusal{http.StatusUnauthorized, "code_expired", "this link or code has expired; get another with: nanobot web"}, nil
-	case link != nil && site.foreign(r):
+	case link != nil && s.openerOf(r).isForeign():
 		return answer{}, "", &refusal{http.StatusForbidden, "other_user", "this link can be used on this machine only by the user of the gateway; behind a proxy use: nanobot web --code"}, nil
 	}
 	e, secret, err := s.admit(r)
@@ -186,7 +186,7 @@ func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 		return answer{}, nil, err
 	}
 	if k, err := r.Cookie(cookieName(d.Gateway)); err == nil {
-		if e := d.find(k.Value); e != nil && e.ID == c.device {
+		if e := d.find(k.Value); e != nil && e.ID == c.device && s.openerOf(r).mayUse(e.Opened) {
 			return answer{State: "in"}, nil, nil
 		}
 	}
@@ -205,7 +205,7 @@ func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 
 // admit signs the device of a request in and tells the owner. The caller holds mu.
 func (s *Server) admit(r *http.Request) (*entry, string, error) {
-	e, secret, err := s.add(r.Context(), browserName(r.UserAgent()), s.o.Site().peer(r))
+	e, secret, err := s.add(r)
 	if err != nil {
 		return nil, "", err
 	}

@@ -21,6 +21,7 @@ const (
 type request struct {
 	Pending
 	hash    string // of the secret it polls with
+	opened  opener // from where it asked
 	allowed bool
 	denied  bool
 	device  string // that it was signed in as
@@ -55,6 +56,7 @@ func (s *Server) begin(r *http.Request) (answer, *refusal) {
 	site, now := s.o.Site(), s.o.Now()
 	s.pending = slices.DeleteFunc(s.pending, func(p *request) bool { return !now.Before(p.Expires) })
 	address, same := site.peer(r), 0
+	opened := s.openerOf(r)
 	for _, p := range s.pending {
 		if p.Address == address {
 			same++
@@ -67,9 +69,10 @@ func (s *Server) begin(r *http.Request) (answer, *refusal) {
 	p := &request{
 		Pending: Pending{
 			Digits: s.digits(), Name: text.Label(browserName(r.UserAgent()), nameLength), Address: address,
-			Local: site.foreign(r), Expires: now.Add(askLife),
+			Local: opened.isForeign(), Expires: now.Add(askLife),
 		},
-		hash: hash(secret),
+		hash:   hash(secret),
+		opened: opened,
 	}
 	s.pending = append(s.pending, p)
 	s.changed()
@@ -111,6 +114,8 @@ func (s *Server) poll(r *http.Request, secret string) (answer, string, error) {
 	}
 	p := s.pending[i]
 	switch {
+	case !s.openerOf(r).mayUse(p.opened): // what was shown to the owner is not who asks now
+		return answer{State: "expired"}, "", nil
 	case p.denied:
 		return answer{State: "denied"}, "", nil
 	case !p.allowed:

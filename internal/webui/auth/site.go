@@ -148,14 +148,3 @@ func (s Site) peer(r *http.Request) string {
 	}
 	return peer.Addr().Unmap().String()
 }
-
-// foreign reports whether a request of this machine is not proven to be by a
-// program of the gateway's own user.
-func (s Site) foreign(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() || s.proxied(r) {
-		return false
-	}
-	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && httpsafe.OtherUser(here.AddrPort(), peer)
-}
