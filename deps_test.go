@@ -36,7 +36,7 @@ func purposes() map[string]string {
 		"github.com/creack/pty":                  "terminals for commands (decision 53)",
 		"github.com/fsnotify/fsnotify":           "noticing changed files of the schedule at once",
 		"github.com/go-git/go-git/v5":            "packs of the memory repository (decision 35)",
-		"github.com/godbus/dbus/v5":              "the Secret Service of Linux (decision 31)",
+		"github.com/godbus/dbus/v5":              "the Secret Service (decision 31) and notifications of Linux",
 		"github.com/google/jsonschema-go":        "the JSON Schema of the configuration",
 		"github.com/golang-jwt/jwt/v5":           "signatures of Microsoft Teams (decision 76)",
 		"github.com/google/go-cmp":               "tests: readable differences",

@@ -196,6 +196,9 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 			fmt.Fprintln(c.Err, n)
 		}
 	}
+	if canRemind(c, f, talk) && !f.json {
+		showMail(ctx, c, loaded, talk)
+	}
 	o := tuiOptions(c, bot, f, talk, loaded)
 	o.Message = text
 	for _, name := range f.files {
@@ -349,12 +352,17 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	}
 	keep, stopKeeping := context.WithCancel(ctx)
 	var reminders sync.WaitGroup
+	closeMail := func() {}
 	if reminds {
 		reminders.Go(func() { bot.KeepTime(keep) })
+		m := openMail(ctx, c, loaded, talk)
+		o.Shown, closeMail = m.shown, m.close
+		reminders.Go(func() { m.deliver(keep, late) })
 	}
 	err = tui.Chat(ctx, o)
 	stopKeeping()
 	reminders.Wait()
+	closeMail()
 	if !restart {
 		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
 		finishMemory(leave, c, bot, f)

@@ -27,6 +27,7 @@ type Gateway struct {
 	ShutdownTimeoutS int       `json:"shutdownTimeoutS" min:"1" doc:"Seconds to finish work during shutdown."`
 	API              bool      `json:"api" doc:"Serve the OpenAI-compatible API on the gateway's port as well."`
 	ControlSocket    bool      `json:"controlSocket" doc:"Open a local control socket."`
+	DesktopNotices   bool      `json:"desktopNotices" doc:"Show a desktop notification when a reminder of the terminal is due and no terminal is open."`
 	WebUI            WebUI     `json:"webui" doc:"The web interface, on the gateway's port."`
 }
 
@@ -107,7 +108,7 @@ func defaultGateway() Gateway {
 		Log:          Log{Level: "info", Format: "text", MaxSizeMB: 10, MaxFiles: 5},
 		Metrics:      Metrics{Path: "/metrics"},
 		Reload:       Reload{Enabled: true, DebounceMS: 300},
-		BootFallback: "none", ShutdownTimeoutS: 30, API: true, ControlSocket: true,
+		BootFallback: "none", ShutdownTimeoutS: 30, API: true, ControlSocket: true, DesktopNotices: true,
 		WebUI: WebUI{SessionDays: 30, Push: true},
 		Cron: Cron{
 			CatchUp: "once", CatchUpWindowS: 21600, AtCatchUpWindowS: 86400, MaxConcurrent: 4,

@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -26,13 +29,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/slack"
 	"github.com/nanobot-go/nanobot/internal/channel/teams"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
+	"github.com/nanobot-go/nanobot/internal/channel/terminal"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/channel/wecom"
 	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -83,7 +89,29 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 	if g.state.quiet.Load() {
 		maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return name != socketName })
 	}
+	if g.o.Channels[terminal.Name].New == nil { // else the host program has a terminal of its own
+		all[terminal.Name] = terminal.Section()
+	}
 	return all
+}
+
+// terminal is the driver of the terminals of this machine.
+func (g *Gateway) terminal() channel.Driver {
+	show := terminal.Desktop(app.Getenv(g.o.Env))
+	return terminal.Driver(terminal.Options{
+		Mailbox: g.messenger.mailbox,
+		Notify: func(ctx context.Context, n terminal.Notice) error {
+			if !g.state.config().Config.Gateway.DesktopNotices {
+				return nil
+			}
+			return show(ctx, n)
+		},
+	})
+}
+
+// Mailbox holds what the terminals of this user have not shown yet.
+func Mailbox(l *config.Loaded, now func() time.Time, log *slog.Logger) *terminal.Mailbox {
+	return terminal.OpenMailbox(store.Under(app.State(l, log), string(datadir.Bus)), now, log)
 }
 
 // enabledSocket reports whether programs may use the socket.
@@ -102,8 +130,12 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 
 func (g *Gateway) channelOptions(a *app.App) channel.Options {
 	cfg := a.Config.Config.Channels
+	drivers := g.web.drivers()
+	if drivers[terminal.Name].New == nil {
+		drivers[terminal.Name] = g.terminal()
+	}
 	return channel.Options{
-		Queue: g.messenger.door(), Drivers: g.web.drivers(), Sections: g.sections(a.Config),
+		Queue: g.messenger.door(), Drivers: drivers, Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch(a.Config),

@@ -115,7 +115,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	g.messenger = m
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
 	g.o.Link = app.Link{
-		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.deliverable, Blocked: m.blocked,
+		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.reaches, Blocked: m.blocked,
 		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
 		Reload:    g.reloadFor, Problems: g.Problems, Changed: m.topics.soon,
 	}
@@ -161,6 +161,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	}
 	g.messenger.queue = j
 	g.messenger.owner = &ownerChat{state: app.State(a.Config, g.log)}
+	g.messenger.mailbox = Mailbox(a.Config, g.o.Now, g.log)
 	if err := g.front.listen(ctx, g.o.Listen, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/terminal"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/phrase"
@@ -33,6 +35,7 @@ type messenger struct {
 	owner    *ownerChat
 	channels *channel.Manager
 	figures  *api.Figures
+	mailbox  *terminal.Mailbox
 	topics   publisher
 	vault    *guard.Vault // takes typed keys out of messages
 	secrets  *httpsafe.Registry
@@ -157,6 +160,19 @@ func (m *messenger) deliverable(r bus.Route) error {
 		return fmt.Errorf("the channel %s is not switched on", r.Channel)
 	}
 	return nil
+}
+
+// reaches says why a chat is not the place for a reply now. A terminal that is not
+// open shows it later, so a chat in which the owner sees it now comes first.
+func (m *messenger) reaches(r bus.Route) error {
+	if err := m.deliverable(r); err != nil || r.Channel != terminal.Name {
+		return err
+	}
+	last, ok := m.owner.last()
+	if !ok || last.Channel == terminal.Name || m.deliverable(last) != nil || m.mailbox.AnyOpen(context.Background()) {
+		return nil
+	}
+	return errors.New("no terminal is open")
 }
 
 // language is the one that people on a channel read.

@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/terminal"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -66,14 +67,13 @@ func (w *webClients) drivers() map[string]channel.Driver {
 	return out
 }
 
-// platforms is the status of what the file enables; the socket of the pages is not
-// a platform.
+// platforms is the status of what the file enables; the socket of the pages and the
+// terminals of this machine are not platforms.
 func (w *webClients) platforms(all *channel.Manager) []channel.Status {
-	list := all.Status()
-	if w.hidden() {
-		list = slices.DeleteFunc(list, func(c channel.Status) bool { return c.Name == socketName })
-	}
-	return list
+	own := w.app.Channels[terminal.Name].New == nil
+	return slices.DeleteFunc(all.Status(), func(c channel.Status) bool {
+		return c.Name == socketName && w.hidden() || c.Name == terminal.Name && own
+	})
 }
 
 // lateAPI is made when the first client asks: a start does without it.

@@ -42,9 +42,10 @@ type chat struct {
 	asked    int
 	exit     exit
 	painted  time.Time
-	question *asking     // that a turn waits on
-	kept     bool        // something that was pasted went to the draft
-	unread   func() bool // whether the terminal has more to read
+	question *asking        // that a turn waits on
+	kept     bool           // something that was pasted went to the draft
+	unread   func() bool    // whether the terminal has more to read
+	late     []bus.Outbound // printed, and on the screen with the next refresh
 }
 
 // exit is how far the user is on the way out.
@@ -95,6 +96,7 @@ func (c *chat) run(ctx context.Context) error {
 
 	c.scr.print(c.view.close()...)
 	c.scr.clear()
+	c.confirm()
 	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
 	c.restore() // before waiting: should a turn refuse to end, Ctrl-C works again
 	cancel()
@@ -161,7 +163,10 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 				c.o.Late = nil
 				continue
 			}
-			c.scr.print(c.view.later(func() []line { return c.view.show(out) })...)
+			c.scr.print(c.view.later(func() []line {
+				c.late = append(c.late, out)
+				return c.view.show(out)
+			})...)
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
@@ -468,6 +473,15 @@ func (c *chat) paint() {
 	}
 	live := append(append(above, rows...), below...)
 	c.scr.draw(live, len(above)+row, col)
+	c.confirm()
+}
+
+// confirm reports the late messages that the last refresh brought to the screen.
+func (c *chat) confirm() {
+	for _, out := range c.late {
+		c.o.shown(out)
+	}
+	c.late = nil
 }
 
 // window cuts rows to at most n around the cursor.

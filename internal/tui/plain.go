@@ -137,6 +137,7 @@ func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (str
 			}
 			p.endLine()
 			p.show(out)
+			p.o.shown(out)
 			p.prompt(prompt)
 		case chunk, ok := <-l.input:
 			l.ended = !ok

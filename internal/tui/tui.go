@@ -44,6 +44,8 @@ type Options struct {
 	// Late delivers messages that belong to no question, such as the report of
 	// a background task. They appear above the prompt. May be nil.
 	Late <-chan bus.Outbound
+	// Shown is called when a message of Late is on the screen. May be nil.
+	Shown func(out bus.Outbound)
 	// Interrupts delivers SIGINT while the terminal is in its normal mode, where
 	// Ctrl-C is no key press. May be nil.
 	Interrupts <-chan os.Signal
@@ -151,6 +153,12 @@ func Route(session string) bus.Route {
 func (o *Options) inbound(text string, stream bool) bus.Inbound {
 	return bus.Inbound{
 		ID: rand.Text(), Route: o.route(), SenderID: "user", Text: text, WantsStream: stream,
+	}
+}
+
+func (o *Options) shown(out bus.Outbound) {
+	if o.Shown != nil {
+		o.Shown(out)
 	}
 }
 

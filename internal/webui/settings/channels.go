@@ -225,6 +225,9 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
 	}
 	for _, s := range ch.Channels.Status() {
+		if _, known := list[s.Name]; !known {
+			continue // the terminals of this machine: nothing can be set
+		}
 		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity, Since: s.Since.UTC(), Retry: s.Retry.UTC(), Received: s.Received, Sent: s.Sent}
 	}
 	out := []featureState{}
