@@ -20,14 +20,14 @@ import (
 type Info struct {
 	Key      string
 	Created  time.Time
-	Updated  time.Time
-	Messages int    // in the current log
-	Bytes    int64  // of the current log
-	Title    string // from the metadata
-	Preview  string // the first words of the conversation, at most 120 characters
-	Own      bool   // the owner typed them
-	Handle   string // a short name for people and models
-	OpenTurn bool   // a turn is running or was interrupted
+	Updated  time.Time // of the last message; compaction, a title and notes do not count
+	Messages int       // in the current log
+	Bytes    int64     // of the current log
+	Title    string    // from the metadata
+	Preview  string    // the first words of the conversation, at most 120 characters
+	Own      bool      // the owner typed them
+	Handle   string    // a short name for people and models
+	OpenTurn bool      // a turn is running or was interrupted
 }
 
 const (
@@ -112,6 +112,11 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 	if t, ok := parseTime(m.updated); ok {
 		info.Updated = t
 	}
+	if t, ok, err := lastMessage(f, fi.Size); err != nil {
+		return Info{}, err
+	} else if ok {
+		info.Updated = t
+	}
 	info.OpenTurn = m.open != nil
 	_ = json.Unmarshal(m.values[TitleKey], &info.Title)
 	_ = json.Unmarshal(m.values[keyHandle], &info.Handle)
@@ -144,6 +149,26 @@ func describeEnd(f io.ReaderAt, size int64) (metadata, int64, error) {
 		}
 	}
 	return metadata{}, 0, nil
+}
+
+// lastMessage is when the last message near the end was written. Work on the log,
+// such as a compaction, writes metadata behind it.
+func lastMessage(f io.ReaderAt, size int64) (time.Time, bool, error) {
+	for line, err := range diskio.LinesBackward(f, size) {
+		if err != nil {
+			return time.Time{}, false, err
+		}
+		if line.Whole && !mayBeMetadata(line.Bytes) {
+			var r Record
+			if r.UnmarshalJSON(line.Bytes) == nil && !r.Time.IsZero() {
+				return r.Time, true, nil
+			}
+		}
+		if size-line.Offset > metadataReach {
+			break
+		}
+	}
+	return time.Time{}, false, nil
 }
 
 // head takes the preview, and the metadata when the end had none, from the
