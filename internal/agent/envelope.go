@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -79,4 +80,9 @@ func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
 			return
 		}
 	}
+}
+
+// readerOf is who reads what became of a message.
+func readerOf(e *envelope) explain.Reader {
+	return explain.Reader{Language: e.in.Language, Page: e.in.Route.Channel == "websocket"}
 }

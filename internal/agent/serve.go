@@ -148,7 +148,7 @@ func (p *replyTo) end(err error) {
 	if err != nil && !stopped {
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.deps.secrets.Redact(explain.In(p.env.in.Language, err, phrase.In(p.env.in.Language, "the model")))
+			text = p.a.deps.secrets.Redact(explain.In(readerOf(p.env), err, phrase.In(p.env.in.Language, "the model")))
 		}
 		p.env.emit(bus.Outbound{
 			Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,

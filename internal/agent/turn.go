@@ -448,7 +448,7 @@ func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
 		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
 			say = explain.In
 		}
-		sum.Error = t.deps.secrets.Redact(say(t.env.in.Language, res.Err, t.rt.Display))
+		sum.Error = t.deps.secrets.Redact(say(readerOf(t.env), res.Err, t.rt.Display))
 		said = strings.TrimSpace(said + "\n\n" + sum.Error) // after what there was of the answer, if it was not streamed
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			sum.ErrorKind = string(e.Kind)

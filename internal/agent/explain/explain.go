@@ -11,20 +11,27 @@ import (
 	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
+// Reader is who reads a line.
+type Reader struct {
+	Language string // of package phrase
+	Page     bool   // on the web page, where there is no command line
+}
+
 // Error turns a failed model call into what the user should read: what is
 // wrong, in one line, and what to do about it.
-func Error(err error, model string) string { return explain("", err, model, "") }
+func Error(err error, model string) string { return explain(Reader{}, err, model, "") }
 
-// In is Error in a language of package phrase.
-func In(language string, err error, model string) string { return explain(language, err, model, "") }
+// In is Error for a reader.
+func In(r Reader, err error, model string) string { return explain(r, err, model, "") }
 
 // Kept is In for a conversation that can be gone on with: failures that may
 // be over in a moment say how.
-func Kept(language string, err error, model string) string {
-	return explain(language, err, model, phrase.In(language, " Your message is kept; send \"continue\" to try again."))
+func Kept(r Reader, err error, model string) string {
+	return explain(r, err, model, phrase.In(r.Language, " Your message is kept; send \"continue\" to try again."))
 }
 
-func explain(language string, err error, model, hint string) string {
+func explain(r Reader, err error, model, hint string) string {
+	language := r.Language
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
 		return phrase.In(language, "The turn failed: %v", err)
@@ -42,16 +49,23 @@ func explain(language string, err error, model, hint string) string {
 	default:
 		hint = ""
 	}
-	return cause(language, e, who, model) + hint + said
+	return cause(r, e, who, model) + hint + said
 }
 
-func cause(language string, e *llm.Error, who, model string) string {
+func cause(r Reader, e *llm.Error, who, model string) string {
+	language := r.Language
 	switch e.Kind {
 	case llm.Auth:
+		if r.Page {
+			return phrase.In(language, "%s rejected the API key. Enter it again under Settings, Providers.", who)
+		}
 		return phrase.In(language, "%s rejected the API key. Check it with: nanobot config explain providers.%s.apiKey", who, who)
 	case llm.Permission:
 		return phrase.In(language, "The key for %s is not allowed to use %s. Choose another model or ask for access.", who, model)
 	case llm.Billing:
+		if r.Page {
+			return phrase.In(language, "The account at %s is out of credit or over its quota. Top it up, or choose another model.", who)
+		}
 		return phrase.In(language, "The account at %s is out of credit or over its quota. Top it up, or switch with --model.", who)
 	case llm.RateLimited:
 		wait := phrase.In(language, "Wait a little and try again.")
@@ -62,6 +76,9 @@ func cause(language string, e *llm.Error, who, model string) string {
 	case llm.Overloaded, llm.ServerError:
 		return phrase.In(language, "%s has trouble answering right now.", who)
 	case llm.NotFound:
+		if r.Page {
+			return phrase.In(language, "%s does not know the model %q. Choose another one under Settings, Models.", who, model)
+		}
 		return phrase.In(language, "%s does not know the model %q. Check the name in agents.defaults.model or --model.", who, model)
 	case llm.Timeout:
 		return phrase.In(language, "%s did not answer in time.", who)
@@ -76,16 +93,30 @@ func cause(language string, e *llm.Error, who, model string) string {
 	case llm.ContentFilter, llm.Refused:
 		return phrase.In(language, "The provider's filter stopped this request.")
 	case llm.Configuration:
+		if r.Page {
+			return phrase.In(language, "No usable model is configured. Add a provider under Settings, Providers.")
+		}
 		return phrase.In(language, "No usable model is configured. Run: nanobot onboard")
 	case llm.BudgetExceeded: // our own words, which name the limit and the way on
-		if e.Message == "" {
-			return phrase.In(language, "A spending limit is reached. See what was spent with: nanobot usage")
-		}
-		return phrase.In(language, "Stopped by a spending limit: %s", strings.TrimSpace(e.Message))
+		return limit(r, strings.TrimSpace(e.Message))
 	case llm.Empty:
 		return phrase.In(language, "%s answered with nothing.", who)
 	case llm.InvalidRequest, llm.UnsupportedParam:
 		return phrase.In(language, "%s did not accept the request.", who)
 	}
 	return phrase.In(language, "The model call failed.")
+}
+
+// limit says that a spending limit stopped the call; message names it.
+func limit(r Reader, message string) string {
+	said, _, raise := strings.Cut(message, ". To raise it: ")
+	switch {
+	case message == "" && r.Page:
+		return phrase.In(r.Language, "A spending limit is reached. Usage shows what was spent.")
+	case message == "":
+		return phrase.In(r.Language, "A spending limit is reached. See what was spent with: nanobot usage")
+	case raise && r.Page:
+		return phrase.In(r.Language, "Stopped by a spending limit: %s. Settings has the limits.", said)
+	}
+	return phrase.In(r.Language, "Stopped by a spending limit: %s", message)
 }

@@ -22,6 +22,12 @@ const (
 // introduction answers everything the model does not understand: how to get a
 // real model, and what works right now.
 func (t *turn) introduction() string {
+	if t.page {
+		return t.say(
+			`I am the built-in demo model, not an AI; I know only a few phrasings (ask "what can you do?"). `+
+				"To add a real model, open [Set up a model](#/setup): a key of a provider, a sign-in, or a server on your own machine. Then ask again.",
+			"我是内置的演示模型，不是 AI，只听得懂几种固定说法（问“你能做什么？”可以看到）。要接入真正的模型，请打开[设置模型](#/setup)：服务商的密钥、登录，或本机的服务器。然后再问我一次。")
+	}
 	if t.zh {
 		return `我是内置的演示模型，不是 AI，只听得懂几种固定说法（问“你能做什么？”可以看到）。接入真正的模型：
 
@@ -67,6 +73,12 @@ func (t *turn) abilities() string {
 		if !slices.ContainsFunc(s.tools, func(name string) bool { return !t.offered(name) }) {
 			b.WriteString("- " + t.say(s.english, s.chinese) + "\n")
 		}
+	}
+	if t.page {
+		b.WriteString(t.say(
+			"\nJoin two with \"then\". For a real model open [Set up a model](#/setup).",
+			"\n用“然后”可以连着做两件事。要用真正的模型，请打开[设置模型](#/setup)。"))
+		return b.String()
 	}
 	b.WriteString(t.say(
 		"\nJoin two with \"then\". For a real model set a key such as ANTHROPIC_API_KEY, start a local server such as Ollama, or run: nanobot onboard",

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -186,7 +187,7 @@ func usage(req llm.Request, r reply) llm.Usage {
 // decide chooses the answer to a request.
 func (m *model) decide(req llm.Request) reply {
 	said, outcomes := lastTurn(req.Messages)
-	t := turn{model: m, req: req, zh: isChinese(said), outcomes: outcomes}
+	t := turn{model: m, req: req, zh: isChinese(said), page: fromPage(req.Messages), outcomes: outcomes}
 	if knob, ok := strings.CutPrefix(said, "demo:"); ok {
 		return t.knob(knob)
 	}
@@ -253,6 +254,17 @@ func plainText(c llm.Content) string {
 		s, from = s[:i]+after, i
 	}
 	return strings.TrimSpace(s)
+}
+
+// fromPage reports whether the newest message came from the web page, where nobody
+// types commands.
+func fromPage(msgs []llm.Message) bool {
+	for _, msg := range slices.Backward(msgs) {
+		if msg.Role == llm.User {
+			return strings.Contains(msg.Content.String(), "\nChannel: websocket\n")
+		}
+	}
+	return false
 }
 
 func isChinese(s string) bool {

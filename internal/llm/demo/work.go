@@ -18,6 +18,7 @@ type turn struct {
 	model    *model
 	req      llm.Request
 	zh       bool
+	page     bool // the person is at the web page
 	outcomes []outcome
 }
 
