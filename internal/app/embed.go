@@ -132,6 +132,33 @@ func faultOf(err error) (status int, message string) {
 	return 0, ""
 }
 
+// EraseSession stops a conversation and removes it for good, also from the archive
+// and the search. Files that it changed or received stay. The error is
+// session.ErrNotFound if there is nothing of it.
+func (a *App) EraseSession(ctx context.Context, key string) error {
+	a.Agent.Stop(ctx, key)
+	if err := session.Erase(ctx, a.Sessions, key); err != nil {
+		return err
+	}
+	return errors.Join(a.guard.RemoveResults(key), a.updateIndex(ctx))
+}
+
+// EraseArchived removes what the archive has under an id for good.
+func (a *App) EraseArchived(ctx context.Context, id string) error {
+	if err := session.EraseArchived(ctx, a.Sessions, id); err != nil {
+		return err
+	}
+	return a.updateIndex(ctx)
+}
+
+// updateIndex takes what is gone out of the search.
+func (a *App) updateIndex(ctx context.Context) error {
+	if a.Index == nil {
+		return nil
+	}
+	return a.Index.Update(ctx)
+}
+
 // DeleteSession stops a conversation and moves it to the archive. It reports
 // whether there was one.
 func (a *App) DeleteSession(ctx context.Context, key string) (bool, error) {

@@ -9,6 +9,7 @@ import (
 // than its text. It says what the text says.
 type Detail struct {
 	Tool      string          `json:"tool"`
+	Call      string          `json:"call_id,omitempty"`   // that waits for the answer
 	Command   string          `json:"command,omitempty"`   // whole
 	Arguments json.RawMessage `json:"arguments,omitempty"` // the others, whole
 	Folder    string          `json:"folder,omitempty"`    // where a command runs

@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +57,25 @@ func (p *places) results() string {
 // resultsOf is where those of one conversation are.
 func (p *places) resultsOf(session string) string {
 	return filepath.Join(p.results(), text.SafeName(session))
+}
+
+// RemoveResults removes the long results of tools that one conversation has kept,
+// whoever's it is.
+func (g *Guard) RemoveResults(session string) error {
+	name := text.SafeName(session)
+	folders := []string{g.places.results()}
+	guests, err := os.ReadDir(datadir.Guests.In(g.places.config.DataDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, room := range guests {
+		folders = append(folders, guestFolders(g.places.config.DataDir, room.Name()).results)
+	}
+	var errs []error
+	for _, folder := range folders {
+		errs = append(errs, os.RemoveAll(filepath.Join(folder, name)))
+	}
+	return errors.Join(errs...)
 }
 
 // undoDir is where the changes of the workspace are kept: beside its sessions,

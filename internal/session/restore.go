@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -85,6 +86,68 @@ func Restore(ctx context.Context, st *Store, id string) (key string, err error) 
 		return st.state.Remove(ctx, dirArchive+"/"+id+suffixLog)
 	})
 	return key, errors.Join(err, s.Release())
+}
+
+// Erase removes a conversation for good: its log, what the archive has of it, and
+// what a crash tore off. The error is ErrNotFound if there is nothing of it. The
+// archive goes first: after a crash the conversation is still in the list.
+func Erase(ctx context.Context, st *Store, key string) error {
+	s, err := st.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = s.do(func() error {
+		archived, err := st.archivedUnder(ctx, s.j.name)
+		if err != nil {
+			return err
+		}
+		if s.j.size == 0 && len(archived) == 0 {
+			return ErrNotFound
+		}
+		for _, name := range append(archived, s.j.name) {
+			if err := st.removeLog(ctx, name); err != nil {
+				return err
+			}
+		}
+		s.j.reset()
+		return nil
+	})
+	return errors.Join(err, s.Release())
+}
+
+// EraseArchived removes a log of the archive for good. The error is ErrNotFound if
+// there is none under the id.
+func EraseArchived(ctx context.Context, st *Store, id string) error {
+	all, err := ListArchive(ctx, st)
+	if all == nil && err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].ID == id {
+			return st.removeLog(ctx, dirArchive+"/"+id+suffixLog)
+		}
+	}
+	return ErrNotFound
+}
+
+// archivedUnder are the logs of the archive that came from a log of this name.
+func (st *Store) archivedUnder(ctx context.Context, name string) (out []string, err error) {
+	base := dirArchive + "/" + strings.TrimSuffix(name, suffixLog) + "."
+	for e, err := range st.state.Logs(ctx, dirArchive) {
+		if err != nil {
+			return nil, err
+		}
+		number, ok := strings.CutPrefix(strings.TrimSuffix(e.Name, suffixLog), base)
+		if _, err := strconv.Atoi(number); ok && err == nil {
+			out = append(out, e.Name)
+		}
+	}
+	return out, nil
+}
+
+// removeLog removes a log and the lines that a crash tore off it.
+func (st *Store) removeLog(ctx context.Context, name string) error {
+	return errors.Join(st.state.Remove(ctx, name), st.state.Remove(ctx, name+".torn"))
 }
 
 // archivedLines are those of a log in the archive.

@@ -41,6 +41,7 @@ func chatCodes() []code {
 		{Name: "turn_missing", Format: "there is no such turn in this conversation"},
 		{Name: "session_exists", Format: textSessionExists},
 		{Name: "archive_id_missing", Format: "id is missing: say which conversation of the archive"},
+		{Name: "erase_what_missing", Format: "key or id is missing: say which conversation, or which one of the archive"},
 		{Name: "export_format", Params: []string{"value"}, Format: "format can be md or jsonl, not %.40q"},
 		{Name: "cursor_invalid", Format: "the cursor is not one of ours"},
 		{Name: "search_missing", Format: "there is no search index; the built-in tools are switched off"},

@@ -70,9 +70,19 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	}
 	release := func() { _ = f.Close(); done() } // only read from
 	if q.Get("download") == "1" {
-		return download{filepath.Base(name), "application/octet-stream", func(w io.Writer) error {
+		head, err := io.ReadAll(io.LimitReader(f, previewProbe))
+		if err != nil {
+			release()
+			return nil, err
+		}
+		mime := "application/octet-stream"
+		var p file
+		if p.recognise(head); p.Kind == fileImage { // a page shows it; what could run as a page stays a file
+			mime = p.MIME
+		}
+		return download{filepath.Base(name), mime, func(w io.Writer) error {
 			defer release()
-			_, err := io.Copy(w, f)
+			_, err := io.Copy(w, io.MultiReader(bytes.NewReader(head), f))
 			return err
 		}}, nil
 	}

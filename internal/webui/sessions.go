@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -39,7 +41,8 @@ func (d *API) sessionReads() map[string]Read {
 func (d *API) sessionActions() map[string]Action {
 	return map[string]Action{
 		"session.rename": d.renameSession, "session.delete": d.deleteSession, "session.archive": d.deleteSession, "session.restore": d.restoreSession,
-		"session.seen": d.markSeen,
+		"session.erase": d.eraseSession,
+		"session.seen":  d.markSeen,
 	}
 }
 
@@ -58,7 +61,8 @@ type conversation struct {
 }
 
 // sessions lists conversations, or the archive, the last changed first. What is
-// looked for must be in the title, the preview or the key.
+// looked for must be in the title, the preview, the key or, outside of the archive, in
+// the messages.
 func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	h, err := d.Backend(ctx)
 	if err != nil {
@@ -83,6 +87,10 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 
 	wanted := strings.ToLower(strings.TrimSpace(form.Get("query")))
 	channel := form.Get("channel")
+	within := map[string]bool{}
+	if wanted != "" && form.Get("archived") == "" {
+		within = h.containing(ctx, wanted, d.Log)
+	}
 	found := []conversation{}
 	var unread map[string]int
 	if d.Unread != nil && form.Get("archived") == "" {
@@ -92,8 +100,10 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	var cursor any
 	for i := range infos {
 		in := &infos[i]
-		if name, _, _ := strings.Cut(in.Key, ":"); channel != "" && name != channel ||
-			!strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {
+		if name, _, _ := strings.Cut(in.Key, ":"); channel != "" && name != channel {
+			continue
+		}
+		if !within[in.Key] && !strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {
 			continue
 		}
 		if total++; i < from {
@@ -110,6 +120,25 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 		})
 	}
 	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
+}
+
+// containing are the conversations with all the words in their messages, as far as
+// the best hits of the search tell. A search that fails only finds less.
+func (h *Backend) containing(ctx context.Context, words string, log *slog.Logger) map[string]bool {
+	out := map[string]bool{}
+	if h.Search == nil || len(words) > queryBytes {
+		return out
+	}
+	res, err := h.Search(ctx, search.Query{Text: words, Everyone: true, Limit: hitsMost})
+	if err != nil && !errors.Is(err, search.ErrEmpty) {
+		log.WarnContext(ctx, "the list is searched by title only", "err", err)
+	}
+	for _, hit := range res.Hits {
+		if hit.Source == "session" && !hit.Partial {
+			out[hit.Session] = true
+		}
+	}
+	return out
 }
 
 // stored are the conversations, or those of the archive.
@@ -253,22 +282,9 @@ func (d *API) deleteSession(ctx context.Context, payload json.RawMessage) (any, 
 	if _, err := h.Sessions.Metadata(ctx, in.Key); err != nil {
 		return nil, err
 	}
-	if h.running(in.Key) {
-		return nil, Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
-	}
-	bound, err := h.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(in.Key) })
+	removed, err := h.unbind(ctx, in.Key, in.Automations)
 	if err != nil {
 		return nil, err
-	}
-	if len(bound) > 0 && !in.Automations {
-		return nil, Refuse(http.StatusConflict, "this conversation gets the results of %s; delete them first, or send delete_automations", names(bound))
-	}
-	removed := []string{}
-	for _, a := range bound {
-		if err := h.remove(ctx, a.Kind, a.ID); err != nil && refusal(err).Status != http.StatusNotFound {
-			return nil, fmt.Errorf("remove %s: %w", a.ID, err)
-		}
-		removed = append(removed, a.ID)
 	}
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
@@ -276,6 +292,79 @@ func (d *API) deleteSession(ctx context.Context, payload json.RawMessage) (any, 
 		return nil, elsewhere(ctx, err)
 	}
 	return map[string]any{"key": in.Key, "deleted": true, "automations_deleted": removed}, nil
+}
+
+// eraseSession removes a conversation for good, or what the archive has under an id.
+// It refuses what deleteSession refuses.
+func (d *API) eraseSession(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Key         string `json:"key"`
+		ID          string `json:"id"`
+		Automations bool   `json:"delete_automations"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if (in.Key == "") == (in.ID == "") {
+		return nil, Refuse(http.StatusBadRequest, "key or id is missing: say which conversation, or which one of the archive")
+	}
+	h, err := d.Backend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, renameWait)
+	defer cancel()
+	if in.ID != "" {
+		if err := h.eraseArchived(wait, in.ID); err != nil {
+			return nil, elsewhere(ctx, err)
+		}
+		return map[string]any{"id": in.ID, "erased": true}, nil
+	}
+	removed, err := h.unbind(ctx, in.Key, in.Automations)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.erase(wait, in.Key); err != nil {
+		return nil, elsewhere(ctx, err)
+	}
+	return map[string]any{"key": in.Key, "erased": true, "automations_deleted": removed}, nil
+}
+
+func (h *Backend) erase(ctx context.Context, key string) error {
+	if h.Erase == nil {
+		return session.Erase(ctx, h.Sessions, key)
+	}
+	return h.Erase(ctx, key)
+}
+
+func (h *Backend) eraseArchived(ctx context.Context, id string) error {
+	if h.EraseArchived == nil {
+		return session.EraseArchived(ctx, h.Sessions, id)
+	}
+	return h.EraseArchived(ctx, id)
+}
+
+// unbind prepares a conversation for its end: nothing may run in it, and the jobs and
+// triggers that deliver into it are removed if the person says so.
+func (h *Backend) unbind(ctx context.Context, key string, automations bool) (removed []string, err error) {
+	if h.running(key) {
+		return nil, Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
+	}
+	bound, err := h.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(key) })
+	if err != nil {
+		return nil, err
+	}
+	if len(bound) > 0 && !automations {
+		return nil, Refuse(http.StatusConflict, "this conversation gets the results of %s; delete them first, or send delete_automations", names(bound))
+	}
+	removed = []string{}
+	for _, a := range bound {
+		if err := h.remove(ctx, a.Kind, a.ID); err != nil && refusal(err).Status != http.StatusNotFound {
+			return nil, fmt.Errorf("remove %s: %w", a.ID, err)
+		}
+		removed = append(removed, a.ID)
+	}
+	return removed, nil
 }
 
 // drop moves a conversation to the archive.

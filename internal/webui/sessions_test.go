@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -54,6 +58,15 @@ func TestSessions(t *testing.T) {
 	}
 	if got := read[listed](t, h, "sessions?limit=1"); got.Total != 2 {
 		t.Errorf("total of a short list = %d, want 2", got.Total)
+	}
+	h.Search = func(_ context.Context, q search.Query) (search.Result, error) {
+		if q.Text != "gladly" {
+			return search.Result{}, nil
+		}
+		return search.Result{Hits: []search.Hit{{Session: "websocket:a", Source: "session"}, {Session: "telegram:5", Source: "session", Partial: true}}}, nil
+	}
+	if got := read[listed](t, h, "sessions?query=Gladly"); len(got.Sessions) != 1 || got.Sessions[0].Key != "websocket:a" {
+		t.Errorf("words of a message find %+v, want their conversation", got.Sessions)
 	}
 	h.refused(t, "sessions?limit=-1", 400, "limit")
 	h.refused(t, "sessions?limit=x", 400, "limit")
@@ -145,6 +158,54 @@ func TestDeleteSession(t *testing.T) {
 	}
 	h.Delete = func(context.Context, string) (bool, error) { return false, &session.BusyError{PID: 7} }
 	h.refuses(t, "session.delete", `{"key":"websocket:c"}`, 409, "another program")
+}
+
+// What is erased is gone from the list, the archive and the disk.
+func TestEraseSession(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.say(t, "websocket:a", user("a secret of mine"))
+	acts[any](t, h, "session.delete", `{"key":"websocket:a"}`)
+	h.say(t, "websocket:a", user("a later secret"))
+	h.say(t, "websocket:a.1", user("another conversation"))
+	acts[any](t, h, "session.delete", `{"key":"websocket:a.1"}`)
+
+	h.refuses(t, "session.erase", `{}`, 400, "key or id")
+	h.refuses(t, "session.erase", `{"key":"websocket:b"}`, 404, "conversation")
+	h.refuses(t, "session.erase", `{"id":"nothing.1"}`, 404, "conversation")
+	h.busy["websocket:a"] = true
+	h.refuses(t, "session.erase", `{"key":"websocket:a"}`, 409, "stop it first")
+	h.busy["websocket:a"] = false
+	acts[any](t, h, "session.erase", `{"key":"websocket:a"}`)
+	if got := filesWith(t, h.Sessions.Dir(), "secret"); len(got) != 0 {
+		t.Errorf("these files still have words of the conversation: %q", got)
+	}
+	archived, err := session.ListArchive(t.Context(), h.Sessions)
+	must(t, err)
+	if len(archived) != 1 || archived[0].Key != "websocket:a.1" {
+		t.Fatalf("in the archive: %+v, want the other conversation alone", archived)
+	}
+
+	acts[any](t, h, "session.erase", `{"id":"`+archived[0].ID+`"}`)
+	if got := filesWith(t, h.Sessions.Dir(), "another"); len(got) != 0 {
+		t.Errorf("these files still have words of the archive: %q", got)
+	}
+}
+
+// filesWith are the files below a folder that contain a text.
+func filesWith(t *testing.T, dir, words string) (found []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), words) {
+			found = append(found, path)
+		}
+		return err
+	}))
+	return found
 }
 
 func TestContext(t *testing.T) {

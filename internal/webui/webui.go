@@ -51,6 +51,10 @@ type Backend struct {
 	// Delete moves a conversation to the archive, with all that goes on in it,
 	// and reports whether there was one. nil: Sessions does it.
 	Delete func(ctx context.Context, key string) (bool, error)
+	// Erase removes a conversation for good, EraseArchived what the archive has under
+	// an id, both also from the search. nil: only from Sessions.
+	Erase         func(ctx context.Context, key string) error
+	EraseArchived func(ctx context.Context, id string) error
 	// Context is what the model would be shown of a conversation. nil: nobody knows.
 	Context func(ctx context.Context, key string) (any, error)
 	// Seq is the number of the last event of a conversation on the socket, if it

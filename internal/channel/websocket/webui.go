@@ -229,7 +229,8 @@ func tell(c *Channel, action string, payload, result json.RawMessage) {
 		if !validChatID(chat) {
 			chat = ""
 		}
-		if action == "session.delete" || action == "session.archive" {
+		switch action {
+		case "session.delete", "session.archive", "session.erase":
 			c.hub.forget(chat)
 		}
 		c.hub.broadcast(newFrame(evUpdated, chat, 64).text("scope", action), true)

@@ -21,7 +21,7 @@ const (
 
 // detail is the question about a call, part by part.
 func (p *Policy) detail(ctx context.Context, s *subject, reason phrase.Sentence, cover coverage) *bus.Detail {
-	d := &bus.Detail{Tool: s.tool.Name, Command: s.command(), Arguments: s.without("command"), Paths: s.paths(), Reason: reason.In(phrase.From(ctx))}
+	d := &bus.Detail{Tool: s.tool.Name, Call: s.call.ID, Command: s.command(), Arguments: s.without("command"), Paths: s.paths(), Reason: reason.In(phrase.From(ctx))}
 	if d.Command == "" {
 		d.Arguments = s.canonical()
 	}

@@ -181,7 +181,7 @@ func (u *user) detail(host string) *bus.Detail {
 		Command string `json:"command"`
 	}
 	_ = json.Unmarshal(u.c.Input, &in) // another tool has none
-	return &bus.Detail{Tool: u.c.Name, Command: in.Command, Host: host, Sandbox: true, Network: "proxy"}
+	return &bus.Detail{Tool: u.c.Name, Call: u.c.ID, Command: in.Command, Host: host, Sandbox: true, Network: "proxy"}
 }
 
 // describe shows the command of the call, set apart so that nothing in it can

@@ -8,8 +8,9 @@ import { useRead } from "../state/read";
 import { fail } from "../state/toast";
 import { label } from "../text/links";
 import type { Restored } from "../wire/reads";
-import type { SessionPage } from "../wire/types";
+import type { Session, SessionPage } from "../wire/types";
 import { Dialog } from "../ui/dialog";
+import { Confirm } from "../ui/list";
 import { Read } from "../ui/read";
 
 export function Archive({ onClose }: { onClose(): void }) {
@@ -21,6 +22,9 @@ export function Archive({ onClose }: { onClose(): void }) {
       onClose();
       go(chatHref(key));
     }, fail);
+  const [doomed, setDoomed] = useState<Session | undefined>(undefined);
+  const nameOf = (s: Session) => label(s.title || s.preview) || label(s.key);
+  const erase = (id: string) => void request("session.erase", { id }).then(() => refreshSessions(), fail);
   return (
     <Dialog title={t("archive.title")} onClose={onClose}>
       <Read of={list}>
@@ -32,9 +36,10 @@ export function Archive({ onClose }: { onClose(): void }) {
               <ul class="archive">
                 {page.sessions.map((s) => (
                   <li key={s.archive_id}>
-                    <span class="name">{label(s.title || s.preview) || label(s.key)}</span>
+                    <span class="name">{nameOf(s)}</span>
                     <span class="hint">{fullDate(s.updated_at)}</span>
                     <button type="button" class="button" onClick={() => void restore(s.archive_id!)}>{t("archive.restore")}</button>
+                    <button type="button" class="button danger" aria-label={`${t("archive.erase")} ${nameOf(s)}`} onClick={() => setDoomed(s)}>{t("archive.erase")}</button>
                   </li>
                 ))}
               </ul>
@@ -46,6 +51,15 @@ export function Archive({ onClose }: { onClose(): void }) {
       <div class="row">
         <button type="button" class="button" onClick={onClose}>{t("archive.close")}</button>
       </div>
+      {doomed && (
+        <Confirm
+          title={t("archive.erase.title", { title: nameOf(doomed) })}
+          text={t("archive.erase.text")}
+          action={t("archive.erase")}
+          onConfirm={() => erase(doomed.archive_id!)}
+          onClose={() => setDoomed(undefined)}
+        />
+      )}
     </Dialog>
   );
 }

@@ -38,8 +38,24 @@ export function Chat({ id, at }: { id: string; at?: number }) {
     <>
       <Bar title={titleOf(id)}>{chat !== undefined && !isTemporary(id) ? <Chosen chat={chat} thread={state} /> : state.model && <span class="model">{visible(state.model)}</span>}<Meter /></Bar>
       {state.goal?.active && <GoalLine goal={state.goal} />}
-      {shown.items.length === 0 && shown.loaded && part === undefined ? <Welcome id={id} demo={state.model === demoModel} /> : <ThreadView key={part ?? id} id={part ?? id} chat={chat ?? ""} thread={shown} at={at} />}
+      {shown.items.length === 0 && shown.loaded && part === undefined ? <Welcome id={id} missing={state.missing === true && id !== fresh.value} demo={state.model === demoModel} /> : <ThreadView key={part ?? id} id={part ?? id} chat={chat ?? ""} thread={shown} at={at} />}
       <Below id={id} state={state} />
+    </>
+  );
+}
+
+/** Nowhere is what an address of no page shows. */
+export function Nowhere({ text }: { text: string }) {
+  return (
+    <>
+      <Bar title={t("app.nowhere.title")} />
+      <div class="thread">
+        <div class="welcome" role="status">
+          <h2>{t("app.nowhere.title")}</h2>
+          <p>{text}</p>
+          <p><a class="button primary" href="#/">{t("chats.new")}</a></p>
+        </div>
+      </div>
     </>
   );
 }
@@ -93,7 +109,18 @@ function GoalLine({ goal }: { goal: Goal }) {
 /** demoModel is what the gateway calls its built-in demo. */
 const demoModel = "demo (not an AI)";
 
-function Welcome({ id, demo }: { id: string; demo: boolean }) {
+function Welcome({ id, missing, demo }: { id: string; missing: boolean; demo: boolean }) {
+  if (missing && !isTemporary(id)) {
+    return (
+      <div class="thread">
+        <div class="welcome" role="status">
+          <h2>{t("app.nowhere.title")}</h2>
+          <p>{t("chat.nowhere")}</p>
+          <p><a class="button" href="#/">{t("chats.new")}</a></p>
+        </div>
+      </div>
+    );
+  }
   return (
     <div class="thread">
       <div class="welcome">

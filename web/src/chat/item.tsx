@@ -9,6 +9,7 @@ import { toast } from "../state/toast";
 import { mediaSrc, ownHref, visible } from "../text/links";
 import { copy } from "../text/code";
 import { Text } from "../text/markdown";
+import { Picture, picturePath } from "../text/picture";
 import { Icon } from "../ui/icon";
 import { kept } from "../wire/api";
 import { Approval } from "./approval";
@@ -19,6 +20,7 @@ interface Props {
   item: Item;
   chat: string;
   id: string; // of the conversation
+  waiting?: boolean; // a call that waits for an answer
 }
 
 interface State {
@@ -31,7 +33,7 @@ export class ItemView extends Component<Props, State> {
   override state: State = { broken: false };
 
   override shouldComponentUpdate(next: Props, state: State) {
-    return next.item !== this.props.item || state.broken !== this.state.broken;
+    return next.item !== this.props.item || next.waiting !== this.props.waiting || state.broken !== this.state.broken;
   }
 
   override componentDidCatch(e: unknown) {
@@ -39,7 +41,7 @@ export class ItemView extends Component<Props, State> {
     this.setState({ broken: true });
   }
 
-  override render({ item, chat, id }: Props, { broken }: State) {
+  override render({ item, chat, id, waiting }: Props, { broken }: State) {
     if (broken) return <p class="notice">{"text" in item ? String(item.text) : ""}</p>;
     switch (item.kind) {
       case "user":
@@ -49,7 +51,7 @@ export class ItemView extends Component<Props, State> {
       case "thought":
         return <Thought item={item} />;
       case "tool":
-        return <Tool item={item} />;
+        return <Tool item={item} waiting={waiting} />;
       case "question":
         return <Approval item={item} chat={chat} />;
       case "end":
@@ -118,7 +120,7 @@ function Files({ media }: { media?: Attachment[] }) {
   return (
     <ul class="files">
       {media.map((m) => (
-        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : m.path ? <button type="button" class="button plain" onClick={() => showFile(m.path!)}>{visible(m.name)}</button> : visible(m.name)}</li>
+        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : m.path && picturePath(m.path) ? <Picture path={m.path} name={m.name} /> : m.path ? <button type="button" class="button plain" onClick={() => showFile(m.path!)}>{visible(m.name)}</button> : visible(m.name)}</li>
       ))}
     </ul>
   );

@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { chatHref, route } from "../state/route";
-import { archive, chatOf, drawer, endTemporary, filter, listMore, newChat, newTemporary, pin, refreshSessions, remove, rename, serverNow, sessions, sidebar, temporaries, unlisted } from "../state/store";
+import { archive, chatOf, drawer, endTemporary, erase, filter, listMore, newChat, newTemporary, pin, refreshSessions, rename, serverNow, sessions, sidebar, temporaries, unlisted } from "../state/store";
 import { fail } from "../state/toast";
 import { label, visible } from "../text/links";
 import { exportChat } from "../state/download";
@@ -170,7 +170,7 @@ function Delete({ session, title, onClose }: { session: Session; title: string; 
   const confirm = (e: SubmitEvent) => {
     e.preventDefault();
     const form = new FormData(e.currentTarget as HTMLFormElement);
-    remove(session.key, form.get("jobs") !== null).then(onClose, fail);
+    erase(session.key, form.get("jobs") !== null).then(onClose, fail);
   };
   return (
     <Dialog title={t("chats.delete.title", { title })} onClose={onClose}>

@@ -29,6 +29,7 @@ interface State {
 }
 
 const lead = 72; // pixels above a message that was looked for
+const ahead = 600; // pixels from either end at which the next page is read
 const near = 48; // pixels from the end that still count as the end
 
 const lineKinds = new Set<Item["kind"]>(["tool", "group", "thought", "note", "end"]);
@@ -46,6 +47,13 @@ function estimate(i: Item): number {
     default:
       return 32;
   }
+}
+
+/** waiting are the calls that wait for the answer to a question. */
+function waiting(items: readonly Item[]): Set<string> {
+  const out = new Set<string>();
+  for (const i of items) if (i.kind === "question" && i.state === "open" && i.detail?.call_id) out.add(i.detail.call_id);
+  return out;
 }
 
 export class ThreadView extends Component<Props, State> {
@@ -101,8 +109,14 @@ export class ThreadView extends Component<Props, State> {
 
   override componentDidUpdate() {
     this.place();
-    if (this.view.top < 600 && this.props.thread.more && this.props.thread.loaded) void readOlder(this.props.id);
-    if (this.props.thread.newer && this.view.top + this.view.height > this.tops[this.rows.length]! - 600) void readNewer(this.props.id);
+    this.readAround();
+  }
+
+  // readAround reads the pages beside what is in view, long before the person is there.
+  private readAround() {
+    const { id, thread } = this.props;
+    if (thread.more && thread.loaded && this.view.top < ahead) void readOlder(id);
+    if (thread.newer && this.view.top + this.view.height > this.tops[this.rows.length]! - ahead) void readNewer(id);
   }
 
   // find puts the wanted message near the top, once it is there.
@@ -150,6 +164,7 @@ export class ThreadView extends Component<Props, State> {
     this.anchor = row && { id: row.id, delta: this.tops[n]! - top };
     const [from, to] = range(this.tops, top, this.view.height);
     if (end !== this.state.end || from !== this.state.from || to !== this.state.to) this.setState({ from, to, end });
+    else this.readAround(); // the window is the same, but the end came nearer
   };
 
   private readonly observe = (el: HTMLElement | null) => {
@@ -180,6 +195,7 @@ export class ThreadView extends Component<Props, State> {
     const [from, to] = print ? [0, n] : range(this.tops, top, this.view.height);
     this.state.from = from;
     this.state.to = to;
+    const asked = waiting(thread.items);
     return (
       <div class="thread-box">
         <div ref={this.box} class="thread" tabIndex={0} role="log" aria-live="off" aria-label={t("chat.messages")} onScroll={this.scrolled}>
@@ -188,7 +204,7 @@ export class ThreadView extends Component<Props, State> {
             <div style={{ height: `${this.tops[from]}px` }} />
             {grouped(thread.items).slice(from, to).map((i) => (
               <div key={i.id} data-id={i.id} ref={this.observe} class={lineKinds.has(i.kind) ? "item line" : i.id === this.found ? "item found" : "item"}>
-                <ItemView item={i} chat={chat} id={key} />
+                <ItemView item={i} chat={chat} id={key} waiting={asked.has(i.id)} />
               </div>
             ))}
             <div style={{ height: `${this.tops[n]! - this.tops[to]!}px` }} />

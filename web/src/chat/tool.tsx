@@ -35,28 +35,64 @@ function argsOf(args: string): Record<string, unknown> | undefined {
 }
 
 const acts = ["read_file", "write_file", "edit_file", "list_dir", "apply_patch", "glob", "grep", "exec", "web_search", "web_fetch", "spawn"] as const;
+const orders = [...acts, "message"] as const;
 
-/** words say what a call did, or does. */
-export function words(name: string, running = false): string {
-  const known = "tool." + name;
-  if (!running) return has(known) ? t(known) : t("tool.other", { name: visible(name) });
-  const doing = acts.find((x) => x === name);
-  return doing ? tt(`value.doing.${doing}`) : tt("value.doing.other", { name: visible(name) });
+/** Standing is how far a call has come, for the person who reads along. */
+type Standing = "working" | "waiting" | "done" | "failed" | "denied" | "lost";
+
+function standing(item: ToolItem, waiting: boolean): Standing {
+  switch (item.phase) {
+    case "writing":
+    case "running":
+      return waiting ? "waiting" : "working";
+    case "error":
+      return "failed";
+    case "done":
+      return exitCode(item) === 0 ? "done" : "failed";
+    default:
+      return item.phase;
+  }
+}
+
+/** exitCode is that of a command which is over; other calls have none, and count as 0. */
+function exitCode(item: ToolItem): number {
+  if (item.name !== "exec") return 0;
+  const said = item.result?.slice(-400).match(/(?:^|\n)Exit code: (-?\d+)(?=\s|$)/g);
+  return Number(said?.[said.length - 1]?.replace(/^\s*Exit code: /, "") ?? 0);
+}
+
+/** words say what a call did, does, or was to do. */
+export function words(name: string, how: Standing): string {
+  switch (how) {
+    case "done": {
+      const known = "tool." + name;
+      return has(known) ? t(known) : t("tool.other", { name: visible(name) });
+    }
+    case "working": {
+      const doing = acts.find((x) => x === name);
+      return doing ? tt(`value.doing.${doing}`) : tt("value.doing.other", { name: visible(name) });
+    }
+    default: {
+      const order = orders.find((x) => x === name);
+      return order ? tt(`value.order.${order}`) : tt("value.order.other", { name: visible(name) });
+    }
+  }
 }
 
 /** seconds is how long something took, if that is worth saying. */
 const seconds = (ms: number) => (ms < 50 ? "" : t("end.seconds", { n: (ms / 1000).toFixed(1) }));
 
-export function Tool({ item }: { item: ToolItem }) {
+export function Tool({ item, waiting = false }: { item: ToolItem; waiting?: boolean }) {
   const [chosen, setOpen] = useState<boolean | undefined>(undefined);
   const running = item.phase === "running" || item.phase === "writing";
+  const how = standing(item, waiting);
   const open = chosen ?? (running && item.output !== undefined); // what runs shows its output
   const changed = item.edits?.reduce((n, e) => [n[0]! + (e.added ?? 0), n[1]! + (e.deleted ?? 0)], [0, 0]);
   return (
     <details class="tool" open={open} onToggle={(e) => e.currentTarget.open !== open && setOpen(e.currentTarget.open)}>
       <summary>
         <Icon name="chevron" class="chevron" />
-        <span class="what">{words(item.name, running || item.phase === "denied")}</span>
+        <span class="what">{words(item.name, how)}</span>
         <code>{subject(item.args)}</code>
         {item.untrusted && <span class="mark">{t("tool.untrusted")}</span>}
         {changed && (
@@ -64,21 +100,21 @@ export function Tool({ item }: { item: ToolItem }) {
             <span class="add">+{changed[0]}</span> <span class="del">−{changed[1]}</span>
           </span>
         )}
-        <span class={item.phase === "error" || item.phase === "denied" ? "time bad" : "time"}>{state(item)}</span>
+        <span class={how === "failed" || how === "denied" ? "time bad" : "time"}>{state(item, how)}</span>
       </summary>
       {open && <Details item={item} />}
     </details>
   );
 }
 
-function state(item: ToolItem) {
-  switch (item.phase) {
-    case "writing":
-      return t("tool.writing");
-    case "running":
-      return <Elapsed />;
-    case "error":
-      return t("tool.failed");
+function state(item: ToolItem, how: Standing) {
+  switch (how) {
+    case "working":
+      return item.phase === "writing" ? t("tool.writing") : <Elapsed />;
+    case "waiting":
+      return tt("tools.waiting");
+    case "failed":
+      return item.phase === "done" ? tt("tools.exit", { n: exitCode(item) }) : t("tool.failed");
     case "denied":
       return tt("tools.denied");
     case "lost":

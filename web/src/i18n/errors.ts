@@ -103,6 +103,7 @@ export const errors = {
   "error.payload_invalid": ["The gateway does not understand this request: {reason}", "网关无法理解此请求：{reason}"],
   "error.not_a_number": ["{field} must be a whole number, not {value}.", "{field} 必须是整数，而不是 {value}。"],
   "error.invalid": ["This is not possible: {reason}", "无法执行：{reason}"],
+  "error.erase_what_missing": ["Choose a conversation.", "请选择一个对话。"],
   "error.archive_id_missing": ["Choose a conversation of the archive.", "请选择归档中的一个对话。"],
   "error.export_format": ["{value} is no format for an export.", "{value} 不是可用的导出格式。"],
   "error.time_invalid": ["{field} must be a day or a time, not {value}.", "{field} 必须是日期或时间，而不是 {value}。"],

@@ -86,9 +86,12 @@ export const main = {
   "chats.searchall": ["Search in all messages", "在所有消息中搜索"],
   "chats.delete": ["Delete", "删除"],
   "chats.delete.title": ["Delete “{title}”?", "删除“{title}”？"],
-  "chats.delete.text": ["The conversation is moved to the archive.", "对话会移到归档。"],
+  "chats.delete.text": ["The conversation is erased, with its earlier parts in the archive, and search does not find it any more. This cannot be undone. Files that it changed stay.", "对话及其在归档中的早期部分会被彻底删除，搜索也不会再找到它。此操作无法撤销。它更改过的文件会保留。"],
   "chats.delete.jobs": ["Also delete the jobs that report to it", "同时删除向它报告的任务"],
 
+  "app.nowhere.title": ["Nothing here", "这里没有内容"],
+  "app.nowhere": ["There is no page at this address.", "此地址没有页面。"],
+  "chat.nowhere": ["There is no conversation at this address. It may have been deleted, or it is in the archive.", "此地址没有对话。它可能已被删除，或已归档。"],
   "chat.empty.title": ["What can I do for you?", "我能为你做什么？"],
   "chat.empty.text": ["Ask a question, or give a task: nanobot can read and write files, run commands and search the web.", "提一个问题，或交代一项任务：nanobot 可以读写文件、运行命令和搜索网页。"],
   "chat.empty.demo": ["A built-in demo answers for now.", "目前由内置演示回答。"],

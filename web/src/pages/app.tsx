@@ -1,7 +1,7 @@
 // The frame around all pages.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Chat } from "../chat/chat";
+import { Chat, Nowhere } from "../chat/chat";
 import { Sidebar } from "../chat/sidebar";
 import { t } from "../i18n";
 import { panel, undoing } from "../state/panel";
@@ -99,6 +99,7 @@ function Status() {
 
 function Page() {
   const r = route.value;
+  if (r.page === "nowhere") return <Nowhere text={t("app.nowhere")} />;
   if ("rest" in r) return <Lazy key={r.page} name={r.page} rest={r.rest} />;
   return <Chat id={r.page === "chat" && r.key ? r.key : fresh.value} at={r.page === "chat" ? r.at : undefined} />;
 }

@@ -1,6 +1,6 @@
 // The palette: pages, conversations, commands, settings and actions by name. And
 // the list of keys.
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { language, look, setLook, t as words } from "../i18n";
 import { t } from "../i18n/palette";
 import { chatHref, go, names } from "../state/route";
@@ -13,6 +13,7 @@ import type { SlashCommand } from "../wire/types";
 import { Dialog } from "../ui/dialog";
 import { overlay } from "./keys";
 import { table } from "./table";
+import { useName } from "../ui/portal";
 
 interface Choice {
   id: string;
@@ -54,7 +55,7 @@ function choices(all: Choice[], typed: string): Choice[] {
 
 function Palette({ onClose }: { onClose(): void }) {
   const box = useRef<HTMLDialogElement>(null);
-  const id = useId();
+  const id = useName();
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const [slash, setSlash] = useState<SlashCommand[]>([]);

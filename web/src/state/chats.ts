@@ -96,13 +96,13 @@ export function readNewest(key: string): Promise<void> {
         const seq = api.kept.has(key) ? undefined : page.seq; // the numbers are those of another chat
         await caughtUp(t, seq);
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = { ...withPage(t.peek(), page), read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined };
+        t.value = { ...withPage(t.peek(), page), missing: false, read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined };
         break;
       }
     } catch (e) {
       const none = e instanceof api.Refused && e.failure.status === 404; // nothing was said yet
       if (!none) missed.add(key), fail(e);
-      t.value = { ...t.peek(), loaded: none || t.peek().loaded, stale: false, frozen: undefined };
+      t.value = { ...t.peek(), loaded: none || t.peek().loaded, missing: none, stale: false, frozen: undefined };
     } finally {
       reading.delete(key);
     }
@@ -183,8 +183,9 @@ export async function rename(key: string, title: string) {
   await refreshSessions();
 }
 
-export async function remove(key: string, automations: boolean) {
-  await request("session.delete", { key, delete_automations: automations });
+/** erase removes a conversation for good. */
+export async function erase(key: string, automations: boolean) {
+  await request("session.erase", { key, delete_automations: automations });
   gone(key);
   await refreshSessions();
 }

@@ -21,6 +21,7 @@ export interface UserItem {
   media?: Attachment[];
   command?: boolean;
   state: "sent" | "pending" | "failed";
+  begun?: boolean; // its turn began: it is in the log
   why?: string;
 }
 
@@ -133,6 +134,7 @@ export interface Thread {
   more: boolean; // older messages are on the gateway
   before: number | null;
   loaded: boolean; // a page was read
+  missing?: boolean; // the gateway has nothing of it
   stale: boolean; // events were missed: read the page again
   read?: number; // the last event in a page, if it had come to the log and not to us
   frozen?: readonly Item[]; // what is shown while known events are replayed

@@ -42,7 +42,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     return;
   }
   if (m.role === "user") {
-    out.push({ kind: "user", id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, at: m.at, media, command: m.command, state: "sent" });
+    out.push({ kind: "user", id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, at: m.at, media, command: m.command, state: "sent", begun: true });
     return;
   }
   if (m.reasoning) out.push({ kind: "thought", id: `#${m.index}r`, turn: m.turn_id, text: m.reasoning, open: false });
@@ -127,6 +127,19 @@ function named(stored: Item[], shown: readonly Item[]): Item[] {
   });
 }
 
+/** isLive reports whether an item can be missing on a page that was just read. */
+function isLive(i: Item, running: string | undefined): boolean {
+  const runs = "turn" in i && i.turn !== undefined && i.turn === running;
+  switch (i.kind) {
+    case "user":
+      return i.state !== "sent" || !i.begun || runs; // one that was accepted is in the log when its turn begins
+    case "question":
+      return i.state === "open" || i.state === "sent";
+    default:
+      return runs;
+  }
+}
+
 /** withPage puts the newest page in the place of what is shown of it; older pages
  *  stay, because the person may be there. What a running turn has shown and what
  *  waits in the outbox is not on the page yet. */
@@ -141,8 +154,7 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
   const known = (i: Item) => has.has(i.id) || (i.kind === "text" && texts.has(`${i.turn} ${i.text}`));
   const stored = shown.findLastIndex((i) => (i.kind === "text" || i.kind === "tool") && known(i)); // with the thoughts before it
   shown.forEach((i, n) => {
-    const live = i.kind === "user" ? i.state !== "sent" : i.kind === "question" ? i.state === "open" || i.state === "sent" : "turn" in i && i.turn !== undefined && i.turn === turn;
-    if (live && !known(i) && !(i.kind === "thought" && n < stored)) items.push(i);
+    if (isLive(i, turn) && !known(i) && !(i.kind === "thought" && n < stored)) items.push(i);
   });
   // What a command printed so far, and what a subagent did, is in no page.
   const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));

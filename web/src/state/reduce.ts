@@ -232,7 +232,13 @@ function status(t: Thread, e: Event): Thread {
   // no message of a client: a job, the result of a subagent. Without a number, the
   // gateway tells a new connection of a turn that goes on: we may have missed its begin.
   const known = (e.seq !== undefined || t.resumed) && e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
-  return { ...t, items: revived(t.items, e.turn_id), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
+  return { ...t, items: begun(revived(t.items, e.turn_id), e.turn_id), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
+}
+
+/** begun notes that the turn of a message has begun: from now on the log has it. */
+function begun(items: readonly Item[], turn: string | undefined): readonly Item[] {
+  const starts = (i: Item) => i.kind === "user" && turn !== undefined && i.turn === turn && !i.begun;
+  return items.some(starts) ? items.map((i) => (starts(i) ? ({ ...i, begun: true } as UserItem) : i)) : items;
 }
 
 function turnEnd(t: Thread, e: Event): Thread {
@@ -247,7 +253,9 @@ function turnEnd(t: Thread, e: Event): Thread {
   if (e.undo_id) Object.assign(end, { undo: e.undo_id, files: changedFiles(t, e.turn_id) });
   // The line below the turn says what failed.
   let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing") && !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error));
+  const unknown = items.some((i) => i.kind === "tool" && i.phase === "running"); // their results may be in the log
   items = items.map((i) => (i.kind === "tool" && i.phase === "running" ? { ...i, phase: "lost" as const } : i));
+  items = [...begun(items, e.turn_id)];
   t = close(close({ ...t, items }, "text"), "thought");
   // The reply to a command has no line below it, as in the stored conversation; one
   // that ends another turn has stopped it. What that turn was, and what a subagent
@@ -257,10 +265,33 @@ function turnEnd(t: Thread, e: Event): Thread {
   const said = findLast(t, "user", (i) => i.state === "sent" && (stops || i.turn === e.turn_id));
   const cleared = reply && /^\/new\s*$/i.test((t.items[said] as UserItem | undefined)?.text ?? "") ? said : -1;
   if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
-  // A page that was read as the turn ended may have had the answer before the events.
-  const [one, two] = t.items.flatMap((i) => (i.kind === "text" ? [i.text.trim()] : [])).slice(-2);
-  const stale = t.stale || (stops && cleared <= 0) || id !== first || (two !== undefined && one === two) || t.partial !== undefined || t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === e.turn_id));
+  const how = { stopsAnother: stops, cleared: cleared > 0, sameTurnAgain: id !== first, unknown };
+  const stale = mustRead(t, e.turn_id, how);
   return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
+}
+
+interface Ending {
+  stopsAnother: boolean;
+  cleared: boolean; // by /new
+  sameTurnAgain: boolean;
+  unknown: boolean; // results of calls did not come
+}
+
+/** mustRead says that the log may hold something of a turn that the events did not bring. */
+function mustRead(t: Thread, turn: string | undefined, how: Ending): boolean {
+  if (t.stale || t.partial !== undefined) return true; // events were missed, or we joined late
+  if (how.stopsAnother && !how.cleared) return true; // what the stopped turn was is only in the log
+  if (how.sameTurnAgain) return true; // the result of a subagent was answered in its name
+  if (how.unknown) return true; // the gateway may have died between a result and its event
+  if (answeredTwice(t)) return true;
+  return t.items.some((i) => i.kind === "tool" && works(i) && (i.phase === "done" || i.turn === turn));
+}
+
+/** answeredTwice: a page that was read as the turn ended may have had the answer before
+ *  the events. */
+function answeredTwice(t: Thread): boolean {
+  const [one, two] = t.items.flatMap((i) => (i.kind === "text" ? [i.text.trim()] : [])).slice(-2);
+  return two !== undefined && one === two;
 }
 
 /** changedFiles counts the files that a turn changed. */

@@ -8,7 +8,7 @@ export const names = [
 ] as const;
 export type PageName = (typeof names)[number];
 
-export type Route = { page: "chat"; key?: string; at?: number } | { page: "sign-in"; code: string } | { page: PageName; rest: string[] };
+export type Route = { page: "chat"; key?: string; at?: number } | { page: "nowhere" } | { page: "sign-in"; code: string } | { page: PageName; rest: string[] };
 
 export function parseRoute(hash: string): Route {
   const parts = hash.replace(/^#\/?/, "").split("/");
@@ -19,7 +19,8 @@ export function parseRoute(hash: string): Route {
       return { page: "chat", key: parts[1] ? decode(parts[1]) : undefined, ...(/^\d{1,9}$/.test(parts[2] ?? "") ? { at: Number(parts[2]) } : {}) };
   }
   const page = names.find((n) => n === parts[0]);
-  return page ? { page, rest: parts.slice(1).map(decode) } : { page: "chat" };
+  if (page) return { page, rest: parts.slice(1).map(decode) };
+  return parts[0] === "" ? { page: "chat" } : { page: "nowhere" };
 }
 
 function decode(s: string): string {

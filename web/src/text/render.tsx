@@ -7,6 +7,7 @@ import { Code } from "./code";
 import { MathView } from "./formula";
 import type { Formula } from "./formula";
 import { decode, mediaSrc, ownHref, safeHref } from "./links";
+import { Picture, picturePath } from "./picture";
 
 export function renderBlock(b: Block, key: number): ComponentChild {
   switch (b.type) {
@@ -123,5 +124,7 @@ function anchor(href: string, label: ComponentChild, raw: string, key: number): 
 // message was read, so it is a link.
 function image(href: string, alt: string, raw: string, key: number): ComponentChild {
   if (ownHref(href) && !href.startsWith("#")) return <img key={key} src={mediaSrc(href)} alt={alt} loading="lazy" />;
+  const path = picturePath(href);
+  if (path !== undefined) return <Picture key={key} path={path} name={alt || path} />;
   return anchor(href, alt || href, raw, key);
 }

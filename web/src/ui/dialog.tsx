@@ -1,10 +1,25 @@
 // A modal dialog. The browser keeps the focus inside, and gives it back.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
+import { Portal, useName } from "./portal";
 
-export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
+interface Props {
+  title: string;
+  onClose(): void;
+  children: ComponentChildren;
+}
+
+export function Dialog(props: Props) {
+  return (
+    <Portal>
+      <Modal {...props} />
+    </Portal>
+  );
+}
+
+function Modal({ title, onClose, children }: Props) {
   const ref = useRef<HTMLDialogElement>(null);
-  const id = useId();
+  const id = useName();
   useEffect(() => {
     const before = document.activeElement;
     ref.current?.showModal();

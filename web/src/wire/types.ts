@@ -180,6 +180,7 @@ export interface ToolEvent {
 /** internal/bus: Detail */
 export interface Detail {
   tool: string;
+  call_id?: string;
   command?: string;
   arguments?: unknown;
   folder?: string;

@@ -30,6 +30,18 @@ for (const [name, options] of Object.entries(looks)) {
     await check(page, "model and folder");
     await page.keyboard.press("Escape");
     await page.locator("dialog").waitFor({ state: "detached" });
+    if (!options.viewport) { // a phone has the list in a drawer
+      for (const [action, what] of Object.entries(options.locale ? { 重命名: "rename", 删除: "delete" } : { Rename: "rename", Delete: "delete" })) {
+        await page.locator(".chat-row").first().hover();
+        await page.locator(".chat-row > .button").first().click();
+        await check(page, "menu of a conversation");
+        await page.getByRole("menuitem", { name: action }).click();
+        await page.locator("dialog[open]").waitFor();
+        await check(page, what);
+        await page.keyboard.press("Escape");
+        await page.locator("dialog").waitFor({ state: "detached" });
+      }
+    }
     await page.goto(stub.url + "#/preferences");
     await page.locator(".facts").waitFor();
     await check(page, "preferences");

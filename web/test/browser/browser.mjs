@@ -7,8 +7,8 @@ const places = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-br
 export const executable = places.find((p) => p && existsSync(p));
 
 /** patience is how long a test may take on a slow machine, wait how long one step of it. */
-export const patience = 1_800_000;
-export const wait = 600_000;
+export const patience = 600_000;
+export const wait = 30_000;
 
 export const launch = () =>
   chromium.launch({

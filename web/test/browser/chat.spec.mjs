@@ -153,7 +153,7 @@ pageTest("conversations are found, renamed and deleted", async ({ page, stub }) 
   await until("the deletion", async () => (await page.getByRole("link", { name: "Invoices" }).count()) === 0);
   await page.fill("input[type=search]", "bergen");
   await until("the search", async () => (await page.locator(".chat-row").count()) === 1);
-  assert.deepEqual(stub.requests.map((r) => r.action), ["session.rename", "session.delete"]);
+  assert.deepEqual(stub.requests.map((r) => r.action), ["session.rename", "session.erase"]);
 });
 
 pageTest("a long conversation opens at its end, mounts little and loads older pages", async ({ page, stub }) => {

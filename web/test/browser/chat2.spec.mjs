@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { check } from "./axe.mjs";
 import { pageTest, said, saying, send, until, useBrowser } from "./fixture.mjs";
 import { launch, newPage } from "./browser.mjs";
 
@@ -115,6 +116,8 @@ pageTest("conversations are pinned, archived and restored, and unread answers co
   await until("the archive", async () => (await page.getByRole("link", { name: "Invoices" }).count()) === 0);
   await page.getByRole("button", { name: "More about conversations" }).click();
   await page.getByRole("menuitem", { name: "Archived conversations" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Restore" }).waitFor();
+  await check(page, "archive");
   await page.locator("dialog").getByRole("button", { name: "Restore" }).click();
   await page.getByRole("link", { name: "Invoices" }).waitFor();
   assert.match(page.url(), /websocket%3Aa$/);
@@ -245,6 +248,47 @@ pageTest("a message is edited and sent again in a new chat", async ({ page, stub
   await page.locator(".user", { hasText: "one" }).waitFor();
   await until("the rest is gone", async () => (await page.locator(".user").count()) === 1);
   assert.deepEqual(stub.frames.filter((f) => f.type === "fork_chat"), [{ type: "fork_chat", source_chat_id: "a", before_index: 2 }]);
+});
+
+pageTest("files of a stored message stay inside of its bubble", async ({ page, stub }) => {
+  const name = "a-very-long-name-of-a-picture-".repeat(12) + ".png";
+  stub.threads.set("websocket:a", [{ index: 0, role: "user", content: "Look", at, attachments: [{ name, url: "/api/media/sig/payload" }, { name: name.replace("png", "pdf") }] }]);
+  await page.goto(stub.url + "#/c/websocket%3Aa");
+  await page.locator(".user .files li").first().waitFor();
+  const outside = await page.locator(".user").evaluate((bubble) => {
+    const edge = bubble.getBoundingClientRect().right;
+    return [...bubble.querySelectorAll(".files *")].filter((e) => e.getBoundingClientRect().right > edge + 1).map((e) => e.tagName);
+  });
+  assert.deepEqual(outside, []);
+});
+
+pageTest("a wrong address says so", async ({ page, stub }) => {
+  await page.goto(stub.url + "#/c/websocket%3Anobody");
+  await page.getByText("There is no conversation at this address.").waitFor();
+  await page.goto(stub.url + "#/no-such-page");
+  await page.getByText("There is no page at this address.").waitFor();
+  await page.getByRole("link", { name: "New chat" }).click();
+  await page.locator("#composer:not([disabled])").waitFor();
+});
+
+pageTest("a call says whether it waits, failed or was denied", async ({ page, stub }) => {
+  const call = (call_id, command, more) => ({ call_id, name: "exec", arguments: { command }, ...more });
+  stub.threads.set("websocket:a", [
+    { index: 0, role: "user", content: "go", turn_id: "t", at },
+    { index: 1, role: "assistant", content: "", turn_id: "t", at, tool_calls: [call("k1", "true", { result: "\n\nExit code: 0" }), call("k2", "false", { result: "\n\nExit code: 1" }), call("k3", "rm x", { result: "no", denied: true, is_error: true })] },
+    { index: 2, role: "assistant", content: "Done.", turn_id: "t", at, latency_ms: 10 },
+  ]);
+  stub.script = (s, chat, m) => {
+    s.begin(chat, m.turn_id);
+    s.emit(chat, { event: "message", kind: "progress", text: "", tool_events: [{ phase: "start", call_id: "k4", name: "exec", arguments: { command: "sleep 1" } }] });
+    s.emit(chat, { event: "message", text: "May I?", turn_id: m.turn_id, question: { id: "q", code: "c", options: ["yes", "no"], detail: { tool: "exec", call_id: "k4", command: "sleep 1" } } });
+  };
+  await page.goto(stub.url + "#/c/websocket%3Aa");
+  await page.getByText("Done.").waitFor();
+  await send(page, "go");
+  await page.locator(".approval").waitFor();
+  const lines = await page.locator("details.tool > summary").allInnerTexts();
+  assert.deepEqual(lines.map((l) => l.replace(/\s+/g, " ").trim()), ["Ran true", "Run false Exit code 1", "Run rm x Not run: denied", "Run sleep 1 Waits for your answer"]);
 });
 
 pageTest("an address with an index shows that message, and pages on both sides", async ({ page, stub }) => {

@@ -139,6 +139,20 @@ rigTest("a file that was sent is there after a reload, and can be saved", async 
   assert.deepEqual([...(await readFile(await file.path()))], [0, 1, 2, 255]);
 });
 
+rigTest("pictures are shown, live and after a reload: one that was sent, and one that an answer names", async ({ page, rig }) => {
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await writeFile(join(rig.gateway.workspace, "plot.png"), png);
+  rig.model.on("draw a plot", (s) => s.call("message", { content: "Here it is.", media: ["plot.png"] }), (s) => s.text("And here: ![the plot](plot.png)\n\n![none](missing.png)"));
+  await newChat(page);
+  await send(page, "draw a plot");
+  await ended(page);
+  const drawn = () => page.locator(".list img").evaluateAll((all) => all.filter((i) => i.complete && i.naturalWidth === 1).length);
+  await until("two pictures", async () => (await drawn()) === 2);
+  await page.getByRole("button", { name: "none" }).waitFor();
+  await page.reload();
+  await until("two pictures after a reload", async () => (await drawn()) === 2);
+});
+
 rigTest("a question is there after a reload, and the next message answers it", async ({ page, rig }) => {
   rig.model.on("ask me", (s) => s.call("ask_user", { question: "Tea or coffee?", options: ["Tea", "Coffee"] }));
   rig.model.on("Tea", (s) => s.text("Tea it is."));

@@ -256,12 +256,12 @@ export class Stub {
           const [status, code, params] = answer.refuse ?? [];
           return socket.send({ event: "webui_response", request_id: f.request_id, ...(status ? { error: { status, code, params, message: code } } : { result: answer }) });
         }
-        if (!/^(session\.(rename|delete|archive|restore|seen)|sidebar\.update)$/.test(f.action)) {
+        if (!/^(session\.(rename|delete|erase|archive|restore|seen)|sidebar\.update)$/.test(f.action)) {
           // A page must not take an empty answer for the one that it expects.
           return socket.send({ event: "webui_response", request_id: f.request_id, error: { status: 404, code: "action_unknown", message: "the stub has no " + f.action } });
         }
         if (f.action === "session.rename") this.sessions.find((s) => s.key === f.payload.key).title = f.payload.title;
-        if (f.action === "session.delete") this.sessions = this.sessions.filter((s) => s.key !== f.payload.key);
+        if (f.action === "session.erase") this.sessions = this.sessions.filter((s) => s.key !== f.payload.key);
         if (f.action === "session.archive") {
           const s = this.sessions.find((x) => x.key === f.payload.key);
           this.sessions = this.sessions.filter((x) => x !== s);

@@ -435,3 +435,28 @@ test("what the message tool said here is in the conversation, what it said elsew
   assert.deepEqual(shown(of({ content: "Which?", buttons: [["one"], ["two"]] }, "sent to websocket a")), ["question open Which?"]);
   assert.deepEqual(itemsOf({ messages: [{ ...call({}, ""), tool_calls: [{ call_id: "k", name: "message", arguments: "cut", result: "sent to websocket a" }] }] }).length, 1);
 });
+
+test("a message that is accepted while the page is read stays until its turn begins", () => {
+  const page: ThreadPage = { messages: [...stored], turns: [], total: 2, has_more: false, before: 0, has_newer: false, after: 1 } as ThreadPage;
+  n = 0;
+  let t = withSent(withPage(start, page), { chat: "c", turn: "t2", text: "And then?", at: "2026-01-01T00:00:00Z" });
+  t = play([e("message_accepted", { turn_id: "t2" })], t);
+  assert.ok(shown(withPage(t, page).items).includes("user sent And then?"), "the page was read before the log had the message");
+
+  t = play([e("goal_status", { status: "running", turn_id: "t2" })], withPage(t, page));
+  assert.ok(shown(withPage(t, page).items).includes("user sent And then?"), "its turn runs");
+
+  t = play([e("turn_end", { turn_id: "t2", id: "o9", latency_ms: 5 })], t);
+  assert.ok(!shown(withPage(t, page).items).includes("user sent And then?"), "the log has what it has when a turn is over");
+});
+
+test("calls whose results did not come are read from the log", () => {
+  n = 0;
+  const t = play([
+    e("user_message", { text: "Tidy up", turn_id: "t1" }),
+    e("goal_status", { status: "running", turn_id: "t1" }),
+    e("message", { kind: "progress", text: "", tool_events: [{ phase: "start", call_id: "k1", name: "exec", arguments: { command: "ls" } }] }),
+    e("turn_end", { turn_id: "t1", id: "o1", latency_ms: 900 }),
+  ]);
+  assert.equal(t.stale, true);
+});

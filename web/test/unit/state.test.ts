@@ -9,7 +9,7 @@ test("routes", () => {
   assert.deepEqual(parseRoute("#/c/telegram%3A1"), { page: "chat", key: "telegram:1" });
   assert.deepEqual(parseRoute("#/c/%"), { page: "chat", key: "%" });
   assert.deepEqual(parseRoute("#/in/CODE"), { page: "sign-in", code: "CODE" });
-  assert.deepEqual(parseRoute("#/nothing/here"), { page: "chat" });
+  assert.deepEqual(parseRoute("#/nothing/here"), { page: "nowhere" });
 });
 
 test("drafts are kept by gateway and conversation, and without storage", () => {

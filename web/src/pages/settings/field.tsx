@@ -1,11 +1,12 @@
 // One setting: what it is for, its control, and where its value comes from.
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { said } from "../../i18n/said";
 import { t } from "../../i18n/settings";
 import { visible } from "../../text/links";
 import type { SettingsRead } from "../../wire/reads";
 import { draft, drafts, forget, originOf, setWrong, shown, valueAt, wrong } from "./state";
 import type { Setting } from "./state";
+import { useName } from "../../ui/portal";
 
 /** titled are the settings with a title in both languages. */
 const titled = [
@@ -26,7 +27,7 @@ export function titleOf(path: string): string {
 }
 
 export function SettingRow({ setting: s, read }: { setting: Setting; read: SettingsRead }) {
-  const id = useId();
+  const id = useName();
   const changed = drafts.value.has(s.path);
   const now = valueAt(read.config, s.parts);
   const raw = changed ? drafts.value.get(s.path) : now;
