@@ -54,6 +54,7 @@ const (
 	OwnerChat    Name = Run + "/owner-chat.json"
 	Restart      Name = Run + "/restart.json"
 	SecurityTold Name = Run + "/security-told"
+	Sent         Name = Run + "/sent.json"
 	Starts       Name = Run + "/starts.json"
 
 	MCPTokens   Name = Auth + "/mcp.json"
@@ -158,6 +159,7 @@ func Data() []Entry {
 		file(Nonces, "api", "nonces of signed triggers of the last minutes", Entry{Derived: true}),
 		file(Restart, "gateway", "the chat that asked for a restart", Entry{Derived: true}),
 		file(SecurityTold, "doctor", "the start that told what is open", Entry{Derived: true}),
+		file(Sent, "tool/reach", "how much turns with content from outside, guests and MCP servers have sent today", Entry{Derived: true}),
 		file(Starts, "daemon", "starts and crashes of the gateway", Entry{Derived: true}),
 		folder(Workspace, "", "the workspace, if none is configured elsewhere", Entry{Backup: Always, Access: Write}),
 

@@ -53,7 +53,7 @@ func newConfiner(o Options, p *places, t *tracker) *confiner {
 		fixed:     p.fixed(),
 		covers:    lazyBox(sandbox.Hide, o.Log),
 		home:      placeOf(o.Config.DataDir),
-		proxy:     newCommandProxy(o.Config, o.Log),
+		proxy:     newCommandProxy(o.Config, o.State, o.Log),
 		seal:      seal{workspace: o.Workspace},
 		programs:  newPrograms(o, p),
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
-	"github.com/nanobot-go/nanobot/internal/tool/reach"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -172,8 +171,8 @@ func (x *guestTools) newShell(home guestHome) (*shell.Shell, error) {
 		Environ:   x.g.o.Env,
 		MaxMemory: posture.maxMemory(cfg),
 		MaxDisk:   posture.maxDisk(cfg),
-		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
-			return x.g.confiner.confineGuest(home, cmd) // its output is untrusted
+		Wrap: func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+			return x.g.confiner.confineGuest(c, home, cmd) // its output is untrusted
 		},
 		Sandboxed: true,
 		AskRisky:  posture.Approval != approve.Off,
@@ -195,7 +194,7 @@ func (g guestHome) roots() []string {
 }
 
 // confineGuest runs a command of a guest in its own sandbox.
-func (f *confiner) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined, err error) {
+func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held shell.Confined, err error) {
 	box, err := f.box(context.Background()) // as for the owner's commands
 	if err != nil {
 		return held, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
@@ -209,7 +208,10 @@ func (f *confiner) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
 	out, err := connect(box, &p, func() (*line, error) {
-		return f.proxy.open(func(context.Context) *httpsafe.Access { return reach.Guest() }, func(httpsafe.Traffic) {})
+		access := func(life context.Context) *httpsafe.Access {
+			return f.proxy.policy.Guest(life, c)
+		}
+		return f.proxy.open(access, func(httpsafe.Traffic) {})
 	})
 	if err != nil {
 		return held, err

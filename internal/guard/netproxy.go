@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/reach"
 )
@@ -68,7 +69,7 @@ func (l *line) attach(cleanup *func(), err *error) {
 }
 
 // newCommandProxy creates the proxy of a configuration. It starts with the first command.
-func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
+func newCommandProxy(l *config.Loaded, state store.Store, log *slog.Logger) *commandProxy {
 	exec := l.Config.Tools.Exec
 	p := &commandProxy{lines: map[int]func(){}}
 	p.options = httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict}, OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: log}
@@ -81,6 +82,7 @@ func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
 		Any:     PostureOf(l).Network == sandbox.NetHost,
 		Allowed: hostRules(exec.AllowedHosts),
 		Keep:    func(_ context.Context, entry string) error { return keepHost(l.File, entry) },
+		Sent:    state,
 		Timeout: time.Duration(l.Config.Tools.Approval.TimeoutS) * time.Second,
 		Log:     log,
 	})

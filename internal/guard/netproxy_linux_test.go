@@ -298,7 +298,7 @@ func TestLines(t *testing.T) {
 
 func BenchmarkCommandWithLine(b *testing.B) {
 	l := &config.Loaded{}
-	p := newCommandProxy(l, slog.New(slog.DiscardHandler))
+	p := newCommandProxy(l, nil, slog.New(slog.DiscardHandler))
 	defer p.close()
 	for b.Loop() {
 		line, err := p.serve(tool.Call{})

@@ -17,7 +17,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := &config.Loaded{Config: config.Default(), DataDir: t.TempDir()}
 	l.Config.Tools.Exec.Network = "proxy"
-	p := newCommandProxy(l, nil)
+	p := newCommandProxy(l, nil, nil)
 	t.Cleanup(p.close)
 	const calls = maxRefusals * 2
 	call := func(i int) tool.Call { return tool.Call{SessionKey: "s", TurnID: "t", ID: fmt.Sprint(i)} }
@@ -63,7 +63,7 @@ func connectTo(t *testing.T, l *line, address string) string {
 // many it tries.
 func TestRemarkIsShort(t *testing.T) {
 	t.Parallel()
-	p := newCommandProxy(&config.Loaded{Config: config.Default(), DataDir: t.TempDir()}, nil)
+	p := newCommandProxy(&config.Loaded{Config: config.Default(), DataDir: t.TempDir()}, nil, nil)
 	t.Cleanup(p.close)
 	c := tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}
 	line, err := p.serve(c)
@@ -96,7 +96,7 @@ func TestPortsOfTheConfigurationAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newCommandProxy(l, nil)
+	p := newCommandProxy(l, nil, nil)
 	t.Cleanup(p.close)
 	line, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"})
 	if err != nil {

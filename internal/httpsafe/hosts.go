@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Reach is what a program may do at a host.
@@ -166,43 +165,3 @@ func ParseAddressRule(entry string) (AddressRule, error) {
 func (r AddressRule) match(ap netip.AddrPort) bool {
 	return r.port == ap.Port() && contains(r.net, ap.Addr().Unmap())
 }
-
-// PackageHost reports whether a host serves packages or code of the common
-// package managers. Programs read there without asking: nothing that is sent
-// with a reading request reaches another user of such a host.
-func PackageHost(host string, port uint16) bool { return webPort(port) && packageHosts()[host] }
-
-// codeHost reports whether git fetches from a package host.
-func codeHost(host string) bool {
-	switch host {
-	case "github.com", "gitlab.com", "bitbucket.org", "codeberg.org":
-		return true
-	default:
-		return false
-	}
-}
-
-// packageHosts are exact names. They are hosts on which a stranger can offer
-// something to read but cannot see who reads it.
-var packageHosts = sync.OnceValue(func() map[string]bool {
-	const list = `
-		proxy.golang.org sum.golang.org index.golang.org go.dev golang.org gopkg.in
-		pypi.org files.pythonhosted.org
-		registry.npmjs.org registry.yarnpkg.com nodejs.org
-		crates.io index.crates.io static.crates.io static.rust-lang.org
-		repo.maven.apache.org repo1.maven.org plugins.gradle.org services.gradle.org downloads.gradle.org
-		deb.debian.org security.debian.org
-		archive.ubuntu.com security.ubuntu.com ports.ubuntu.com
-		dl-cdn.alpinelinux.org
-		mirrors.fedoraproject.org dl.fedoraproject.org download.fedoraproject.org
-		rubygems.org index.rubygems.org
-		packagist.org repo.packagist.org
-		github.com codeload.github.com raw.githubusercontent.com media.githubusercontent.com
-		objects.githubusercontent.com release-assets.githubusercontent.com
-		gitlab.com bitbucket.org codeberg.org`
-	out := map[string]bool{}
-	for name := range strings.FieldsSeq(list) {
-		out[name] = true
-	}
-	return out
-})

@@ -45,6 +45,10 @@ type ProxyOptions struct {
 type HostRequest struct {
 	Host string // lower case, ASCII, without a final dot; or an address
 	Port uint16
+	// Exposes is set for a single request to a package host that others than its
+	// operator see something of: what they see. Such a request counts as one to a
+	// host of a stranger.
+	Exposes string
 }
 
 // String is the target as it is written in a URL.
@@ -59,6 +63,9 @@ type Access struct {
 	Decide func(ctx context.Context, r HostRequest) (Reach, error)
 	// Spend is told what is about to be sent, and may refuse it; nil allows all.
 	Spend func(ctx context.Context, u Use) error
+	// Contained reports, for each request, whether what the client says may be a
+	// stranger's words. Package hosts then serve it stored content only; nil never.
+	Contained func() bool
 	// used is what was reached.
 	used traffic
 }
@@ -117,6 +124,8 @@ func (t *traffic) reach(host string) {
 	t.hosts[host] = true
 	t.requests++
 }
+
+func (a *Access) contained() bool { return a.Contained != nil && a.Contained() }
 
 func (a *Access) spend(ctx context.Context, u Use) error {
 	if a.Spend == nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,18 +43,24 @@ func (s *service) pass(w http.ResponseWriter, r *http.Request) {
 
 // relay sends one request to a host and its answer back.
 func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, target HostRequest, reach Reach) {
-	class := ClassStranger
-	if r.Host = target.Host; reach == ReachRead {
-		class = ClassPackages
-		if err := readOnly(r); err != nil {
+	r.Host = target.Host
+	class := ClassUnknown
+	if reach == ReachRead {
+		var err error
+		if class, err = s.reading(r, target); err != nil {
 			s.refused(w, r, target.Host, err)
 			return
 		}
-		r.Header = readHeaders(r.Header)
 	}
-	if err := s.a.spend(r.Context(), Use{Host: target.Host, Class: class, Requests: 1, Bytes: weight(r, class)}); err != nil {
+	if err := s.a.spend(r.Context(), weigh(r, target.Host, class)); err != nil {
 		s.refused(w, r, target.Host, err)
 		return
+	}
+	if archive, ok := looksUp(r, target.Host); ok && reach == ReachRead && s.a.contained() {
+		if err := s.mustBeStored(r.Context(), target, archive); err != nil {
+			s.refused(w, r, target.Host, err)
+			return
+		}
 	}
 
 	out := r.Clone(r.Context())
@@ -88,19 +95,73 @@ func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, t
 	s.a.used.received.Add(n)
 }
 
-// weight is how much of its own a request can carry away. What a reading
-// request says about itself does not reach a stranger.
-func weight(r *http.Request, class Class) int {
-	n := len(r.URL.EscapedPath()) + len(r.URL.RawQuery)
-	if class == ClassPackages {
-		return n
+// reading checks a request to a host that may only be read, and takes from it
+// what is more than reading. It returns whose host the request counts as.
+func (s *service) reading(r *http.Request, target HostRequest) (Class, error) {
+	if err := readOnly(r); err != nil {
+		return ClassPackages, err
 	}
-	for name, values := range r.Header {
-		for _, v := range values {
-			n += len(name) + len(v)
+	if !s.a.contained() {
+		r.Header = readHeaders(r.Header)
+		return ClassPackages, nil
+	}
+
+	if r.Header.Get("Authorization") != "" {
+		return ClassPackages, &BlockedError{
+			Target: target.Host,
+			Reason: "a command that can read content from outside signs in nowhere: it reads what is public there, without Authorization",
 		}
 	}
-	return n
+	r.Header = containedHeaders(r)
+	if packageHosts()[target.Host] == kindMirror {
+		r.Header.Set(storedHeader, "true")
+	}
+	exposed := target
+	exposed.Exposes = exposes(r, target.Host)
+	if exposed.Exposes == "" {
+		return ClassPackages, nil
+	}
+	_, err := s.a.Decide(r.Context(), exposed)
+	return ClassUnknown, err
+}
+
+// mustBeStored refuses a question about a module version that the mirror does
+// not have: it would be fetched from the host that its path names.
+func (s *service) mustBeStored(ctx context.Context, target HostRequest, archive string) error {
+	no := &BlockedError{
+		Target: target.Host,
+		Reason: "this version of the module is not stored at " + moduleMirror + ", and asking for its checksum would have it fetched from the host that its path names",
+	}
+	if archive == "" {
+		return no
+	}
+	ask, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+moduleMirror+archive, nil)
+	if err != nil {
+		return no
+	}
+	ask.Header.Set(storedHeader, "true")
+	ask.Header.Set("User-Agent", "nanobot")
+	resp, err := s.p.transport.RoundTrip(ask)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return no
+	}
+	return nil
+}
+
+// weigh is what a request carries away: everything in it that its sender chose.
+func weigh(r *http.Request, host string, class Class) Use {
+	u := Use{Host: host, Class: class, Requests: 1, Bytes: len(r.URL.EscapedPath()) + len(r.URL.RawQuery)}
+	for name, values := range r.Header {
+		for _, v := range values {
+			u.Lines = append(u.Lines, name+": "+v)
+		}
+	}
+	slices.Sort(u.Lines) // so that the same request costs the same
+	return u
 }
 
 // upload counts what is sent as the body of a request.

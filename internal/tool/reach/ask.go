@@ -137,6 +137,9 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 	if strings.Contains(r.Host, "xn--") {
 		b.WriteString("\nThe name stands for one with letters of another script, which may look like a name you know.\n")
 	}
+	if r.Exposes != "" {
+		fmt.Fprintf(&b, "\nThis host serves code without a question, but not this request: %s.\n", r.Exposes)
+	}
 	switch {
 	case Names(u.c.UserText, r.Host):
 	case u.tainted.Load():
@@ -154,24 +157,52 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 
 // askBudget asks whether a turn may send more.
 func (u *user) askBudget(use httpsafe.Use) error {
-	const stop = "this turn has read content from outside and has sent as much as it may without a yes"
+	return u.askMore(use, more{
+		stop:     "this turn has read content from outside and has sent as much as it may without a yes",
+		question: fmt.Sprintf("This turn has read content from outside and has sent %s. Now it wants to send more to %s. May it go on?", u.turn.budget.String(), use.Host),
+		yes:      "allows four times as much as so far",
+		allow:    func() error { u.turn.budget.Extend(); return nil },
+	})
+}
+
+// askDay asks whether turns may send more today.
+func (u *user) askDay(use httpsafe.Use) error {
+	return u.askMore(use, more{
+		stop:     "turns that have read content from outside have sent as much today as they may without a yes",
+		question: fmt.Sprintf("Turns that have read content from outside have sent as much today as they may without a yes. Now one wants to send more to %s. May it go on?", use.Host),
+		yes:      "allows the amount of a day once more",
+		allow:    func() error { return u.p.day.extend(u.life, u.party()) },
+	})
+}
+
+// more is a question about sending more.
+type more struct {
+	stop     string // why it ends here without a yes
+	question string
+	yes      string // what a yes does
+	allow    func() error
+}
+
+func (u *user) askMore(use httpsafe.Use, m more) error {
 	no := func(reason string) error { return &httpsafe.BlockedError{Target: use.Host, Reason: reason} }
-	if limited(u.c) || u.c.Ask == nil {
-		return no(stop + "; nobody can be asked here. Go on without the network, or tell the user")
+	if limited(u.c) || u.room != "" || u.c.Ask == nil {
+		return no(m.stop + "; nobody can be asked here. Go on without the network, or tell the user")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "This turn has read content from outside and has sent %s. Now it wants to send more to %s. May it go on?\n", u.turn.budget.String(), use.Host)
+	b.WriteString(m.question + "\n")
 	u.describe(&b)
-	b.WriteString("\nMany requests can carry away what the command or the agent has read. \"yes\" allows four times as much as so far. Anything else is a no.")
+	fmt.Fprintf(&b, "\nMany requests can carry away what the command or the agent has read. \"yes\" %s. Anything else is a no.", m.yes)
 	answer, err := u.ask(bus.Question{Text: b.String(), Options: []string{answerYes, answerNo}, Detail: u.detail(use.Host)})
 	if err != nil {
-		return u.unasked(err, use.Host, stop)
+		return u.unasked(err, use.Host, m.stop)
 	}
 	u.p.o.Log.InfoContext(u.life, "budget of a turn", "answer", answer, "host", use.Host, "session", u.c.SessionKey, "turn", u.c.TurnID)
 	if answer != answerYes {
-		return no(stop + ", and the user said no. Do not send anything more in this turn")
+		return no(m.stop + ", and the user said no. Do not send anything more in this turn")
 	}
-	u.turn.budget.Extend()
+	if err := m.allow(); err != nil {
+		return no(m.stop + ", and the yes cannot be written down: " + err.Error())
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/reach"
 )
 
@@ -15,7 +16,7 @@ func TestGuestReach(t *testing.T) {
 		"proxy.golang.org": httpsafe.ReachRead, "pypi.org": httpsafe.ReachRead,
 		"example.com": httpsafe.ReachNone, "127.0.0.1": httpsafe.ReachNone, "169.254.169.254": httpsafe.ReachNone, "intranet": httpsafe.ReachNone,
 	} {
-		got, err := reach.Guest().Decide(t.Context(), httpsafe.HostRequest{Host: host, Port: 443})
+		got, err := reach.New(reach.Options{}).Guest(t.Context(), tool.Call{}).Decide(t.Context(), httpsafe.HostRequest{Host: host, Port: 443})
 		if got != want || (err == nil) != (want != httpsafe.ReachNone) {
 			t.Errorf("%s: %v, %v, want %v", host, got, err, want)
 		}

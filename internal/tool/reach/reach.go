@@ -9,6 +9,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -30,6 +32,8 @@ type Options struct {
 	// Keep writes a host into the owner's list, so that it is allowed from then
 	// on; nil means that "always" is not offered.
 	Keep func(ctx context.Context, entry string) error
+	// Sent keeps the sums of the day; nil counts each turn alone.
+	Sent store.Store
 	// Timeout bounds the wait for an answer; 0 is five minutes.
 	Timeout time.Duration
 	Now     func() time.Time // nil is time.Now
@@ -38,7 +42,8 @@ type Options struct {
 
 // Policy remembers what people answered. It is safe for concurrent use.
 type Policy struct {
-	o Options
+	o   Options
+	day *day
 
 	mu    sync.Mutex
 	kept  []httpsafe.HostRule        // allowed for good since the start
@@ -63,7 +68,7 @@ func New(o Options) *Policy {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Policy{o: o, talks: map[string]map[string]bool{}}
+	return &Policy{o: o, day: newDay(o.Sent, o.Now), talks: map[string]map[string]bool{}}
 }
 
 // Command is what the command of a call may do, for as long as life lasts.
@@ -71,23 +76,44 @@ func New(o Options) *Policy {
 // from then on counts what it sends.
 func (p *Policy) Command(life context.Context, c tool.Call) (a *httpsafe.Access, taint func()) {
 	u := p.user(life, c)
-	return &httpsafe.Access{Decide: u.decide, Spend: u.spend}, func() { u.tainted.Store(true) }
+	return u.access(), func() { u.tainted.Store(true) }
 }
 
 // Server is what a program may do that belongs to no turn, such as an MCP
-// server: nobody can be asked. setting names the list that allows more.
+// server: nobody can be asked, and what it is told may be a stranger's words.
+// setting names the list that allows more.
 func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.Access {
-	return &httpsafe.Access{Decide: func(_ context.Context, r httpsafe.HostRequest) (httpsafe.Reach, error) {
+	decide := func(_ context.Context, r httpsafe.HostRequest) (httpsafe.Reach, error) {
 		if covers(allowed, r) || p.o.Any {
 			return httpsafe.ReachFull, nil
 		}
-		if httpsafe.PackageHost(r.Host, r.Port) {
+		if readable(r) {
 			return httpsafe.ReachRead, nil
 		}
-		return httpsafe.ReachNone, &httpsafe.BlockedError{
-			Target: r.String(), Reason: fmt.Sprintf("not in %s, the list of hosts that this server may reach", setting),
+		reason := fmt.Sprintf("not in %s, the list of hosts that this server may reach", setting)
+		if r.Exposes != "" {
+			reason += ", and more than a package host serves without: " + r.Exposes
 		}
-	}}
+		return httpsafe.ReachNone, &httpsafe.BlockedError{Target: r.String(), Reason: reason}
+	}
+	spend := func(ctx context.Context, use httpsafe.Use) error {
+		if use.Class != httpsafe.ClassPackages {
+			return nil // the owner listed the host for this server
+		}
+		var one httpsafe.Budget // what a server says again is counted again
+		cost, _ := one.Take(use)
+		if err := p.day.take(ctx, setting, use.Class, cost); err != nil {
+			return &httpsafe.BlockedError{Target: use.Host, Reason: "this server has sent as much to package hosts as it may in a day; list the host in " + setting}
+		}
+		return nil
+	}
+	return &httpsafe.Access{Decide: decide, Spend: spend, Contained: func() bool { return true }}
+}
+
+// readable reports whether a request reads from a package host, and nobody else
+// sees something of it.
+func readable(r httpsafe.HostRequest) bool {
+	return r.Exposes == "" && httpsafe.PackageHost(r.Host, r.Port)
 }
 
 // Fetch counts what a tool of our own is about to send to a host in a turn that
@@ -199,11 +225,17 @@ type user struct {
 	turn *turn
 
 	tainted atomic.Bool
+	room    string // of a guest or a group; "" is the owner's
+}
+
+// access is what the proxy asks about the command.
+func (u *user) access() *httpsafe.Access {
+	return &httpsafe.Access{Decide: u.decide, Spend: u.spend, Contained: u.tainted.Load}
 }
 
 func (p *Policy) user(life context.Context, c tool.Call) *user {
-	u := &user{p: p, c: c, life: life, turn: p.turn(c)}
-	u.tainted.Store(c.Tainted)
+	u := &user{p: p, c: c, life: life, turn: p.turn(c), room: c.Scope}
+	u.tainted.Store(c.Tainted || limited(c)) // the words of others are always a stranger's
 	return u
 }
 
@@ -222,7 +254,7 @@ func (u *user) decide(ctx context.Context, r httpsafe.HostRequest) (httpsafe.Rea
 	if allowed {
 		return httpsafe.ReachFull, nil
 	}
-	if httpsafe.PackageHost(r.Host, r.Port) {
+	if readable(r) {
 		return httpsafe.ReachRead, nil
 	}
 	if err := u.once(ctx, entry, func() error { return u.askHost(r, entry) }); err != nil { //nolint:contextcheck // the question lives as long as the command
@@ -271,29 +303,55 @@ func (u *user) once(ctx context.Context, key string, ask func() error) error {
 }
 
 func refusal(key, why string) error {
-	if key == budgetKey {
+	if key == budgetKey || key == dayKey {
 		key = ""
 	}
 	return &httpsafe.BlockedError{Target: key, Reason: why}
 }
 
-// budgetKey is the question about what a turn sends; it is not a host.
-const budgetKey = "what this turn sends"
+// The questions about what is sent; they are not hosts.
+const (
+	budgetKey = "what this turn sends"
+	dayKey    = "what turns send today"
+)
 
 // spend implements httpsafe.Access.Spend.
 func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 	if !u.tainted.Load() {
 		return nil
 	}
-	if use.Class == httpsafe.ClassStranger && u.named(use.Host) {
+	if use.Class == httpsafe.ClassUnknown && u.room == "" && u.named(use.Host) {
 		use.Class = httpsafe.ClassNamed
 	}
-	for !u.turn.budget.Take(use) {
+
+	cost, ok := u.turn.budget.Take(use)
+	for !ok {
 		if err := u.once(ctx, budgetKey, func() error { return u.askBudget(use) }); err != nil { //nolint:contextcheck // as in decide
 			return err
 		}
+		cost, ok = u.turn.budget.Take(use)
 	}
-	return nil
+
+	for {
+		err := u.p.day.take(ctx, u.party(), use.Class, cost)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errDay) {
+			u.p.o.Log.WarnContext(ctx, "the count of what was sent today cannot be kept", "err", err)
+		}
+		if err := u.once(ctx, dayKey, func() error { return u.askDay(use) }); err != nil { //nolint:contextcheck // as in decide
+			return err
+		}
+	}
+}
+
+// party is whose day a use belongs to.
+func (u *user) party() string {
+	if u.room == "" {
+		return "owner"
+	}
+	return "guest " + u.room
 }
 
 // named reports whether the owner named a host: in the configuration, or in

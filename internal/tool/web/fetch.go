@@ -60,7 +60,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 	}
 	mem, key := memoryOf(c.State), in.Mode+" "+u.String()
 	doc, ok := mem.get(key)
-	if !ok && c.Tainted && f.o.Spend != nil {
+	if !ok && (c.Tainted || c.Scope != "") && f.o.Spend != nil {
 		if err := f.o.Spend(ctx, c, normalName(u), carries(c.State, u)); err != nil {
 			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
 		}

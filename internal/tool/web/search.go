@@ -72,7 +72,7 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 	if name, found := f.o.Leaks(q.text); found {
 		return refuseLeak("query", name), nil
 	}
-	if c.Tainted && f.o.SpendSearch != nil {
+	if (c.Tainted || c.Scope != "") && f.o.SpendSearch != nil {
 		if err := f.o.SpendSearch(ctx, c, len(q.text)); err != nil {
 			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
 		}
