@@ -27,7 +27,7 @@ var layers = []string{
 	"internal/llm/wire",
 	"internal/tool internal/llm/catalog internal/llm/chain",
 	"internal/bus/* internal/llm/* internal/tool/*",
-	"internal/session internal/skill internal/runner",
+	"internal/session internal/skill internal/runner internal/change",
 	"internal/session/* internal/memory internal/schedule",
 	"internal/agent/prompt",
 	"internal/agent/*",
