@@ -55,6 +55,8 @@ var byPathAllowed = map[string]string{
 	"cmd/nanobot-whatsapp/outgoing.go": "sends copies in the data folder and writes received files there",
 	"cmd/nanobot/pages_linux.go":       "reads files of /proc about this process",
 
+	"internal/change/folders.go":   "keeps its logs in the data folder",
+	"internal/change/record.go":    "resolves paths for comparison only",
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
 	"internal/guard/scopes.go":     "compares the folder that the user is in with the workspace",

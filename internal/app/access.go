@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -17,7 +18,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // Log is the log without credentials.
@@ -30,7 +30,7 @@ func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 func (a *App) Jail() *diskio.Jail { return a.guard.Jail() }
 
 // Changes is what is kept of the files that the owner's turns changed.
-func Changes(a *App) *undo.Store { return a.guard.Changes() }
+func Changes(a *App) *change.Record { return a.guard.Changes() }
 
 // Models makes the models of the agent.
 func (a *App) Models() *provider.Models { return a.models }
@@ -69,16 +69,16 @@ func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.Workspace
 
 // OpenUndo opens the record of file changes that belongs to a workspace; see
 // guard.OpenUndo. Done gives everything back.
-func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (s *undo.Store, done func() error, err error) {
+func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (r *change.Record, done func() error, err error) {
 	sessions, err := OpenSessions(ctx, loaded, workspace, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, give, err := guard.OpenUndo(guard.Options{Config: loaded, Workspace: workspace, Sessions: sessions, State: State(loaded, nil), Log: log})
+	r, give, err := guard.OpenUndo(guard.Options{Config: loaded, Workspace: workspace, Sessions: sessions, State: State(loaded, nil), Log: log})
 	if err != nil {
 		return nil, nil, errors.Join(err, sessions.Close())
 	}
-	return s, func() error { return errors.Join(give(), sessions.Close()) }, nil
+	return r, func() error { return errors.Join(give(), sessions.Close()) }, nil
 }
 
 // OpenOrigins opens the record of the files of a workspace that came from

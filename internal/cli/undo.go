@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
@@ -63,7 +64,7 @@ own id.`,
 }
 
 // openUndo opens the record of the workspace in use.
-func openUndo(ctx context.Context, c *command) (*undo.Store, func() error, error) {
+func openUndo(ctx context.Context, c *command) (*change.Record, func() error, error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +95,7 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 	if u.diff {
 		return showDiff(cmd, store, t, u.json)
 	}
-	r, err := store.Undo(cmd.Context(), t.ID, u.force)
+	r, err := store.Undo(cmd.Context(), t.ID, undo.Choice{Force: u.force})
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 }
 
 // chosenTurn is the turn the user means.
-func chosenTurn(ctx context.Context, store *undo.Store, u undoCall) (undo.Turn, error) {
+func chosenTurn(ctx context.Context, store *change.Record, u undoCall) (undo.Turn, error) {
 	if u.turn == "" {
 		t, err := store.Last(ctx, u.session)
 		if errors.Is(err, undo.ErrNoTurn) {
@@ -126,7 +127,7 @@ func chosenTurn(ctx context.Context, store *undo.Store, u undoCall) (undo.Turn, 
 	return t, err
 }
 
-func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
+func listUndo(cmd *cobra.Command, store *change.Record, u undoCall) error {
 	turns, err := store.Turns(cmd.Context(), u.session)
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
 	return w.Flush()
 }
 
-func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) error {
+func showDiff(cmd *cobra.Command, store *change.Record, t undo.Turn, asJSON bool) error {
 	diff, err := store.Diff(cmd.Context(), t.ID)
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) e
 }
 
 // tellUndo shows what was taken back.
-func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool) error {
+func tellUndo(cmd *cobra.Command, store *change.Record, r undo.Report, asJSON bool) error {
 	diff := ""
 	if r.Undo != "" {
 		var err error

@@ -35,6 +35,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -81,7 +82,7 @@ type Guard struct {
 	places   *places
 	jail     *diskio.Jail
 	policy   *approve.Policy
-	undo     *undo.Store
+	changes  *change.Record
 	tracker  *tracker
 	confiner *confiner
 	scopes   *scopes
@@ -112,19 +113,13 @@ func New(o Options) (_ *Guard, err error) {
 	}
 	g.scopes = &scopes{jail: g.jail, workspace: o.Workspace, sessions: o.Sessions}
 
-	g.undo, err = undo.Open(undo.Options{
-		Dir:     g.places.undoDir(),
-		Jail:    g.jail,
-		Exclude: slices.Concat(g.places.deny, g.places.denyWrite),
-		Busy:    g.busy,
-		Log:     o.Log,
-	})
+	records := originsOf(o.Config, o.Workspace, g.places.id, o.Log)
+	records.folder = o.Folder
+	g.changes, err = openChanges(g.places, g.jail, records, g.busy, o)
 	if err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
 
-	records := originsOf(o.Config, o.Workspace, g.places.id, o.Log)
-	records.folder = o.Folder
 	g.tracker = &tracker{
 		posture: g.posture,
 		origins: records,
@@ -143,7 +138,7 @@ func New(o Options) (_ *Guard, err error) {
 
 // Close gives everything back. No tool may run any more.
 func (g *Guard) Close() error {
-	err := g.undo.Close()
+	err := g.changes.Close()
 	if g.commands != nil {
 		err = errors.Join(err, g.commands.Close())
 	}
@@ -200,7 +195,7 @@ func (g *Guard) Posture() Posture { return g.posture }
 func (g *Guard) Jail() *diskio.Jail { return g.jail }
 
 // Changes is what is kept of the files that the owner's turns changed.
-func (g *Guard) Changes() *undo.Store { return g.undo }
+func (g *Guard) Changes() *change.Record { return g.changes }
 
 // Reach decides which hosts commands may use, and counts what leaves.
 func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
@@ -323,21 +318,33 @@ func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Res
 		return nil
 	}
 
+	// The old content is kept with what is known about it until now, before the
+	// call gives the file a mark of its own.
+	g.keep(ctx, t, c)
 	if t.Paths != nil {
 		if err := g.tracker.writes(c, t.Paths(c.Input)); err != nil {
 			no := tool.Fail(tool.Internal, "the file was not written, because where it comes from cannot be recorded: %v", err)
+			g.After(ctx, c, no, 0)
 			return &no
 		}
 	}
-	kept, given, err := g.guests.kept(ctx, c)
+	return nil
+}
+
+// keep keeps what a call is going to change.
+func (g *Guard) keep(ctx context.Context, t tool.Tool, c tool.Call) {
+	writable := g.confiner.writable(c)
+	if t.Sink == tool.SinkCommand && c.Scope == "" {
+		g.confiner.prepare(writable)
+	}
+	kept, done, err := g.guests.kept(ctx, c)
 	if err == nil {
-		defer given()
-		err = kept.Before(ctx, inFull(t, c.Project), c)
+		defer done()
+		err = kept.Before(ctx, inFull(t, c.Project), c, writable...)
 	}
 	if err != nil {
 		g.log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
 	}
-	return nil
 }
 
 // After records what a call changed and which addresses a search named, and
@@ -376,7 +383,7 @@ func (g *Guard) After(ctx context.Context, c tool.Call, r tool.Result, _ time.Du
 // Undo implements agent.Undoer: it takes back changes of the owner's turns,
 // and of guests' turns in their own workspaces.
 func (g *Guard) Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error) {
-	chat, done, err := g.changes(ctx, in, session)
+	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {
 		return "", nil, err
 	}
@@ -386,7 +393,7 @@ func (g *Guard) Undo(ctx context.Context, in bus.Inbound, session, turn string, 
 
 // Diff implements agent.Undoer.
 func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error) {
-	chat, done, err := g.changes(ctx, in, session)
+	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {
 		return "", err
 	}
@@ -396,7 +403,7 @@ func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) 
 
 // Turns implements agent.Undoer.
 func (g *Guard) Turns(ctx context.Context, in bus.Inbound, session string) (string, error) {
-	chat, done, err := g.changes(ctx, in, session)
+	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {
 		return "", err
 	}
@@ -404,8 +411,8 @@ func (g *Guard) Turns(ctx context.Context, in bus.Inbound, session string) (stri
 	return chat.Turns(ctx, session)
 }
 
-// changes are the recorded changes that a conversation made.
-func (g *Guard) changes(ctx context.Context, in bus.Inbound, session string) (undo.Chat, func(), error) {
+// changesOf are the recorded changes that a conversation made.
+func (g *Guard) changesOf(ctx context.Context, in bus.Inbound, session string) (undo.Chat, func(), error) {
 	s, done, err := g.guests.kept(ctx, tool.Call{Route: in.Route, Scope: in.Scope, SessionKey: session})
 	return undo.Chat{Store: s}, done, err
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // maxOpen bounds the chats, and the folders of chats, whose files are kept open.
@@ -104,7 +104,7 @@ func (v *view) close() error {
 	if v.shell != nil {
 		err = v.shell.Close()
 	}
-	return errors.Join(err, v.undo.Close(), v.jail.Close())
+	return errors.Join(err, v.changes.Close(), v.jail.Close())
 }
 
 // commands returns the tools that run commands; nil for the owner, whose
@@ -147,15 +147,15 @@ func (x *guestTools) policy(ctx context.Context, c tool.Call) (p *approve.Policy
 }
 
 // kept is the record of changes that a call belongs to.
-func (x *guestTools) kept(ctx context.Context, c tool.Call) (s *undo.Store, done func(), err error) {
+func (x *guestTools) kept(ctx context.Context, c tool.Call) (r *change.Record, done func(), err error) {
 	if c.Scope == "" {
-		return x.g.undo, func() {}, nil
+		return x.g.changes, func() {}, nil
 	}
 	v, done, err := x.of(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	return v.undo, done, nil
+	return v.changes, done, nil
 }
 
 // all are the views that are open now.

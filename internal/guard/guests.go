@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -20,7 +21,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // guestHome holds the folders of a guest or a group. Its tools and commands write
@@ -97,7 +97,7 @@ type view struct {
 
 	// The following are set for guests only.
 	guestHome
-	undo     *undo.Store
+	changes  *change.Record
 	policy   *approve.Policy
 	shell    *shell.Shell // nil before the first command
 	commands map[string]tool.Tool
@@ -126,7 +126,7 @@ func (x *guestTools) open(room string) (*view, error) {
 	}
 
 	v := &view{jail: jail, guestHome: home, sessions: map[string]bool{}}
-	v.undo, err = undo.Open(undo.Options{Dir: home.undo, Jail: jail, MaxBytes: guestUndoBytes, Busy: x.busy, Log: x.g.log})
+	v.changes, err = change.Open(change.Options{Dir: home.undo, Jail: jail, MaxBytes: guestUndoBytes, Busy: x.busy, Log: x.g.log})
 	if err == nil {
 		v.policy, err = approve.New(x.approval(jail))
 	}

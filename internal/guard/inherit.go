@@ -2,14 +2,13 @@ package guard
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -64,7 +63,7 @@ func (a *AllOrigins) read() map[string]*origin.Store {
 func (a *AllOrigins) above(dir string) map[string]*origin.Store {
 	out := map[string]*origin.Store{}
 	for ; ; dir = filepath.Dir(dir) {
-		if s := a.record(folderRecord(dir), dir, nil); s != nil {
+		if s := a.record(change.FolderName(dir), dir, nil); s != nil {
 			out[dir] = s
 		}
 		if dir == filepath.Dir(dir) {
@@ -122,10 +121,4 @@ func marksIn(workspace, root string, names []string) []string {
 		}
 	}
 	return out
-}
-
-// folderRecord is the name of the record of a folder that is not a workspace.
-func folderRecord(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return "folder-" + hex.EncodeToString(sum[:12])
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -63,7 +64,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 	}
 	s, err := origin.Open(origin.Options{
 		Store: o.state,
-		Name:  folderRecord(dir),
+		Name:  change.FolderName(dir),
 		Root:  dir,
 		Roots: []string{o.cache},
 		Log:   o.log,

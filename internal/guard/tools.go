@@ -93,9 +93,7 @@ func (g *Guard) UserShell() func(ctx context.Context, c tool.Call, command strin
 			return tool.Result{}, err
 		}
 		c.Name, c.Input = t.Name, input
-		if err := g.undo.Before(ctx, t, c); err != nil {
-			g.log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
-		}
+		g.keep(ctx, t, c)
 		res, err := tool.Execute(ctx, t, c, g.log)
 		g.After(ctx, c, res, 0)
 		return res, err

@@ -339,14 +339,19 @@ func (s *Store) Wrote(abs string) error {
 	s.mu.Lock()
 	err := s.follow()
 	needed := err == nil && (len(s.windows) > 0 || s.lookup(s.name(abs)).foreign)
-	now := s.o.Now()
-	s.recent = slices.DeleteFunc(s.recent, func(w written) bool { return now.Sub(w.at) > justNow })
-	s.recent = append(s.recent, written{abs, now})
+	s.justWrote(abs)
 	s.mu.Unlock()
 	if err != nil || !needed {
 		return err
 	}
 	return s.note(opTrust, []string{abs})
+}
+
+// justWrote remembers a file that the program has just written; see justNow.
+func (s *Store) justWrote(abs string) {
+	now := s.o.Now()
+	s.recent = slices.DeleteFunc(s.recent, func(w written) bool { return now.Sub(w.at) > justNow })
+	s.recent = append(s.recent, written{abs, now})
 }
 
 // Writing records that the program itself is about to give a file this content,

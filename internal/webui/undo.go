@@ -15,7 +15,7 @@ type Undo interface {
 	Find(ctx context.Context, id string) (undo.Turn, error)
 	Diff(ctx context.Context, id string) (string, error)
 	Preview(ctx context.Context, id string, force bool) (undo.Report, error)
-	Undo(ctx context.Context, id string, force bool) (undo.Report, error)
+	Undo(ctx context.Context, id string, how undo.Choice) (undo.Report, error)
 }
 
 // Bounds of what is shown about changes.
@@ -113,7 +113,7 @@ func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error
 	case h.running(t.Session):
 		return nil, Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
-	report, err := h.Undo.Undo(ctx, t.ID, in.Force)
+	report, err := h.Undo.Undo(ctx, t.ID, undo.Choice{Force: in.Force})
 	if err != nil {
 		return nil, undoRefusal(err)
 	}

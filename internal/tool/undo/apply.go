@@ -41,14 +41,22 @@ type Skip struct {
 type item struct {
 	path string
 	want state
+	from kept  // where the content of want comes from
 	now  state // as it was found and kept
+	held kept  // where the content of now comes from
+}
+
+// Choice says how a turn is undone.
+type Choice struct {
+	Force bool   // also replace what changed after the turn
+	ID    string // of the undo; "" makes one
 }
 
 // Undo brings the files of a turn back to what they were before it. A path that
-// changed again since then is left alone unless force is set. What is there now
+// changed again since then is left alone unless forced. What is there now
 // is kept first, so an undo can be undone and nothing is ever lost; what cannot
-// be kept is not replaced.
-func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, error) {
+// be kept is not replaced. A content from outside comes back as one from outside.
+func (s *Store) Undo(ctx context.Context, turn string, how Choice) (Report, error) {
 	leave, err := s.enter(ctx, false)
 	if err != nil {
 		return Report{}, fmt.Errorf("enter the undo store: %w", err)
@@ -61,18 +69,19 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 	if s.log.model.isRunning(t) {
 		return Report{}, ErrRunning
 	}
-	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
+	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: s.named(t.skipped), Interrupted: t.late}
 	b := s.log.batch(ctx)
-	items, err := s.plan(t, force, b, &r)
+	items, err := s.plan(t, how.Force, b, &r)
 	if err != nil || len(items) == 0 {
 		return r, b.abandon(err)
 	}
-	r.Undo = newID()
+	r.Undo = cmp.Or(how.ID, NewID())
 	b.head(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
 	kept := make([]change, len(items))
 	for i, it := range items {
-		kept[i] = change{Path: it.path, Before: &it.now}
+		kept[i] = change{Path: it.path, Before: &it.now, Kept: &it.held}
 	}
+	s.ask(kept)
 	b.changes(r.Undo, kept)
 	if err := b.commit(true); err != nil {
 		return Report{}, fmt.Errorf("keep the files as they are: %w", err)
@@ -94,14 +103,14 @@ func (s *Store) Preview(ctx context.Context, turn string, force bool) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
+	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: s.named(t.skipped), Interrupted: t.late}
 	b := s.log.batch(ctx)
 	items, err := s.plan(t, force, b, &r)
 	for _, it := range items {
 		if it.want.Kind == kindGone {
-			r.Deleted = append(r.Deleted, shown(it.path))
+			r.Deleted = append(r.Deleted, s.shown(it.path))
 		} else {
-			r.Restored = append(r.Restored, shown(it.path))
+			r.Restored = append(r.Restored, s.shown(it.path))
 		}
 	}
 	slices.Sort(r.Restored)
@@ -113,7 +122,7 @@ func (s *Store) Preview(ctx context.Context, turn string, force bool) (Report, e
 func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, error) {
 	var items []item
 	skip := func(path, why string, conflict bool) {
-		r.Skipped = append(r.Skipped, Skip{Path: shown(path), Why: why, Conflict: conflict})
+		r.Skipped = append(r.Skipped, Skip{Path: s.shown(path), Why: why, Conflict: conflict})
 	}
 	for _, p := range t.changed() {
 		f := t.files[p]
@@ -121,7 +130,7 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 			skip(p, err.Error(), false)
 			continue
 		}
-		now, err := s.area.observe(p, b)
+		now, changed, err := s.area.observe(p, b)
 		if err != nil {
 			skip(p, reason(err), false)
 			continue
@@ -136,7 +145,7 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 		case changedSince && !force:
 			skip(p, "it changed again after the turn", true)
 		default:
-			items = append(items, item{p, f.before, now})
+			items = append(items, item{path: p, want: f.before, from: f.kept, now: now, held: kept{At: changed}})
 		}
 	}
 	return s.withParents(items), b.err
@@ -155,7 +164,7 @@ func (s *Store) withParents(items []item) []item {
 		for _, dir := range s.area.missingParents(it.path) {
 			if !have[dir] {
 				have[dir] = true
-				items = append(items, item{dir, state{Kind: kindDir, Mode: 0o755}, state{Kind: kindGone}})
+				items = append(items, item{path: dir, want: state{Kind: kindDir, Mode: 0o755}, now: state{Kind: kindGone}})
 			}
 		}
 	}
@@ -203,11 +212,11 @@ func (s *Store) restoreOne(it item, r *Report) {
 	err := s.bringBack(it)
 	switch {
 	case err == nil && it.want.Kind == kindGone:
-		r.Deleted = append(r.Deleted, shown(it.path))
+		r.Deleted = append(r.Deleted, s.shown(it.path))
 	case err == nil:
-		r.Restored = append(r.Restored, shown(it.path))
+		r.Restored = append(r.Restored, s.shown(it.path))
 	default:
-		r.Skipped = append(r.Skipped, Skip{Path: shown(it.path), Why: reason(err)})
+		r.Skipped = append(r.Skipped, Skip{Path: s.shown(it.path), Why: reason(err)})
 	}
 }
 
@@ -231,7 +240,7 @@ func (s *Store) bringBack(it item) error {
 	if now != it.now {
 		return diskio.ErrChanged
 	}
-	return put(sp, it.want, data, info)
+	return s.putBack(it, func() error { return put(sp, it.want, data, info) })
 }
 
 func (s *Store) permit(it item, r *Report) {
@@ -240,8 +249,8 @@ func (s *Store) permit(it item, r *Report) {
 		err = chmodDir(sp, it.want.Mode)
 		sp.close()
 	}
-	if err != nil && !slices.ContainsFunc(r.Skipped, func(k Skip) bool { return k.Path == shown(it.path) }) {
-		r.Skipped = append(r.Skipped, Skip{Path: shown(it.path), Why: reason(err)})
+	if err != nil && !slices.ContainsFunc(r.Skipped, func(k Skip) bool { return k.Path == s.shown(it.path) }) {
+		r.Skipped = append(r.Skipped, Skip{Path: s.shown(it.path), Why: reason(err)})
 	}
 }
 
@@ -250,7 +259,7 @@ func (s *Store) note(ctx context.Context, id string, items []item) error {
 	b := s.log.batch(context.WithoutCancel(ctx))
 	list := make([]change, 0, len(items))
 	for _, it := range items {
-		st, err := s.area.observe(it.path, b)
+		st, _, err := s.area.observe(it.path, b)
 		if err != nil {
 			return b.abandon(err)
 		}
@@ -273,6 +282,8 @@ func unkept(s state) string {
 // reason is an error in a few words for a report.
 func reason(err error) string {
 	switch {
+	case errors.Is(err, errOrigin):
+		return errOrigin.Error()
 	case errors.Is(err, diskio.ErrChanged):
 		return "it changed just now"
 	case errors.Is(err, fs.ErrPermission):
@@ -288,7 +299,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func newID() string {
+// NewID makes the id of an undo.
+func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return "u" + hex.EncodeToString(b[:])[1:]

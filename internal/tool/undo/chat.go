@@ -10,9 +10,18 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// Chat words what a Store does for the person in a conversation. It only
-// reaches the turns of the session it is asked about.
-type Chat struct{ Store *Store }
+// Chat words what is done about kept changes for the person in a conversation.
+// It only reaches the turns of the session it is asked about.
+type Chat struct{ Store turns }
+
+// turns is what a Chat needs of a Store, or of several as one.
+type turns interface {
+	Turns(ctx context.Context, session string) ([]Turn, error)
+	Last(ctx context.Context, session string) (Turn, error)
+	Find(ctx context.Context, id string) (Turn, error)
+	Diff(ctx context.Context, turn string) (string, error)
+	Undo(ctx context.Context, turn string, how Choice) (Report, error)
+}
 
 // Numbers of a reply in a chat.
 const (
@@ -29,7 +38,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 	if err != nil || why != "" {
 		return why, nil, err
 	}
-	r, err := c.Store.Undo(ctx, t.ID, force)
+	r, err := c.Store.Undo(ctx, t.ID, Choice{Force: force})
 	if errors.Is(err, ErrRunning) {
 		return phrase.Of(ctx, "A command of this turn is still running; stop it first."), nil, nil
 	}

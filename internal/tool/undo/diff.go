@@ -32,11 +32,11 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 		var old []byte
 		if f.before.Kind == kindFile {
 			if old, err = s.log.content(f.before.Hash); err != nil {
-				fmt.Fprintf(&out, "%s: %v\n", shown(p), err)
+				fmt.Fprintf(&out, "%s: %v\n", s.shown(p), err)
 				continue
 			}
 		}
-		writeChange(&out, shown(p), side{f.before, old}, side{after, data})
+		writeChange(&out, s.shown(p), side{f.before, old}, side{after, data})
 	}
 	return out.String(), nil
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // edits describes what a call changed, for who watches. Folders are left out.
-func (l *logFile) edits(call string, changes []change) []bus.Edit {
+func (s *Store) edits(call string, changes []change) []bus.Edit {
 	var out []bus.Edit
 	budget := maxEditBytes
 	for _, c := range changes {
@@ -24,7 +24,7 @@ func (l *logFile) edits(call string, changes []change) []bus.Edit {
 		if len(out) == maxEditFiles {
 			break
 		}
-		e := bus.Edit{CallID: call, Path: shown(c.Path), What: "changed"}
+		e := bus.Edit{CallID: call, Path: s.shown(c.Path), What: "changed"}
 		switch {
 		case c.Before.Kind == kindGone:
 			e.What = "created"
@@ -34,7 +34,7 @@ func (l *logFile) edits(call string, changes []change) []bus.Edit {
 		size := int(min(c.Before.Size+c.After.Size, maxEditBytes+1))
 		if size <= budget {
 			budget -= size
-			l.compareInto(&e, c)
+			s.log.compareInto(&e, c)
 		}
 		out = append(out, e)
 	}

@@ -75,8 +75,21 @@ const (
 )
 
 // enter takes the store for the caller, against this process and others, and
-// brings it up to date. Without make a store that does not exist stays so.
+// brings it up to date. Without create a store that does not exist stays so.
 func (s *Store) enter(ctx context.Context, create bool) (leave func(), err error) {
+	leave, err = s.hold(ctx, create)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recover(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// hold is enter without closing commands whose process died.
+func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errBusy)
 	defer cancel()
 	select {
@@ -94,16 +107,13 @@ func (s *Store) enter(ctx context.Context, create bool) (leave func(), err error
 			return nil, err
 		}
 	} else if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
-		return func() { <-s.slot }, nil
+		return func() { <-s.slot }, s.log.close() // nothing is kept, or no longer
 	}
 	lock, err := lockDir(ctx, s.Dir)
 	if err != nil {
 		return nil, err
 	}
 	if err = s.log.refresh(ctx); err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	if err = s.recover(ctx); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return func() {

@@ -3,9 +3,12 @@ package undo
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/origin"
 )
 
 // kind says what a name stands for.
@@ -43,7 +46,14 @@ type entry struct {
 	Mtime int64  `json:"t,omitempty"` // nanoseconds; 0 means that the file must be read again
 	Ctime int64  `json:"c,omitempty"`
 	Inode uint64 `json:"i,omitempty"`
+	// Says is what the record of outside files said when the workspace was looked at.
+	Says origin.Says `json:"o,omitempty"`
+	// At is when the file had changed last, where the system does not tell Ctime.
+	At int64 `json:"ot,omitempty"`
 }
+
+// kept is where the content of an entry comes from.
+func (e entry) kept() *kept { return &kept{Says: e.Says, At: cmp.Or(e.Ctime, e.At)} }
 
 // delta is a name whose entry is new. Of a name that vanished only Path is set.
 type delta struct {
@@ -57,6 +67,14 @@ type change struct {
 	Before *state `json:"b,omitempty"`
 	After  *state `json:"a,omitempty"`
 	Mixed  bool   `json:"x,omitempty"` // something else changed it too during the turn
+	// Kept is where the content of Before comes from; nil in logs of earlier versions.
+	Kept *kept `json:"o,omitempty"`
+}
+
+// kept is where a content comes from, as far as it was known when it was kept.
+type kept struct {
+	Says origin.Says `json:"s,omitempty"`
+	At   int64       `json:"t,omitempty"` // when the file had changed last, in nanoseconds
 }
 
 // model is what the log says.
@@ -84,6 +102,7 @@ type turnState struct {
 // fileState is a path as a turn found it first and left it last.
 type fileState struct {
 	before state
+	kept   kept   // where before comes from
 	after  *state // nil while a call is at it, or because it never ended
 	mixed  bool
 	seq    int // of the last change
@@ -160,10 +179,7 @@ func (m *model) ordered() []*turnState {
 func (m *model) applyTree(list []delta) {
 	m.seq++
 	for _, d := range list {
-		old, ok := m.tree[d.Path]
-		if !ok {
-			old = entry{state: state{Kind: kindGone}}
-		}
+		old := entryIn(m.tree, d.Path)
 		for _, o := range m.open {
 			if _, seen := o.was[d.Path]; !seen {
 				o.was[d.Path] = old
@@ -190,6 +206,9 @@ func (m *model) applyChanges(turn string, list []change) {
 			continue
 		case f == nil:
 			f = &fileState{before: *c.Before}
+			if c.Kept != nil {
+				f.kept = *c.Kept
+			}
 			t.files[c.Path] = f
 		case c.Before != nil && f.after != nil && *f.after != *c.Before:
 			f.mixed = true
@@ -210,24 +229,22 @@ func (m *model) applyChanges(turn string, list []change) {
 // counts files that are new here but older than the command: they were in a
 // folder that is not watched, could not be put back there, and stay.
 func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []delta) (out []change, moved int) {
-	touched := map[string]state{}
-	for p, was := range o.was {
-		touched[p] = was.state
-	}
+	touched := map[string]entry{}
+	maps.Copy(touched, o.was)
 	for _, d := range fresh {
 		if _, ok := touched[d.Path]; !ok {
-			touched[d.Path] = stateIn(m.tree, d.Path)
+			touched[d.Path] = entryIn(m.tree, d.Path)
 		}
 	}
 	known := sync.OnceValue(func() map[uint64]bool { return m.inodes(o) })
-	for p, before := range touched {
-		after := stateIn(now, p)
+	for p, was := range touched {
+		before, after := was.state, entryIn(now, p).state
 		switch {
 		case after == before || m.othersChange(o, p, after):
 		case before.Kind == kindGone && olderThan(now[p], o.at) && !known()[now[p].Inode]:
 			moved++
 		default:
-			out = append(out, change{Path: p, Before: &before, After: &after})
+			out = append(out, change{Path: p, Before: &before, After: &after, Kept: was.kept()})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
@@ -272,11 +289,11 @@ func (m *model) overlapping(o *openCommand) bool {
 	return false
 }
 
-func stateIn(tree map[string]entry, path string) state {
+func entryIn(tree map[string]entry, path string) entry {
 	if e, ok := tree[path]; ok {
-		return e.state
+		return e
 	}
-	return state{Kind: kindGone}
+	return entry{state: state{Kind: kindGone}}
 }
 
 // changed lists the paths of a turn that are different after it, in order.

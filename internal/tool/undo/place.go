@@ -33,27 +33,23 @@ type area struct {
 	maxFile   int64  // larger files are not kept
 }
 
-// resolve finds what a tool may change when it is told name: the links on the
-// way, which it may remove, and last the file. Nothing for names the jail
-// refuses.
-func (a *area) resolve(name string) (paths []string) {
+// Resolve finds what a tool may change when it is told name: the links on the
+// way, which it may remove, and last the file; absolute paths without links in
+// front of the last part. Nothing for names the jail refuses.
+func Resolve(jail *diskio.Jail, name string) (paths []string) {
 	for range linkHops {
-		abs, err := a.jail.Path(name)
+		abs, err := jail.Path(name)
 		if err != nil {
 			return paths
 		}
-		info, err := a.jail.Lstat(name)
+		info, err := jail.Lstat(name)
 		if _, refused := errors.AsType[*diskio.JailError](err); refused {
 			return paths
 		}
 		dir := diskio.ResolveExisting(filepath.Dir(abs))
-		key, ok := a.key(filepath.Join(dir, filepath.Base(abs)))
-		if !ok {
-			return paths
-		}
-		paths = append(paths, key)
+		paths = append(paths, filepath.Join(dir, filepath.Base(abs)))
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			link, err := a.jail.Readlink(name)
+			link, err := jail.Readlink(name)
 			if err != nil {
 				return paths
 			}
@@ -66,6 +62,18 @@ func (a *area) resolve(name string) (paths []string) {
 		return paths
 	}
 	return paths
+}
+
+// resolve is Resolve for the files that the log may hold, by their keys.
+func (a *area) resolve(name string) (keys []string) {
+	for _, abs := range Resolve(a.jail, name) {
+		key, ok := a.key(abs)
+		if !ok {
+			return keys
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // key is how a path without links is called in the log.
@@ -172,21 +180,34 @@ func enterFolder(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) 
 	return sub, nil
 }
 
-// observe looks at a path and keeps the content of a file in b.
-func (a *area) observe(p string, b *batch) (state, error) {
+// observe looks at a path and keeps the content of a file in b. changed is when
+// it had changed last, as changeTime says.
+func (a *area) observe(p string, b *batch) (st state, changed int64, err error) {
 	sp, err := a.spot(p)
 	if diskio.IsMissing(err) || errors.Is(err, errDetour) {
-		return state{Kind: kindGone}, nil
+		return state{Kind: kindGone}, 0, nil
 	}
 	if err != nil {
-		return state{}, err
+		return state{}, 0, err
 	}
 	defer sp.close()
-	st, data, _, err := a.look(sp)
+	st, data, info, err := a.look(sp)
 	if err == nil && st.Kind == kindFile {
 		b.blob(st.Hash, data)
 	}
-	return st, err
+	if info != nil {
+		changed = changeTime(stamps(info))
+	}
+	return st, changed, err
+}
+
+// changeTime is when a file changed last in nanoseconds: its inode where the
+// system tells it, else its content.
+func changeTime(mtime, ctime int64, _ uint64) int64 {
+	if ctime != 0 {
+		return ctime
+	}
+	return mtime
 }
 
 // look finds out what a name stands for; data is the content of a file.

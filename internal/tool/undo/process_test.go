@@ -106,7 +106,7 @@ func TestKilledDuringChange(t *testing.T) {
 				if turn, err := b.Last(t.Context(), ""); err != nil || !turn.Running {
 					t.Errorf("while it runs: %+v, %v; want it running", turn, err)
 				}
-				if _, err := b.Undo(t.Context(), "t-command", false); err == nil {
+				if _, err := b.Undo(t.Context(), "t-command", Choice{}); err == nil {
 					t.Error("a running turn was undone")
 				}
 			}

@@ -141,7 +141,7 @@ func TestLinkSwaps(t *testing.T) {
 			_, _ = b.Diff(t.Context(), turn)
 		}
 		// ... and writing, to and fro.
-		if r, err := b.Undo(t.Context(), next, true); err == nil && r.Undo != "" {
+		if r, err := b.Undo(t.Context(), next, Choice{Force: true}); err == nil && r.Undo != "" {
 			next = r.Undo
 		} else {
 			next = "changed"

@@ -33,6 +33,35 @@ func (s *Store) Prune(ctx context.Context) error {
 	return s.prune(ctx)
 }
 
+// Forget gives up everything that is kept. A store whose calls or commands have
+// not ended, in any process, is left as it is.
+func (s *Store) Forget(ctx context.Context) error {
+	leave, err := s.hold(ctx, false)
+	if err != nil {
+		return fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	if len(s.calls) > 0 {
+		return ErrRunning
+	}
+	for key := range s.log.model.open {
+		lock, err := diskio.TryLock(s.runLock(key)) // held as long as the command runs
+		if err != nil {
+			return err
+		}
+		if err := lock.Unlock(); err != nil {
+			return err
+		}
+	}
+	if s.log.f == nil {
+		return nil
+	}
+	if err := s.log.close(); err != nil { // Windows removes no open file
+		return err
+	}
+	return os.Remove(s.log.path())
+}
+
 // overfull reports whether it is time to prune.
 func (s *Store) overfull() bool {
 	if s.log.size > s.MaxBytes || len(s.log.model.turns) > 4*(s.Keep+slack) {
@@ -220,7 +249,7 @@ func (c *copier) changes(t *turnState, since, until int) {
 	var list []change
 	for p, f := range t.files {
 		if f.seq > since && f.seq <= until {
-			list = append(list, change{Path: p, Before: &f.before, After: f.after, Mixed: f.mixed})
+			list = append(list, change{Path: p, Before: &f.before, After: f.after, Mixed: f.mixed, Kept: &f.kept})
 		}
 	}
 	if len(list) > 0 {

@@ -72,6 +72,7 @@ func (s *Store) walk(ctx context.Context, b *batch) (*walker, error) {
 		return nil, err
 	}
 	slices.Sort(w.skipped)
+	w.ask()
 	return w, nil
 }
 
@@ -208,6 +209,9 @@ func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 func (w *walker) entry(st state, info fs.FileInfo) entry {
 	e := entry{state: st}
 	e.Mtime, e.Ctime, e.Inode = stamps(info)
+	if e.Ctime == 0 {
+		e.At = e.Mtime
+	}
 	if max(e.Mtime, e.Ctime) >= w.young {
 		e.Mtime = 0
 	}
@@ -265,5 +269,6 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 			return nil, err
 		}
 	}
+	w.ask()
 	return w, nil
 }

@@ -3,6 +3,8 @@ package undo
 import (
 	"context"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,11 +49,33 @@ func (t Turn) Summary() string {
 	if len(t.Gaps) > 0 {
 		parts = append(parts, "(not all covered)")
 	}
+	dir := t.folder()
 	var names []string
 	for _, c := range t.Changes {
-		names = append(names, c.What+" "+c.Path)
+		names = append(names, c.What+" "+strings.TrimPrefix(c.Path, dir+"/"))
+	}
+	if dir != "" {
+		names[len(names)-1] += " (in " + dir + ")"
 	}
 	return text.Label(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
+}
+
+// folder is the folder that all changes of a turn lie in; "" if some are in the
+// workspace, where names are short.
+func (t Turn) folder() string {
+	dir := ""
+	for i, c := range t.Changes {
+		if !filepath.IsAbs(filepath.FromSlash(c.Path)) {
+			return ""
+		}
+		if i == 0 {
+			dir = path.Dir(c.Path)
+		}
+		for dir != path.Dir(dir) && !strings.HasPrefix(c.Path, dir+"/") {
+			dir = path.Dir(dir)
+		}
+	}
+	return strings.TrimSuffix(dir, "/")
 }
 
 // Turns lists the turns of a session that changed files or are not covered,
@@ -67,7 +91,7 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 		if session != "" && t.session != session {
 			continue
 		}
-		if d := s.log.model.describe(t); len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
+		if d := s.describe(t); len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
 			out = append(out, d)
 		}
 	}
@@ -81,6 +105,12 @@ func (s *Store) Last(ctx context.Context, session string) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
+	return LastOf(turns)
+}
+
+// LastOf is the first of a list of turns, the newest first, that changed files
+// and is not taken back.
+func LastOf(turns []Turn) (Turn, error) {
 	i := slices.IndexFunc(turns, func(t Turn) bool {
 		return t.Undoes == "" && t.UndoneBy == "" && (len(t.Changes) > 0 || len(t.Gaps) > 0 || t.Running)
 	})
@@ -101,7 +131,7 @@ func (s *Store) Find(ctx context.Context, id string) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
-	return s.log.model.describe(t), nil
+	return s.describe(t), nil
 }
 
 func (m *model) find(id string) (*turnState, error) {
@@ -123,14 +153,14 @@ func (m *model) find(id string) (*turnState, error) {
 	return found, nil
 }
 
-func (m *model) describe(t *turnState) Turn {
+func (s *Store) describe(t *turnState) Turn {
 	d := Turn{
 		ID: t.id, Session: t.session, At: t.at, Undoes: t.undoes, UndoneBy: t.undoneBy, Gaps: slices.Clone(t.gaps),
-		Skipped: slices.Clone(t.skipped), Interrupted: t.late, Running: m.isRunning(t),
+		Skipped: s.named(t.skipped), Interrupted: t.late, Running: s.log.model.isRunning(t),
 	}
 	for _, p := range t.changed() {
 		f := t.files[p]
-		c := Change{Path: shown(p), What: "changed"}
+		c := Change{Path: s.shown(p), What: "changed"}
 		switch {
 		case f.before.Kind == kindGone:
 			c.What = "created"

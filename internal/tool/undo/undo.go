@@ -23,10 +23,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -47,6 +49,15 @@ type Options struct {
 	// Exclude are files and folders a command snapshot leaves alone, because
 	// they belong to the program and not to the user's work.
 	Exclude []string
+
+	// Prefix stands before relative paths when they are told to people; "" for
+	// the workspace, the path of the folder for another one.
+	Prefix string
+
+	// Origins are the records that say where a file comes from, by its absolute
+	// path. A content that is put back takes with it what they said about it. nil
+	// is no record: of a guest's files, or for tests.
+	Origins func(abs string) ([]*origin.Store, error)
 
 	// Busy tells whether a command of a session goes on although its call has
 	// returned, so that the gap can be told. nil means that none ever does.
@@ -192,7 +203,7 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	}
 	defer leave()
 	changes, err := s.finish(ctx, callKey(c))
-	return s.log.edits(c.ID, changes), err
+	return s.edits(c.ID, changes), err
 }
 
 // afterTime bounds the work after a call.
@@ -240,17 +251,18 @@ func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) er
 			if slices.Contains(r.paths, p) {
 				continue
 			}
-			st, err := s.area.observe(p, b)
+			st, changed, err := s.area.observe(p, b)
 			if err != nil {
 				return b.abandon(err)
 			}
-			changes = append(changes, change{Path: p, Before: &st})
+			changes = append(changes, change{Path: p, Before: &st, Kept: &kept{At: changed}})
 			r.paths, r.before = append(r.paths, p), append(r.before, st)
 		}
 	}
 	if len(changes) == 0 {
 		return b.abandon(nil)
 	}
+	s.ask(changes)
 	b.changes(c.TurnID, changes)
 	s.calls[callKey(c)] = r
 	if err := b.commit(s.needsSync(c.TurnID, changes, b)); err != nil {
@@ -279,7 +291,7 @@ func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
 	b := s.log.batch(ctx)
 	var changes, edited []change
 	for i, p := range r.paths {
-		st, err := s.area.observe(p, b)
+		st, _, err := s.area.observe(p, b)
 		if err != nil {
 			return nil, b.abandon(err)
 		}
@@ -404,4 +416,20 @@ func callKey(c tool.Call) string {
 // shown is a path as it is told to people.
 func shown(path string) string {
 	return text.Reveal(path, text.Prose)
+}
+
+// shown is a path of the log as it is told to people.
+func (s *Store) shown(path string) string {
+	return shown(s.named([]string{path})[0])
+}
+
+// named are paths of the log as they are called from everywhere.
+func (s *Store) named(paths []string) []string {
+	out := slices.Clone(paths)
+	for i, p := range out {
+		if s.Prefix != "" && !filepath.IsAbs(p) {
+			out[i] = strings.TrimSuffix(filepath.ToSlash(s.Prefix), "/") + "/" + p
+		}
+	}
+	return out
 }

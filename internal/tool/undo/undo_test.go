@@ -110,7 +110,7 @@ func (b *bench) remove(path string) {
 
 func (b *bench) undo(turn string, force bool) Report {
 	b.t.Helper()
-	r, err := b.Undo(b.t.Context(), turn, force)
+	r, err := b.Undo(b.t.Context(), turn, Choice{Force: force})
 	must(b.t, err)
 	return r
 }
@@ -477,7 +477,7 @@ func TestTornTail(t *testing.T) {
 func TestUnknownTurns(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	if _, err := b.Undo(t.Context(), "nope", false); !errors.Is(err, ErrNoTurn) {
+	if _, err := b.Undo(t.Context(), "nope", Choice{}); !errors.Is(err, ErrNoTurn) {
 		t.Errorf("Undo = %v", err)
 	}
 	b.edit("abc1", "a", func() { b.write("a", "1") })
@@ -490,7 +490,7 @@ func TestUnknownTurns(t *testing.T) {
 	}
 	c := b.call("abc3", nil)
 	must(t, b.Before(t.Context(), execTool(), c))
-	if _, err := b.Undo(t.Context(), "abc3", false); !errors.Is(err, ErrRunning) {
+	if _, err := b.Undo(t.Context(), "abc3", Choice{}); !errors.Is(err, ErrRunning) {
 		t.Errorf("Undo of a running turn = %v", err)
 	}
 	b.after(c)
