@@ -253,3 +253,56 @@ func or(text, empty string) string {
 	}
 	return text
 }
+
+// TestPromises compares docs/promises.md with the tests: each row names at least one
+// that exists.
+func TestPromises(t *testing.T) {
+	const page = "docs/promises.md"
+	body, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([\\w/]+): ([\\w.]+)`")
+	rows := 0
+	for line := range strings.Lines(string(body)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| Promise ") {
+			continue
+		}
+		rows++
+		held := named.FindAllStringSubmatch(line, -1)
+		if len(held) == 0 {
+			t.Errorf("%s: no test holds this promise: %s", page, line)
+		}
+		for _, m := range held {
+			if !hasTest(t, m[1], m[2]) {
+				t.Errorf("%s: there is no test %s in %s", page, m[2], m[1])
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("%s has %d promises; they cannot be read", page, rows)
+	}
+}
+
+// hasTest reports whether a folder has a test function, or a file, of that name.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	if strings.Contains(name, ".") {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		body, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(body, []byte("\nfunc "+name+"(")) {
+			return true
+		}
+	}
+	return false
+}
