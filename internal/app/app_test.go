@@ -108,15 +108,15 @@ func TestChosenModelWithoutKey(t *testing.T) {
 	}
 }
 
-// A start without a file confines commands; an existing file keeps its meaning.
+// Whoever says nothing about it has commands confined.
 func TestPosture(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
-		"no file":      {"", "on, in a sandbox (auto), network: proxy"},
-		"an old file":  {`{}`, "on, without a sandbox; only rules on the text of a command apply"},
-		"bwrap":        {`{"tools":{"exec":{"sandbox":"bwrap","network":"none"}}}`, "on, in a sandbox (bwrap), network: none"},
-		"switched off": {`{"tools":{"exec":{"enable":false}}}`, "off"},
-		"none on wish": {`{"tools":{"exec":{"sandbox":"none"}}}`, "on, without a sandbox; only rules on the text of a command apply"},
+		"no file":       {"", "on, in a sandbox (auto), network: proxy"},
+		"an empty file": {`{}`, "on, in a sandbox (auto), network: proxy"},
+		"bwrap":         {`{"tools":{"exec":{"sandbox":"bwrap","network":"none"}}}`, "on, in a sandbox (bwrap), network: none"},
+		"switched off":  {`{"tools":{"exec":{"enable":false}}}`, "off"},
+		"none on wish":  {`{"tools":{"exec":{"sandbox":"none"}}}`, "on, without a sandbox; only rules on the text of a command apply"},
 	} {
 		a, err := open(t, c.file, "DEEPSEEK_API_KEY=test-key-0123456789")
 		if err != nil {

@@ -138,12 +138,17 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		return fmt.Errorf("take over the versions of the memory files of %s: %w", w.Path, err)
 	}
 
-	if what := counted(sessions.Sessions, jobs, entries, versions); what != "" {
+	what := counted(sessions.Sessions, jobs, entries, versions)
+	if what != "" {
 		from := "Python nanobot"
 		if w.Entry.Seen.IsZero() { // a version before knew the workspace
 			from = "the workspace"
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
+	}
+	if what != "" && isContained(loaded) {
+		w.Notes = append(w.Notes, "The agent stays inside the workspace, its commands run in a sandbox, and risky calls need your approval, because "+loaded.File+
+			" does not say otherwise. Python nanobot has none of this; the settings are tools.restrictToWorkspace, tools.exec.sandbox and tools.approval.mode.")
 	}
 	if versions > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("nanobot no longer uses %s; it is unchanged, and you can delete it if you do not use it yourself.", filepath.Join(w.Path, ".git")))
@@ -173,6 +178,19 @@ func grownNotes(ctx context.Context, store *session.Store, log *slog.Logger) []s
 		names = append(names, fmt.Sprintf("%d more", n))
 	}
 	return []string{"Another program added messages to conversations in the workspace: " + strings.Join(names, ", ") + ". nanobot does not use them; review and import them with: nanobot migrate"}
+}
+
+// isContained reports whether a file is contained only because it does not say otherwise.
+func isContained(l *config.Loaded) bool {
+	if !l.Exists || l.Python {
+		return false
+	}
+	for _, name := range []string{"tools.restrictToWorkspace", "tools.exec.sandbox", "tools.exec.network", "tools.approval.mode"} {
+		if l.IsSet(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // counted lists what was taken over; "" if that is nothing.

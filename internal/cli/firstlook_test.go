@@ -13,12 +13,22 @@ import (
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
-// pythonConfig is what people bring along: keys, a model, a chat platform, and
-// nothing about protection.
+// pythonConfig is what people bring along: every setting of Python nanobot.
 const pythonConfig = `{
-  "agents": {"defaults": {"model": "custom/m", "provider": "custom"}},
-  "providers": {"custom": {"apiKey": "k7-0bce39261a0fea2aca", "apiBase": "http://127.0.0.1:1/v1"}},
-  "tools": {"exec": {"timeout": 30}, "restrictToWorkspace": false}
+  "agents": {"defaults": {"workspace": "~/.nanobot/workspace", "model": "custom/m", "provider": "custom", "maxTokens": 8192, "temperature": 0.1, "maxToolIterations": 200}},
+  "channels": {"sendProgress": true, "sendToolHints": false},
+  "providers": {
+    "custom": {"apiKey": "k7-0bce39261a0fea2aca", "apiBase": "http://127.0.0.1:1/v1", "extraHeaders": null},
+    "anthropic": {"apiKey": "", "apiBase": null, "extraHeaders": null},
+    "openrouter": {"apiKey": "", "apiBase": null, "extraHeaders": null}
+  },
+  "gateway": {"host": "127.0.0.1", "port": 18790},
+  "tools": {
+    "web": {"search": {"apiKey": "", "maxResults": 5}},
+    "exec": {"timeout": 30, "pathAppend": ""},
+    "restrictToWorkspace": false,
+    "mcpServers": {}
+  }
 }`
 
 // The first start says in five lines what is open, and later ones nothing.
@@ -45,7 +55,7 @@ func TestFirstLook(t *testing.T) {
 	if again := doctor.FirstLook(l); len(again) > 0 {
 		t.Errorf("the second start says %q", again)
 	}
-	for _, text := range []string{`{"tools":{"exec":{"sandbox":"auto"},"approval":{"mode":"auto"}}}`, `{"tools":{"exec":{"enable":false},"restrictToWorkspace":true,"approval":{"mode":"ask"}}}`} {
+	for _, text := range []string{`{}`, `{"tools":{"exec":{"sandbox":"auto"},"approval":{"mode":"auto"}}}`, `{"tools":{"exec":{"enable":false},"restrictToWorkspace":true,"approval":{"mode":"ask"}}}`} {
 		if got := doctor.FirstLook(load(text)); len(got) > 0 {
 			t.Errorf("%s: %q", text, got)
 		}

@@ -87,7 +87,7 @@ func (r *reader) spot(root *node, path ...string) (*node, place) {
 // check judges settings against each other.
 func (r *reader) check(c *Config, root *node) {
 	r.checkZone(c, root)
-	r.impliedSandbox(c, root)
+	r.pythonSandbox(c, root)
 	r.checkPresets(c, root)
 	r.checkMissing(c, root)
 	d := &c.Agents.Defaults
@@ -161,13 +161,6 @@ func (r *reader) checkMissing(c *Config, root *node) {
 			n, p := r.spot(root, "tools", s.name)
 			r.issue(n, p, s.text, "remove it")
 		}
-	}
-}
-
-// impliedSandbox gives commands with a limited network the sandbox that limits it.
-func (r *reader) impliedSandbox(c *Config, root *node) {
-	if n, p := r.spot(root, "tools", "exec", "sandbox"); n.unset(p) && c.Tools.Exec.Network != "host" {
-		c.Tools.Exec.Sandbox = "auto"
 	}
 }
 

@@ -36,11 +36,10 @@ func Default() Config {
 	}
 }
 
-// NewFile is the text of a new config.json: only what should differ from the
-// meaning of an absent key, so that later defaults still reach the user. New
-// installations start contained; files of older installations keep theirs. It
-// names no sandbox, because Python nanobot refuses commands with a sandbox it
-// does not know; the limited network implies one.
+// NewFile is the text of a new config.json: what should differ from the meaning
+// of an absent key, so that later defaults still reach the user, and what contains
+// the agent, so that it can be seen and changed. It names no sandbox, because Python
+// nanobot refuses commands with a sandbox it does not know; an absent one is auto.
 func NewFile() []byte {
 	return []byte(`{
   "agents": {

@@ -74,7 +74,8 @@ func (f *File) judge(text []byte) (issues []Problem) {
 	}
 	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
 	r.clean(tree, r.root)
-	c := Default()
+	r.python = isPython(tree)
+	c := defaultsFor(r.python)
 	r.decode(&c, tree)
 	r.check(&c, tree)
 	return r.issues

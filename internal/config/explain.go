@@ -270,7 +270,7 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 
 // defaultAt is what a setting is if nothing sets it, as JSON.
 func (l *Loaded) defaultAt(p place) string {
-	d := Default()
+	d := defaultsFor(l.Python)
 	d.Agents.Defaults.Workspace = filepath.Join(l.state.base, "workspace")
 	v := p.usual()
 	if !v.IsValid() {

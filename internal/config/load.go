@@ -39,6 +39,7 @@ type Loaded struct {
 	Exists   bool      // the file was there
 	DataDir  string    // folder of the file: state that is not part of a workspace
 	Warnings []Problem // findings that do not stop the start
+	Python   bool      // the file was written by Python nanobot: absent keys mean what they mean there
 	Disabled []Problem // why sections were left out, when that was asked for
 	state    *state
 }
@@ -105,13 +106,15 @@ func (l *Loaded) build(o Options, data []byte) error {
 	}
 	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
 	r.clean(tree, r.root)
+	r.python = isPython(tree)
+	l.Python = r.python
 	r.overlay(tree, o)
 	for _, p := range l.Disabled {
 		tree.remove(optional(p.at))
 	}
 	r.resolve(tree)
 	l.state.tree = tree
-	l.Config = Default()
+	l.Config = defaultsFor(r.python)
 	r.decode(&l.Config, tree)
 	r.check(&l.Config, tree)
 	l.Warnings = r.warnings
@@ -133,6 +136,7 @@ type reader struct {
 	env      []string
 	home     string
 	ring     *keyring.Ring // from the first reference on
+	python   bool          // the file was written by Python nanobot
 	keep     bool          // leave references unresolved and unjudged: checking an edit
 	issues   []Problem
 	missing  []Problem // references without a value

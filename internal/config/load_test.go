@@ -314,7 +314,13 @@ func TestDefaultDumpsEqualDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !l.Python {
+			t.Errorf("%s: not recognised as a file of Python nanobot", name)
+		}
 		want := config.Default()
+		want.Tools.RestrictToWorkspace = false
+		want.Tools.Exec.Sandbox, want.Tools.Exec.Network = "", "host"
+		want.Tools.Approval.Mode = "off"
 		change(&want)
 		got := l.Config
 		if n := len(got.Providers); n < 25 {
@@ -546,7 +552,7 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// An absent key means what it means in Python nanobot.
+// An absent key means what it means in Python nanobot, but for what contains the agent.
 func TestAbsentKeys(t *testing.T) {
 	t.Parallel()
 	l, err := config.Load(config.Options{Path: write(t, `{"tools": {"exec": {"sandbox": ""}}}`), Strict: true})
@@ -554,7 +560,7 @@ func TestAbsentKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := l.Config.Agents.Defaults
-	if d.ContextWindowTokens != 65536 || d.IdleCompactAfterMinutes != 0 || l.Config.Tools.Exec.Sandbox != "" {
+	if d.ContextWindowTokens != 65536 || d.IdleCompactAfterMinutes != 0 || l.Config.Tools.Exec.Sandbox != "auto" {
 		t.Errorf("window %d, idle %d, sandbox %q", d.ContextWindowTokens, d.IdleCompactAfterMinutes, l.Config.Tools.Exec.Sandbox)
 	}
 }

@@ -79,7 +79,7 @@ type Exec struct {
 	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit. Commands that are left running have no limit."`
 	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH, which is that of your login shell."`
 	PathPrepend      string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
-	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty is none with network host, and auto otherwise."`
+	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty is auto, and none in a file that Python nanobot wrote."`
 	Network          string   `json:"network" enum:"host|proxy|none" doc:"Network access of commands in the sandbox: host allows every public host, proxy allows package hosts and hosts that you allow, none allows nothing."`
 	AllowedHosts     []string `json:"allowedHosts" doc:"Hosts that commands in the sandbox may use without a question, such as example.com, *.example.com or example.com:8443."`
 	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that commands in the sandbox may reach, each with a port, such as 192.168.1.5:5432."`
@@ -129,15 +129,16 @@ type ImageGeneration struct {
 
 func defaultTools() Tools {
 	return Tools{
-		ProtectConfigDir: true,
+		RestrictToWorkspace: true,
+		ProtectConfigDir:    true,
 		Web: Web{
 			Enable: true,
 			Search: Search{Provider: "duckduckgo", MaxResults: 5, Timeout: 30},
 		},
-		Exec:     Exec{Enable: true, Timeout: 60, Network: "host", MaxDiskMB: 2048},
+		Exec:     Exec{Enable: true, Timeout: 60, Sandbox: "auto", Network: "proxy", MaxDiskMB: 2048},
 		File:     FileTools{Enable: true},
 		My:       My{Enable: true},
-		Approval: Approval{Mode: "off", TimeoutS: 300, Fallback: "deny"},
+		Approval: Approval{Mode: "auto", TimeoutS: 300, Fallback: "deny"},
 		CLIApps:  CLIApps{Enable: true, InstallTimeout: 300, RunTimeout: 60, CatalogTTLSeconds: 3600},
 		ImageGeneration: ImageGeneration{
 			Provider: "openrouter", Model: "openai/gpt-5.4-image-2", DefaultAspectRatio: "1:1",

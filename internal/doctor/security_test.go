@@ -21,9 +21,10 @@ func TestExposed(t *testing.T) {
 		mode        os.FileMode
 		want        []string
 	}{
-		{"an older file", ``, 0o600, []string{"without a sandbox and file tools can reach the whole disk"}},
-		{"only restricted", `"restrictToWorkspace": true`, 0o600, []string{"tools.restrictToWorkspace does not confine them"}},
-		{"no commands", `"exec": {"enable": false}`, 0o600, []string{"file tools can reach the whole disk"}},
+		{"open", `"restrictToWorkspace": false, "exec": {"sandbox": "none"}`, 0o600, []string{"without a sandbox and file tools can reach the whole disk"}},
+		{"only restricted", `"restrictToWorkspace": true, "exec": {"sandbox": "none"}`, 0o600, []string{"tools.restrictToWorkspace does not confine them"}},
+		{"no commands", `"restrictToWorkspace": false, "exec": {"enable": false, "sandbox": "none"}`, 0o600, []string{"file tools can reach the whole disk"}},
+		{"written by hand", ``, 0o600, nil},
 		{"the network", `"restrictToWorkspace": true, "exec": {"sandbox": "auto", "network": "host"}`, 0o600, []string{"any public host"}},
 		{"closed", closed, 0o600, nil},
 		{"readable for others", closed, 0o644, []string{"other users of this machine can read"}},

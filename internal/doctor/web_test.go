@@ -16,7 +16,7 @@ import (
 // makes the changes that were shown or none.
 func TestWeb(t *testing.T) {
 	t.Parallel()
-	o, d, dir := doctored(t, `{"tools": {"exec": {"sandbox": "none"}}}`, true)
+	o, d, dir := doctored(t, `{"tools": {"exec": {"sandbox": "none"}, "approval": {"mode": "off"}}}`, true)
 	w := Web{o}
 	var found []webui.Finding
 	w.Run(t.Context(), false, func(f webui.Finding) { found = append(found, f) })

@@ -158,7 +158,7 @@ func TestMessageToName(t *testing.T) {
 			}
 			return llmtest.Reply("done")
 		}))
-	h := running(t, model)
+	h := unasking(t, model)
 	h.must(h.party.write(t, "ann", "1", "write to them"))
 	if out := h.party.hear(t, "for ann"); out.Route.ChatID != "ann" {
 		t.Errorf("it went to %+v", out.Route)

@@ -185,6 +185,16 @@ func running(t *testing.T, model llm.Model) *host {
 	return h
 }
 
+// unasking is a running host whose calls need no approvals.
+func unasking(t *testing.T, model llm.Model) *host {
+	t.Helper()
+	h := newHost(t, model)
+	h.configure(strings.Replace(partyConfig, `{"agents"`, `{"tools": {"approval": {"mode": "off"}}, "agents"`, 1))
+	h.start()
+	<-h.party.joined
+	return h
+}
+
 // reloading is a host whose gateway reads a changed configuration while a turn
 // runs. The turn ends when finish is closed; the result of the reload is sent to
 // reloaded.

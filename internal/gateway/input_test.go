@@ -148,7 +148,7 @@ func TestMessageToAnotherChat(t *testing.T) {
 		llmtest.Call("message", map[string]any{"content": "lost", "channel": "nowhere", "chat_id": "bob"}),
 		llmtest.Reply("done"),
 	)
-	h := running(t, model)
+	h := unasking(t, model)
 	h.must(h.party.write(t, "ann", "1", "greet bob"))
 	for heard := map[string]bool{}; len(heard) < 2; { // two chats, in any order
 		switch out := h.party.hear(t, ""); {

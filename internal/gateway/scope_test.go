@@ -95,7 +95,7 @@ func TestChooseScope(t *testing.T) {
 // on the machine itself, and nobody else may.
 func TestChooseScopeAnywhere(t *testing.T) {
 	t.Parallel()
-	h, ws := scopeHost(t, "")
+	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": false, "exec": {"sandbox": "none"}}, "agents"`, 1))
 	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
 	chat := bus.Route{Channel: "websocket", ChatID: "x"}
 	if _, _, err := gateway.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, true); err == nil {

@@ -24,7 +24,7 @@ func TestCommandsDoNotReachTheBus(t *testing.T) {
 	}
 	for name, conf := range map[string]string{
 		"sandbox":    `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none","sandboxRoBinds":["%DIR%"],"sandboxRwBinds":["%DIR%"]}}}`,
-		"no sandbox": `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":""}}}`,
+		"no sandbox": `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

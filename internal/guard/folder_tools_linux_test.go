@@ -27,7 +27,7 @@ func TestProjectKeepsCommands(t *testing.T) {
 	}
 	for name, conf := range map[string]string{
 		"sandbox": `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`,
-		"none":    `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`,
+		"none":    `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestProjectKeepsCommands(t *testing.T) {
 // With full access commands begin in the folder and reach what they always did.
 func TestProjectMovesCommands(t *testing.T) {
 	t.Parallel()
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
 	s.project()
 	s.settle(agent.AccessFull)
 	seen := s.try(call("exec", "command", "pwd; cat own.txt ../notes.txt"), call("exec", "command", "cat deep.txt", "working_dir", "sub"))
@@ -96,7 +96,7 @@ func TestProjectForgetsCommands(t *testing.T) {
 	if level.LandlockABI == 0 && !level.MountNS {
 		t.Skipf("no sandbox here: %s", level)
 	}
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
 	s.project()
 	seen := s.try(call("exec", "command", "cat", "yield_time_ms", 0))
 	_, id, ok := strings.Cut(seen, "session_id ")
@@ -128,7 +128,7 @@ func TestProjectReachesNoLocalService(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"none","network":"host"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none","network":"host"}}}`)
 	s.project()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	try := call("exec", "command", `bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+port+` && echo "we are" "there"'; echo all is said`)
@@ -148,7 +148,7 @@ func TestUserShellInAProject(t *testing.T) {
 	if level.LandlockABI == 0 && !level.MountNS {
 		t.Skipf("no sandbox here: %s", level)
 	}
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
 	s.project()
 	s.settleChat("websocket:owner", agent.AccessRestricted)
 	if got, _ := s.typed("pwd; cat own.txt; cat ../U?ER.md"); !strings.Contains(got, ownTag+" proj") || strings.Contains(got, canary) {

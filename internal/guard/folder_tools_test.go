@@ -66,7 +66,7 @@ func (s *shared) project() {
 // whether the rest of the house is kept inside the workspace or not.
 func TestProjectKeepsFiles(t *testing.T) {
 	t.Parallel()
-	for name, conf := range map[string]string{"restricted": calmConfig, "open": `{"tools":{"approval":{"mode":"off"}}}`} {
+	for name, conf := range map[string]string{"restricted": calmConfig, "open": `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShared(t, conf)
@@ -166,7 +166,7 @@ func TestGuestsHaveNoProject(t *testing.T) {
 // A folder that is gone: the turn says so and goes on, inside the workspace.
 func TestProjectGone(t *testing.T) {
 	t.Parallel()
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	s.project()
 	s.settle(agent.AccessRestricted)
 	if seen := s.try(call("read_file", "path", "own.txt")); !strings.Contains(seen, ownTag+" proj") {

@@ -209,7 +209,7 @@ func attempts(ws string) []map[string]any {
 	return out
 }
 
-const calmConfig = `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"}}}`
+const calmConfig = `{"tools":{"restrictToWorkspace":true,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`
 
 // Somebody who shares a chat with others gets nothing of the owner's memory, nor
 // of another person's, whatever the model is talked into.
@@ -275,7 +275,7 @@ func TestGuestsChangeNothingOfTheOwner(t *testing.T) {
 // even where the owner does.
 func TestGuestsStayAtTheirs(t *testing.T) {
 	t.Parallel()
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	media := filepath.Join(s.home, "media", "test")
 	s.putGuest("../media/QWERTY_theirs.txt", ownTag+" 4\n")
 	s.put("../media/test/ASDFGH_owners.txt", canary+" owners\n")

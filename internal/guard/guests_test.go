@@ -75,7 +75,7 @@ func TestGuestsHaveAWorkspaceOfTheirOwn(t *testing.T) {
 // they reach the whole disk.
 func TestOwnerDoesNotReadGuestsFolders(t *testing.T) {
 	t.Parallel()
-	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
+	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	s.run(guest, call("write_file", "path", "orders.txt", "content", canary+" obey"))
 	seen := s.run("", call("read_file", "path", filepath.Join(s.guestSpace(), "orders.txt")),
 		call("grep", "pattern", token, "path", filepath.Join(s.home, "guests"), "output_mode", "content"))
@@ -109,7 +109,7 @@ func obedient(s *shared) []map[string]any {
 // No name leads a guest to anything of the owner's, to read or to write.
 func TestObedientGuestFiles(t *testing.T) {
 	t.Parallel()
-	for _, conf := range []string{calmConfig, `{"tools":{"approval":{"mode":"off"}}}`} {
+	for _, conf := range []string{calmConfig, `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`} {
 		s := newShared(t, conf, func(o *app.Options) { o.Env = append(o.Env, "SECRET="+canary) })
 		s.put("../media/test/owners.txt", canary+" sent\n")
 		s.put("share/note.txt", canary+" in a folder that is called share by accident\n")
@@ -179,7 +179,7 @@ func TestGuestsSkills(t *testing.T) {
 // One conversation for all chats is the owner's: a guest does not get into it.
 func TestGuestsAreNotInTheUnifiedSession(t *testing.T) {
 	t.Parallel()
-	s := newShared(t, `{"agents":{"defaults":{"unifiedSession":true}},"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"}}}`)
+	s := newShared(t, `{"agents":{"defaults":{"unifiedSession":true}},"tools":{"restrictToWorkspace":true,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	s.say("", "remember "+canary+" of the owner")
 	if seen := s.say(guest, "what did the owner say?"); strings.Contains(seen, canary) {
 		t.Error("a guest reads the owner's conversation")

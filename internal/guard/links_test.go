@@ -15,7 +15,7 @@ func TestHardLinksToOurData(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not tell how many names a file has")
 	}
-	s := newShared(t, `{"providers":{"custom":{"apiKey":"CANARY-key-of-the-file"}},"tools":{"approval":{"mode":"off"}}}`)
+	s := newShared(t, `{"providers":{"custom":{"apiKey":"CANARY-key-of-the-file"}},"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	for _, name := range []string{"config.json", "secrets/typed-1", "auth/codex.json", "usage/totals.json", "sessions/x/y.jsonl", "origin/r.jsonl", "pairing.json"} {
 		path := filepath.Join(s.home, filepath.FromSlash(name))
 		if name != "config.json" {

@@ -59,7 +59,7 @@ func TestToolsDoNotChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger, _ := json.Marshal(map[string]any{"version": 1, "skills": []any{map[string]any{"name": "x", "dir": filepath.Join(elsewhere, "skills", "x")}}})
-	writeFiles(t, home, map[string]string{"config.json": "{}", "skills.json": string(ledger)})
+	writeFiles(t, home, map[string]string{"config.json": `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"}}}`, "skills.json": string(ledger)})
 	writeFiles(t, elsewhere, map[string]string{"skills/x/SKILL.md": "x", "skills/y/SKILL.md": "y"})
 	g := open(t, home)
 

@@ -24,8 +24,8 @@ type Posture struct {
 	Approval approve.Mode
 }
 
-// PostureOf reads a configuration. A start without a file is a new install
-// and gets the safe defaults; an existing file keeps the meaning it always had.
+// PostureOf reads a configuration. An absent setting is the safe default, except in a
+// file that Python nanobot wrote, which keeps the meaning it always had.
 func PostureOf(l *config.Loaded) Posture {
 	t := l.Config.Tools
 	p := Posture{
@@ -33,9 +33,6 @@ func PostureOf(l *config.Loaded) Posture {
 		Sandbox:  sandbox.Mode(t.Exec.Sandbox),
 		Network:  sandbox.Network(t.Exec.Network),
 		Approval: approve.Mode(t.Approval.Mode),
-	}
-	if !l.Exists {
-		p = Posture{Restrict: true, Sandbox: sandbox.Auto, Network: sandbox.NetProxy, Approval: approve.Auto}
 	}
 	if p.Sandbox == "" {
 		p.Sandbox = sandbox.None

@@ -42,7 +42,7 @@ func (s *shared) keptFiles(session string) []string {
 func TestLongResults(t *testing.T) {
 	t.Parallel()
 	const word = "needle-in-the-result"
-	for name, conf := range map[string]string{"restricted": calmConfig, "open": `{"tools":{"approval":{"mode":"off"}}}`} {
+	for name, conf := range map[string]string{"restricted": calmConfig, "open": `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShared(t, conf, func(o *app.Options) { o.Tools = []tool.Tool{longTool(word)} })

@@ -28,6 +28,22 @@ func forms(key string) map[string]string {
 	}
 }
 
+// pythonFile makes the configuration one that Python nanobot wrote, with every setting.
+func (a *trial) pythonFile() {
+	agents, _ := a.config["agents"].(map[string]any)
+	defaults, _ := agents["defaults"].(map[string]any)
+	for name, v := range map[string]any{"workspace": "~/.nanobot/workspace", "maxTokens": 8192, "temperature": 0.1, "maxToolIterations": 200} {
+		defaults[name] = v
+	}
+	a.config["gateway"] = map[string]any{"host": "127.0.0.1", "port": 18790}
+	a.config["tools"] = map[string]any{
+		"web":                 map[string]any{"search": map[string]any{"apiKey": "", "maxResults": 5}},
+		"exec":                map[string]any{"enable": true, "timeout": 20},
+		"mcpServers":          map[string]any{},
+		"restrictToWorkspace": false,
+	}
+}
+
 // secretAttempts look for keys, under three kinds of configuration.
 func secretAttempts() []attempt {
 	postures := map[string]func(a *trial){
@@ -36,9 +52,7 @@ func secretAttempts() []attempt {
 			a.exec()["sandbox"], a.exec()["network"] = "none", "host"
 			a.approval()["mode"] = "off"
 		},
-		"a configuration of the Python version": func(a *trial) {
-			a.config["tools"] = map[string]any{"exec": map[string]any{"enable": true, "timeout": 20}, "restrictToWorkspace": false}
-		},
+		"a configuration of the Python version": func(a *trial) { a.pythonFile() },
 	}
 	var list []attempt
 	add := func(posture, route string, act func(a *trial)) {
