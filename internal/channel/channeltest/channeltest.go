@@ -64,6 +64,7 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"end":          testEnd,
 		"threads":      testThreads,
 		"long stream":  testLongStream,
+		"growth":       testGrowth,
 		"large file":   testLargeFile,
 		"file limit":   testFileLimit,
 		"file names":   testFileNames,
@@ -275,9 +276,26 @@ func (h *house) await(what string, ok func() bool) {
 	h.within(timeout, what, ok)
 }
 
+// try is await for another goroutine than that of the test.
+func (h *house) try(what string, ok func() bool) bool {
+	h.t.Helper()
+	if h.becomes(time.Minute, ok) {
+		return true
+	}
+	h.t.Errorf("waited in vain for %s; seen %.300q, status %+v", what, h.texts(""), h.m.Status())
+	return false
+}
+
 // within is await with another limit.
 func (h *house) within(limit time.Duration, what string, ok func() bool) {
 	h.t.Helper()
+	if !h.becomes(limit, ok) {
+		h.t.Fatalf("waited in vain for %s; seen %q, status %+v", what, h.texts(""), h.m.Status())
+	}
+}
+
+// becomes reports whether something becomes true in time.
+func (h *house) becomes(limit time.Duration, ok func() bool) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -286,9 +304,10 @@ func (h *house) within(limit time.Duration, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			h.t.Fatalf("waited in vain for %s; seen %q, status %+v", what, h.texts(""), h.m.Status())
+			return false
 		}
 	}
+	return true
 }
 
 func (h *house) received() []bus.Inbound {

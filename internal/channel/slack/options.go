@@ -159,14 +159,19 @@ func (o *options) rules() channel.Rules {
 	}
 }
 
-// maxText leaves room to the 12,000 characters of a Markdown block for what
-// rendering adds.
-const maxText = 11_500
+// How long a text may be. Slack takes a change of a message only up to 4,000
+// characters, so a text that is streamed goes on in the next message before;
+// others have room up to the 12,000 of a Markdown block. Both leave a margin for
+// what rendering adds.
+const (
+	maxText     = 11_500
+	maxStreamed = 3700
+)
 
 // caps are the limits of the platform.
 func (o *options) caps() channel.Caps {
 	c := channel.Caps{
-		MaxChars:       maxText,
+		MaxChars:       maxStreamed,
 		Unit:           markdown.UTF16,
 		EditEvery:      time.Second,
 		GroupEditEvery: 2 * time.Second,
@@ -181,7 +186,7 @@ func (o *options) caps() channel.Caps {
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {
-		c.EditEvery, c.GroupEditEvery = 0, 0
+		c.EditEvery, c.GroupEditEvery, c.MaxChars = 0, 0, maxText
 	}
 	return c
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/markdown"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
 	maxBlock   = 12_000 // characters of the Markdown blocks of a message
 	maxSection = 3000   // characters of a section
 	maxWords   = 39_000 // characters of a text, which Slack cuts or refuses beyond 40,000
+	maxChanged = 4000   // characters of the text of a message that is changed
 )
 
 // Send implements channel.Channel.
@@ -45,10 +45,10 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		})
 		return err
 	}
-	err = b.formatted(out, post)
+	err = b.formatted(out, maxWords, post)
 	if thread != "" && says(err, "thread_not_found") { // it was removed
 		thread = ""
-		err = b.formatted(out, post)
+		err = b.formatted(out, maxWords, post)
 	}
 	if err != nil {
 		return "", b.web.classify(err)
@@ -60,24 +60,30 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // formatted tries with blocks, and with the text alone if Slack does not take
-// them. Buttons are blocks in any case.
-func (b *bot) formatted(out bus.Outbound, try func(content api.MsgOption) error) error {
-	err := try(b.content(out, true))
+// them. Buttons are blocks in any case. The text has at most so many characters.
+func (b *bot) formatted(out bus.Outbound, most int, try func(content api.MsgOption) error) error {
+	err := try(b.content(out, most, true))
 	if says(err, "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch") {
-		err = try(b.content(out, false))
+		err = try(b.content(out, most, false))
 	}
 	return err
 }
 
-// content is what a message says.
-func (b *bot) content(out bus.Outbound, rich bool) api.MsgOption {
+// content is what a message says. Beside blocks, the text is what notifications
+// and clients without blocks show, and may be cut; without them it is what
+// people read, and Slack's answer decides whether it is too long.
+func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
 	buttons := b.buttons(out)
 	if out.Plain || out.Kind == bus.ToolHint {
 		var blocks []api.Block
 		if len(buttons) > 0 {
 			blocks = append(sections(api.PlainTextType, out.Text), buttons...)
 		}
-		return api.MsgOptionCompose(api.MsgOptionText(escaper().Replace(out.Text), false), api.MsgOptionDisableMarkdown(), api.MsgOptionBlocks(blocks...))
+		words := escaper().Replace(out.Text)
+		if len(blocks) > 0 {
+			words = shorten(words, most)
+		}
+		return api.MsgOptionCompose(api.MsgOptionText(words, false), api.MsgOptionDisableMarkdown(), api.MsgOptionBlocks(blocks...))
 	}
 	tree := markdown.Parse(out.Text)
 	words := toMrkdwn(tree)
@@ -90,7 +96,24 @@ func (b *bot) content(out bus.Outbound, rich bool) api.MsgOption {
 	if strings.TrimSpace(words) == "" { // Slack refuses a message without text
 		words = escaper().Replace(out.Text)
 	}
-	return api.MsgOptionCompose(api.MsgOptionText(text.Ellipsis(words, maxWords), false), api.MsgOptionBlocks(append(blocks, buttons...)...))
+	if len(blocks) > 0 {
+		words = shorten(words, most)
+	}
+	return api.MsgOptionCompose(api.MsgOptionText(shorten(words, maxWords), false), api.MsgOptionBlocks(append(blocks, buttons...)...))
+}
+
+// shorten cuts a text to so many characters.
+func shorten(s string, most int) string {
+	if units(s) <= most {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += utf16.RuneLen(r); n > most-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // sections is a text as blocks, for a message that has other blocks as well.
@@ -120,7 +143,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	if err != nil {
 		return err
 	}
-	err = b.formatted(out, func(content api.MsgOption) error {
+	err = b.formatted(out, maxChanged, func(content api.MsgOption) error {
 		_, err := call(ctx, func(ctx context.Context) (string, error) {
 			_, ts, _, err := b.api.UpdateMessageContext(ctx, chat, id, content)
 			return ts, err

@@ -140,6 +140,35 @@ func TestEdit(t *testing.T) {
 	}
 }
 
+// Slack refuses a change whose text is over 4,000 characters. All parts of a
+// streamed answer are shorter, also once they are escaped; beside blocks, which
+// show all of it, the text is cut.
+func TestEditLimit(t *testing.T) {
+	t.Parallel()
+	r := online(t, nil)
+	to := route("C0GEN", "")
+	id := r.send(bus.Outbound{Kind: bus.Delta, Route: to, Text: "begin"})
+	for name, text := range map[string]string{
+		"words":    strings.TrimSpace(strings.Repeat("word ", maxStreamed/5)),
+		"brackets": "```\n" + strings.Repeat("<", maxStreamed-10) + "\n```",
+		"calls":    strings.TrimSpace(strings.Repeat("<@ ", maxStreamed/3)),
+		"emoji":    strings.Repeat("\U0001F642", maxStreamed/2),
+	} {
+		if err := r.Edit(t.Context(), reply(to, text), id, true); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if m := r.fake.Messages("C0GEN")[0]; !strings.Contains(m.Plain, strings.Trim(text, "`\n")) {
+			t.Errorf("%s: people see %d of %d characters", name, len(m.Plain), len(text))
+		}
+	}
+	// Without blocks nothing is cut: what is too long becomes a message of its own.
+	r.fake.Fail(slacktest.Failure{Method: "chat.update", Error: "invalid_blocks"})
+	if err := r.Edit(t.Context(), reply(to, strings.Repeat("<> ", 1000)), id, true); !channel.IsPermanent(err) {
+		t.Errorf("a text that is too long without blocks: %v", err)
+	}
+}
+
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	r := online(t, object{"reactEmoji": ":eyes:"})

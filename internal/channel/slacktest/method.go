@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode/utf16"
 )
 
 // object is a piece of JSON.
@@ -207,9 +207,20 @@ func (s *Server) target(id string) (*Channel, error) {
 	}
 }
 
+// How long the parameter text may be, in UTF-16 units of what was sent: &amp; is
+// five. A new message takes ten times as much as a change of one. (Slack cuts a
+// longer text of a new message; the fake refuses it, since something is lost.)
+const (
+	maxPosted  = 40_000
+	maxUpdated = 4000
+)
+
+// maxBlocks is what the texts of all blocks of a message may have together.
+const maxBlocks = 12_000
+
 // content checks what a message says and returns it as people see it.
-func content(p map[string]string) (plain string, err error) {
-	if utf8.RuneCountInString(p["text"]) > 40_000 {
+func content(p map[string]string, most int) (plain string, err error) {
+	if units(p["text"]) > most {
 		return "", refusal("msg_too_long")
 	}
 	if p["blocks"] == "" || p["blocks"] == "[]" {
@@ -252,7 +263,7 @@ func blocks(raw string) (string, error) {
 		return "", refusal("invalid_blocks")
 	}
 	var said []string
-	markdown := 0
+	total := 0
 	for _, b := range list {
 		switch b.Type {
 		case "markdown":
@@ -260,29 +271,36 @@ func blocks(raw string) (string, error) {
 			if json.Unmarshal(b.Text, &text) != nil || text == "" {
 				return "", refusal("invalid_blocks")
 			}
-			markdown += utf8.RuneCountInString(text)
+			total += units(text)
 			said = append(said, unescape(text))
 		case "section":
 			var t textObject
 			if json.Unmarshal(b.Text, &t) != nil || !inRange(t.Text, 3000) || t.Type != "mrkdwn" && t.Type != "plain_text" {
 				return "", refusal("invalid_blocks")
 			}
+			total += units(t.Text)
 			said = append(said, unescape(t.Text))
 		case "actions":
 			if !goodActions(b) {
 				return "", refusal("invalid_blocks")
 			}
+			for _, e := range b.Elements {
+				total += units(e.Text.Text)
+			}
 		default:
 			return "", refusal("invalid_blocks")
 		}
 	}
-	if markdown > 12_000 {
+	if total > maxBlocks {
 		return "", refusal("msg_blocks_too_long")
 	}
 	return strings.Join(said, "\n"), nil
 }
 
-func inRange(s string, most int) bool { return s != "" && utf8.RuneCountInString(s) <= most }
+func inRange(s string, most int) bool { return s != "" && units(s) <= most }
+
+// units is the length of a text in UTF-16.
+func units(s string) int { return len(utf16.Encode([]rune(s))) }
 
 func goodActions(b block) bool {
 	ids := map[string]bool{}
@@ -301,7 +319,7 @@ func (s *Server) postMessage(p map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := content(p)
+	plain, err := content(p, maxPosted)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +372,10 @@ func (s *Server) update(p map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := content(p)
+	if _, ok := p["blocks"]; !ok { // those of the message stay
+		p["blocks"] = m.Blocks
+	}
+	plain, err := content(p, maxUpdated)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ print(json.dumps({
         refused(lambda: client.conversations_replies(channel="C0GEN", ts="1.000001")),
         refused(lambda: client.users_info(user="U0NOPE")),
         refused(lambda: client.chat_postMessage(channel="C0GEN", text="x" * 40001)),
+        refused(lambda: client.chat_update(channel="C0GEN", ts=posted["ts"], text="x" * 4001)),
     ],
 }))
 socket.close()

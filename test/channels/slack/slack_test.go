@@ -187,7 +187,7 @@ func TestPythonSDK(t *testing.T) {
 		"got": []any{map[string]any{"event": "message", "text": "hi", "id": "Ev"}},
 		"who": slacktest.BotUser, "scopes": true, "text": "x", "file": "F", "people": []any{slacktest.BotName, "ann", "eve"},
 		"history": 2.0, "signed": true, "forged": false,
-		"errors": []any{"message_not_found", "thread_not_found", "user_not_found", "msg_too_long"},
+		"errors": []any{"message_not_found", "thread_not_found", "user_not_found", "msg_too_long", "msg_too_long"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the library understood (-want +got):\n%s", d)
