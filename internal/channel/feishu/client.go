@@ -52,6 +52,7 @@ const (
 	codeNoMessage     = 230110
 	codeCardClosed    = 300309
 	codeCardOrder     = 300317
+	codeCardTimeout   = 200850
 	codeBadEmoji      = 231001
 	codeNoReaction    = 231011
 	codeReactedTwice  = 231010

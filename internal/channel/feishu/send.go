@@ -26,14 +26,19 @@ const (
 	chunkMost = 3500 // characters of a text that stands for a card
 	repeated  = 3 * time.Second
 	sameUUID  = 32 // characters
+
+	streamingFor = 9 * time.Minute // Feishu ends the streaming mode of a card after ten
+	seqJump      = 1000            // beyond the changes that an earlier process may have made
 )
 
 // record is what we know of a message that we sent.
 type record struct {
-	kind   string // text, post or interactive
-	card   string // id of its card entity
-	seq    int64  // of the last change of that
-	unsure bool   // an earlier try may have sent it, with another card
+	kind   string    // text, post or interactive
+	card   string    // id of its card entity
+	seq    int64     // of the last change of that
+	said   string    // what that says, as Markdown; "" if it is not known
+	live   time.Time // when its streaming mode began; zero: it is off, or not known
+	unsure bool      // an earlier try may have sent it, with another card
 }
 
 func messagePath(id string) string { return "/open-apis/im/v1/messages/" + url.PathEscape(id) }
@@ -159,11 +164,13 @@ func (b *bot) sendPlain(ctx context.Context, out bus.Outbound) (first string, er
 // an earlier try is used again.
 func (b *bot) sendEntity(ctx context.Context, out bus.Outbound) (string, error) {
 	card, ok := b.opened.Get(out.Key)
+	said, now := "", b.deps.Now()
 	if !ok || out.Key == "" {
+		said = cardMarkdown(out, maxTables)
 		var got struct {
 			ID string `json:"card_id"`
 		}
-		data, err := encode(cardOf(cardMarkdown(out, maxTables), out.Kind == bus.Delta))
+		data, err := encode(cardOf(said, out.Kind == bus.Delta))
 		if err == nil {
 			err = b.calls.call(ctx, http.MethodPost, "/open-apis/cardkit/v1/cards", map[string]string{"type": "card_json", "data": string(data)}, &got)
 		}
@@ -178,7 +185,14 @@ func (b *bot) sendEntity(ctx context.Context, out bus.Outbound) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return b.deliver(ctx, out, shape{"interactive", content}, out.Key, card)
+	id, err := b.deliver(ctx, out, shape{"interactive", content}, out.Key, card)
+	if r, ok := b.sent.Get(id); ok && err == nil && said != "" && r.card == card && !r.unsure {
+		r.said = said
+		if out.Kind == bus.Delta {
+			r.live = now
+		}
+	}
+	return id, err
 }
 
 // draft is a message to be sent.
@@ -396,28 +410,65 @@ func (b *bot) cardOfMessage(ctx context.Context, id string) (string, error) {
 }
 
 // grow makes a card say what out says, and ends its streaming mode if that is
-// final. Feishu ends the mode by itself after ten minutes: it is begun again.
+// final.
 func (b *bot) grow(ctx context.Context, r *record, out bus.Outbound, final bool) error {
-	said := cardMarkdown(out, maxTables)
-	err := b.write(ctx, r, said)
+	if said := cardMarkdown(out, maxTables); said != r.said {
+		if err := b.rewrite(ctx, r, said, out); err != nil {
+			return err
+		}
+	}
+	if !final {
+		return nil
+	}
+	r.live = time.Time{}
+	err := b.setStreaming(ctx, r, false)
 	if refused(err) {
-		switch refusal(err) {
-		case codeCardClosed:
-		case codeCardOrder:
-			r.seq += 1000 // beyond what an earlier process may have used
-		default:
-			said = cardMarkdown(out, 0)
-		}
-		if err = b.setStreaming(ctx, r, true); err == nil {
-			err = b.write(ctx, r, said)
-		}
-	}
-	if err != nil || !final {
-		return err
-	}
-	if err = b.setStreaming(ctx, r, false); refused(err) {
 		b.deps.Log.InfoContext(ctx, "the streaming mode of a card cannot be ended", "err", err)
 		return nil // it says all
+	}
+	return err
+}
+
+// rewrite makes a card say a text, or the same without tables if Feishu does not
+// take those. The streaming mode is begun again before Feishu ends it: what is
+// written after that is refused, or dropped without a word.
+func (b *bot) rewrite(ctx context.Context, r *record, said string, out bus.Outbound) error {
+	r.said = ""
+	if b.deps.Now().Sub(r.live) > streamingFor {
+		if err := b.beginStreaming(ctx, r); err != nil {
+			return err
+		}
+	}
+	err := b.write(ctx, r, said)
+	if refused(err) {
+		shown := said
+		switch refusal(err) {
+		case codeCardClosed, codeCardTimeout:
+		case codeCardOrder:
+			r.seq += seqJump
+		default:
+			shown = cardMarkdown(out, 0)
+		}
+		if err = b.beginStreaming(ctx, r); err == nil {
+			err = b.write(ctx, r, shown)
+		}
+	}
+	if err == nil {
+		r.said = said
+	}
+	return err
+}
+
+// beginStreaming begins the streaming mode of a card, or begins it again.
+func (b *bot) beginStreaming(ctx context.Context, r *record) error {
+	now := b.deps.Now()
+	err := b.setStreaming(ctx, r, true)
+	if refusal(err) == codeCardOrder {
+		r.seq += seqJump
+		err = b.setStreaming(ctx, r, true)
+	}
+	if err == nil {
+		r.live = now
 	}
 	return err
 }

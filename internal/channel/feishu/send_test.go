@@ -3,10 +3,13 @@ package feishu
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -244,6 +247,68 @@ func TestStreamingCard(t *testing.T) {
 	}
 	if err := r.Edit(t.Context(), delta, "om_none", true); !channel.IsPermanent(err) {
 		t.Errorf("edit what is gone: %v", err)
+	}
+}
+
+// Feishu ends the streaming mode ten minutes after it began, by a refusal or
+// without a word. An answer that takes longer loses nothing by that, neither a
+// table nor its end, also when another process goes on with it.
+func TestLongStreamingCard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ silent, restart bool }{
+		"refused":                 {},
+		"dropped":                 {silent: true},
+		"refused after a restart": {restart: true},
+		"dropped after a restart": {silent: true, restart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			var ahead atomic.Int64
+			r.deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			r.reopen(nil)
+			r.ready()
+			r.fake.SetSilent(c.silent)
+			text := "| a | b |\n| - | - |\n| 1 | 2 |\n"
+			delta := bus.Outbound{Kind: bus.Delta, StreamID: "s", Route: to("om_1"), Text: text, Key: "s/0"}
+			id := r.send(delta)
+			for i := range 8 { // twenty minutes
+				r.fake.Advance(150 * time.Second)
+				ahead.Add(int64(150 * time.Second))
+				if c.restart && i == 5 {
+					r.reopen(nil)
+					r.ready()
+				}
+				delta.Text = fmt.Sprintf("%s\nstep %d", text, i)
+				if err := r.Edit(t.Context(), delta, id, i == 7); err != nil {
+					t.Fatal(err)
+				}
+				m := r.fake.Messages("")[0]
+				if !strings.Contains(m.Plain, fmt.Sprintf("step %d", i)) || !strings.Contains(m.Plain, "| 1 | 2 |") {
+					t.Errorf("step %d: people see %q", i, m.Plain)
+				}
+				if m.Streaming != (i < 7) {
+					t.Errorf("step %d: streaming %v", i, m.Streaming)
+				}
+			}
+		})
+	}
+}
+
+// The last preview of an answer is not written again at its end.
+func TestStreamingCardEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil).ready()
+	delta := bus.Outbound{Kind: bus.Delta, StreamID: "s", Route: to("om_1"), Text: "It", Key: "s/0"}
+	id := r.send(delta)
+	for _, final := range []bool{false, true} {
+		delta.Text = "It is four."
+		if err := r.Edit(t.Context(), delta, id, final); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := r.fake.Messages("")[0]; m.Plain != "It is four." || m.Streaming || r.fake.Idle() != 0 {
+		t.Errorf("people see %+v after %d edits for nothing", m, r.fake.Idle())
 	}
 }
 

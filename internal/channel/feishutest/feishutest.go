@@ -100,6 +100,7 @@ type card struct {
 	text      string
 	sequence  int
 	streaming bool
+	began     time.Time // the streaming mode
 	message   string
 	uuids     map[string]bool
 	edits     []string
@@ -149,6 +150,17 @@ type Server struct {
 	work      sync.WaitGroup
 	closed    bool
 	tables    int
+
+	idle   int           // edits that changed nothing
+	ahead  time.Duration // how much time passed for the cards
+	silent bool          // late texts for cards are dropped
+}
+
+// Idle counts the edits that left a text as it was and did not end it.
+func (s *Server) Idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle
 }
 
 // New starts a server that knows one app, the person ou_ann and the group
@@ -260,6 +272,16 @@ func (s *Server) SetScopes(list string) { s.locked(func() { s.scopes = strings.S
 
 // SetTables says how many tables a card may have.
 func (s *Server) SetTables(n int) { s.locked(func() { s.tables = n }) }
+
+// Advance lets time pass for the cards.
+func (s *Server) Advance(d time.Duration) { s.locked(func() { s.ahead += d }) }
+
+// SetSilent says whether texts for a card whose streaming mode is over by time
+// are dropped without a word. Both has been seen.
+func (s *Server) SetSilent(on bool) { s.locked(func() { s.silent = on }) }
+
+// now is the time of the cards. The lock is held.
+func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
 
 // SetSkew says how far the server's clock is ahead.
 func (s *Server) SetSkew(d time.Duration) { s.locked(func() { s.skew = d }) }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func (s *Server) get(r *request) (any, error) {
@@ -252,7 +253,7 @@ func (s *Server) createCard(r *request) (any, error) {
 	}
 	s.serial++
 	id := strconv.Itoa(7000000000000000000 + s.serial)
-	s.cards[id] = &card{data: in.Data, text: seen.text(), streaming: c.Config.Streaming, uuids: map[string]bool{}}
+	s.cards[id] = &card{data: in.Data, text: seen.text(), streaming: c.Config.Streaming, began: s.now(), uuids: map[string]bool{}}
 	return map[string]any{"card_id": id}, nil
 }
 
@@ -297,11 +298,20 @@ func (s *Server) step(r *request) (c *card, in step, done bool, err error) {
 	return c, in, false, s.allowed("cardkit:card:write")
 }
 
+// streamingFor is how long the streaming mode of a card lasts after it was set.
+const streamingFor = 10 * time.Minute
+
 func (s *Server) cardContent(r *request) (any, error) {
 	c, in, done, err := s.step(r)
 	switch {
 	case err != nil || done:
 		return map[string]any{}, err
+	case c.streaming && s.now().Sub(c.began) >= streamingFor && s.silent:
+		c.sequence = in.Sequence
+		return map[string]any{}, nil
+	case c.streaming && s.now().Sub(c.began) >= streamingFor:
+		c.streaming = false
+		return nil, refuse(200850, "card streaming timeout")
 	case !c.streaming:
 		return nil, refuse(300309, "streaming mode is closed")
 	case r.PathValue("elem") == "" || !strings.Contains(c.data, `"element_id":"`+r.PathValue("elem")+`"`):
@@ -311,6 +321,9 @@ func (s *Server) cardContent(r *request) (any, error) {
 	}
 	if err := s.checkMarkdown(in.Content); err != nil {
 		return nil, refuse(300315, "%s", err.Error())
+	}
+	if c.text == seenMarkdown(in.Content) {
+		s.idle++
 	}
 	c.edits = append(c.edits, c.text)
 	c.text, c.sequence = seenMarkdown(in.Content), in.Sequence
@@ -331,7 +344,7 @@ func (s *Server) cardSettings(r *request) (any, error) {
 	if json.Unmarshal([]byte(in.Settings), &set) != nil || set.Config.Streaming == nil {
 		return nil, refuse(300301, "invalid settings")
 	}
-	c.streaming, c.sequence = *set.Config.Streaming, in.Sequence
+	c.streaming, c.sequence, c.began = *set.Config.Streaming, in.Sequence, s.now()
 	c.uuids[in.UUID] = true
 	return map[string]any{}, nil
 }
