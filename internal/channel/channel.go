@@ -123,6 +123,11 @@ type Caps struct {
 	// GroupEditEvery the same where more people listen. 0 switches streaming
 	// by edits off.
 	EditEvery, GroupEditEvery time.Duration
+	// Previewed reports whether a preview of a text, in the chat of a route,
+	// looks as its final form does: then no final edit follows one that showed
+	// all of it. Nil: a final edit is always made, since it also closes the
+	// message.
+	Previewed func(to bus.Route, text string) bool
 	// Typing is how often Working must be repeated to stay visible; 0 is once.
 	Typing time.Duration
 	// MaxMedia is the largest file that can be sent, in bytes; 0 is none at all.

@@ -180,7 +180,7 @@ func (st *stream) preview(ctx context.Context) {
 	parts := st.parts()
 	for i, text := range parts {
 		last := i == len(parts)-1
-		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last) {
+		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last || st.says(i, text)) {
 			continue
 		}
 		if edit := i < len(st.shown); edit && !st.c.w.edits.try(time.Now()) || !st.c.w.total.try(time.Now()) {
@@ -199,6 +199,16 @@ func (st *stream) preview(ctx context.Context) {
 		}
 	}
 	st.dirty = false
+}
+
+// says reports whether part i of a stream says text already, in its final form.
+func (st *stream) says(i int, text string) bool {
+	if i >= len(st.shown) || st.shown[i].text != text {
+		return false
+	}
+	p, previewed := &st.shown[i], st.c.w.a.caps.Previewed
+	p.final = p.final || previewed != nil && previewed(st.route, text)
+	return p.final
 }
 
 // showPart makes part i of a stream say text.
@@ -221,6 +231,7 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 			*p = shownPart{id: p.id, text: text, final: final}
 			return nil
 		}
+		p.text = "" // it may have been changed all the same
 		if !p.found || !IsPermanent(err) {
 			return err
 		}
@@ -367,7 +378,7 @@ func (st *stream) close(ctx context.Context) {
 		return
 	}
 	for i, text := range st.parts() {
-		if i < len(st.shown) && st.shown[i].final && st.shown[i].text == text {
+		if st.says(i, text) {
 			continue
 		}
 		if err := st.retryEdit(ctx, func() error { return st.showPart(ctx, i, text, true) }); err != nil {
@@ -405,7 +416,7 @@ func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Out
 	for i, p := range st.shown[:from] {
 		text, out := parts[i].Text, parts[i]
 		out.Media = nil
-		if p.final && p.text == text {
+		if st.says(i, text) && out.Question == nil {
 			continue
 		}
 		err := c.retry(ctx, st.route, func() error {

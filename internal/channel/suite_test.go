@@ -29,6 +29,7 @@ type board struct {
 	asked   *bus.Question
 	taps    map[string]*bus.Answer // by the id of the message
 	typing  map[string]int         // by chat
+	idle    int                    // edits that changed nothing
 }
 
 func newBoard() *board {
@@ -59,7 +60,7 @@ type member struct {
 func (m *member) Name() string { return m.d.Name }
 
 func (*member) Caps() channel.Caps {
-	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true}
+	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true, Previewed: func(bus.Route, string) bool { return true }}
 }
 
 func (m *member) Run(ctx context.Context, submit channel.Submit) error {
@@ -133,6 +134,9 @@ func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) er
 	if err != nil {
 		return channel.Permanent(err)
 	}
+	if m.posts[i].Text == out.Text {
+		m.idle++
+	}
 	m.posts[i].Text = out.Text
 	return nil
 }
@@ -181,6 +185,7 @@ func (b *board) fixture() channeltest.Fixture {
 			b.with(func() { out = slices.Clone(b.posts) })
 			return out
 		},
+		Idle:    func() (n int) { b.with(func() { n = b.idle }); return n },
 		Touched: func() (n int) { b.with(func() { n = b.touched }); return n },
 		Limit:   func(after time.Duration) { failing(channel.RateLimited(after, errors.New("too many"))) },
 		Break:   func() { failing(errors.New("server error")) },

@@ -93,7 +93,7 @@ func (c *chat) settleTurn(ctx context.Context, st *stream, d bus.Delivery, parts
 
 	n := texts(all)
 	for i, part := range all[:n] {
-		if part.Media = nil; i < len(st.shown) && st.shown[i].final && st.shown[i].text == part.Text && i < n-1 {
+		if part.Media = nil; i < n-1 && st.says(i, part.Text) {
 			continue
 		}
 		err := c.retry(ctx, st.route, func() error { return st.showAs(ctx, i, part, true, 0) })

@@ -65,6 +65,7 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"threads":      testThreads,
 		"long stream":  testLongStream,
 		"growth":       testGrowth,
+		"idle edits":   testIdleEdits,
 		"large file":   testLargeFile,
 		"file limit":   testFileLimit,
 		"file names":   testFileNames,

@@ -33,6 +33,9 @@ type Fixture struct {
 	Chat    func(sender string) string
 	Deliver func(t *testing.T, in In)
 	Seen    func() []Seen
+	// Idle counts the edits that left a message as it was and did not close it.
+	// Nil: the platform shows no texts that grow.
+	Idle func() int
 
 	// Lacks says of fields why they are empty: what the platform does not have.
 	Lacks map[string]string

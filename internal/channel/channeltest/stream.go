@@ -3,6 +3,7 @@ package channeltest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +76,38 @@ func testGrowth(t *testing.T, h *house) {
 				t.Fatalf("people see %q %d times", word, n)
 			}
 		}
+	}
+}
+
+// No message is changed into what it says already: on some platforms each change
+// is kept for good, and on all of them it counts against a limit.
+func testIdleEdits(t *testing.T, h *house) {
+	h.need("Streams")
+	if h.Idle == nil {
+		t.Fatal("the fixture of a platform that shows texts that grow counts idle edits")
+	}
+	done := make(chan struct{})
+	h.live(t, func(say func(bus.Outbound)) {
+		defer close(done)
+		for i, text := range []string{"It is.", "It is four."} {
+			id := fmt.Sprintf("s%d", i)
+			say(bus.Outbound{Kind: bus.Delta, StreamID: id, Text: text})
+			if !h.try("the preview of "+text, func() bool {
+				return slices.ContainsFunc(h.texts(h.Chat(h.Owner)), func(s string) bool { return strings.Contains(s, text) })
+			}) {
+				return
+			}
+			say(bus.Outbound{Kind: bus.DeltaEnd, StreamID: id, Resuming: i == 0})
+		}
+		say(bus.Outbound{Text: "It is four.", Streamed: true})
+	})
+	if <-done; t.Failed() {
+		return
+	}
+	h.setReply(nil)
+	h.write(2, "after")
+	h.await("the next answer", func() bool { return slices.Contains(h.texts(h.Chat(h.Owner)), "re: after") })
+	if n := h.Idle(); n != 0 {
+		t.Errorf("%d edits changed nothing", n)
 	}
 }

@@ -86,6 +86,7 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 			}
 			fake.Write(in.Sender, strings.TrimPrefix(strings.TrimPrefix(in.Chat, in.Sender), groupPrefix), in.Text, m)
 		},
+		Idle: fake.Idle,
 		Seen: func() (list []channeltest.Seen) {
 			for _, m := range fake.Messages() {
 				if m.Way == "card" && m.Text() == "" {

@@ -238,6 +238,9 @@ func (s *Server) streamCard(b Object) *refusal {
 	case c.Flow == "3" || c.Flow == "5":
 		return bad("param.cardFinished")
 	}
+	if c.Text == words && !last && !failed {
+		s.idle++
+	}
 	c.guids[guid] = true
 	c.Streams++
 	s.say(c, words)

@@ -122,8 +122,9 @@ func (o *options) caps() channel.Caps {
 	c := channel.Caps{
 		MaxChars: 1900, Unit: markdown.UTF16,
 		EditEvery: 1200 * time.Millisecond, GroupEditEvery: 1200 * time.Millisecond,
-		Typing:   7 * time.Second, // it fades after ten, and the wait for workingEmoji comes on top
-		MaxMedia: maxBoosted, Together: maxFiles, Buttons: true, Keys: true,
+		Previewed: func(bus.Route, string) bool { return true },
+		Typing:    7 * time.Second, // it fades after ten, and the wait for workingEmoji comes on top
+		MaxMedia:  maxBoosted, Together: maxFiles, Buttons: true, Keys: true,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 40, Per: time.Second},
 			Chat:  channel.Limit{Count: 5, Per: 5 * time.Second},

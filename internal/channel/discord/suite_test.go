@@ -39,6 +39,7 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			return len(fake.Calls("", "/typing")) + len(fake.Calls("", "/reactions")) + len(fake.Calls("", "/attachments"))

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -549,10 +550,15 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 	if wrong := s.checkBody(c, true); wrong != nil {
 		return nil, wrong
 	}
+	changed := false
 	for _, k := range []string{"content", "components", "flags"} {
 		if v, ok := c.Body[k]; ok {
+			changed = changed || !reflect.DeepEqual(m[k], v)
 			m[k] = v
 		}
+	}
+	if !changed {
+		s.Unchanged()
 	}
 	m["edited_timestamp"] = time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00")
 	for _, own := range s.own {

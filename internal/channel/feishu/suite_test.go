@@ -110,6 +110,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Owner: feishutest.AnnID, Stranger: "ou_mallory", Group: feishutest.GroupID, Thread: feishutest.ThreadRoot,
 		Chat:    func(sender string) string { return "oc_p2p_" + sender },
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Idle:    fake.Idle,
 		Seen: func() []channeltest.Seen {
 			var out []channeltest.Seen
 			for _, m := range fake.Messages("") {

@@ -1,5 +1,5 @@
 // Package linetest is what the fakes of chat platforms have in common: calls
-// that hang, and an observer of what people see.
+// that hang, an observer of what people see, and the count of edits for nothing.
 package linetest
 
 import (
@@ -14,6 +14,21 @@ type Line struct {
 	until   <-chan struct{}
 	stalled int
 	watch   func(chat, text string)
+	idle    int
+}
+
+// Unchanged notes an edit that leaves a message as it was.
+func (l *Line) Unchanged() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle++
+}
+
+// Idle counts the edits that left a message as it was.
+func (l *Line) Idle() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.idle
 }
 
 // Stall makes the platform accept calls that write, such as sending and typing,

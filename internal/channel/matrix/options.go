@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/markdown"
@@ -100,6 +101,7 @@ func (o *options) caps() channel.Caps {
 	}
 	if *o.Streaming {
 		c.EditEvery, c.GroupEditEvery = editEvery, 2*editEvery
+		c.Previewed = func(_ bus.Route, text string) bool { return *answerOf(text, false) == *answerOf(text, true) }
 	}
 	return c
 }

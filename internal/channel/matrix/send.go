@@ -58,7 +58,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		m, err = b.file(ctx, out, r)
 	} else {
-		m = b.text(out, out.Kind != bus.Delta)
+		m = wordsOf(out, out.Kind != bus.Delta)
 	}
 	if err != nil {
 		return "", err
@@ -93,8 +93,14 @@ func transaction(key string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// text is the content of a message of words.
-func (b *bot) text(out bus.Outbound, whole bool) *outgoing {
+// answerOf is the content of a part of an answer.
+func answerOf(words string, whole bool) *outgoing {
+	return wordsOf(bus.Outbound{Kind: bus.Final, Text: words}, whole)
+}
+
+// wordsOf is the content of a message of words. One that is not whole has no
+// markup.
+func wordsOf(out bus.Outbound, whole bool) *outgoing {
 	m := &outgoing{Type: "m.text", Body: strings.Map(printable, text.Valid(out.Text))}
 	switch out.Kind {
 	case bus.Progress, bus.ToolHint, bus.Notice, bus.Reasoning: // no phone rings for it
@@ -265,7 +271,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if err != nil {
 		return b.noRoom(err)
 	}
-	m := b.text(out, final)
+	m := wordsOf(out, final)
 	edit := &outgoing{Type: m.Type, Body: "* " + text.Ellipsis(m.Body, fallbackMost), New: m, Relates: &relation{Type: relReplace, Event: id}}
 	_, err = b.put(ctx, out.Route.ChatID, r, edit, rand.Text())
 	return err

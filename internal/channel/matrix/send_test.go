@@ -50,8 +50,7 @@ func TestEventSize(t *testing.T) {
 		"control":  "x" + strings.Repeat("\x01", maxBody-1),
 		"emoji":    strings.Repeat("🙂", maxBody/4),
 	} {
-		b := &bot{}
-		m := b.text(bus.Outbound{Kind: bus.Final, Text: source}, true)
+		m := wordsOf(bus.Outbound{Kind: bus.Final, Text: source}, true)
 		edit := &outgoing{Type: m.Type, Body: "* " + text.Ellipsis(m.Body, fallbackMost), New: m}
 		for _, m := range []*outgoing{m, edit} {
 			data, err := m.fit()

@@ -109,6 +109,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
 		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
+		Idle:    func() int { return fake.Idle(self) },
 		Seen:    func() []channeltest.Seen { return seen(fake, self) },
 		Touched: func() int {
 			return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))

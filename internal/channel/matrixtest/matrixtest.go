@@ -295,7 +295,17 @@ type Message struct {
 
 // Messages are those of a person as they look now. What was redacted is gone.
 func (h *Home) Messages(sender string) []Message {
-	var out []Message
+	out, _ := h.messages(sender)
+	return out
+}
+
+// Idle counts the edits of a person that left a message as it was.
+func (h *Home) Idle(sender string) int {
+	_, idle := h.messages(sender)
+	return idle
+}
+
+func (h *Home) messages(sender string) (out []Message, idle int) {
 	at := map[string]int{}
 	for _, e := range h.Events("", sender) {
 		var c struct {
@@ -322,6 +332,9 @@ func (h *Home) Messages(sender string) []Message {
 			}
 		case e.Type != "m.room.message":
 		case c.Relates.Kind == "m.replace" && known:
+			if out[i].Body == c.New.Body && out[i].HTML == c.New.HTML {
+				idle++
+			}
 			out[i].Body, out[i].HTML = c.New.Body, c.New.HTML
 		default:
 			m := Message{ID: e.ID, Room: e.Room, Body: c.Body, HTML: c.HTML, Kind: c.Msgtype, Event: e}
@@ -335,7 +348,7 @@ func (h *Home) Messages(sender string) []Message {
 			out = append(out, m)
 		}
 	}
-	return slices.DeleteFunc(out, func(m Message) bool { return m.ID == "" })
+	return slices.DeleteFunc(out, func(m Message) bool { return m.ID == "" }), idle
 }
 
 // Typing reports whether a person is shown as typing.

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -136,12 +138,15 @@ func (o *options) caps() channel.Caps {
 		MaxChars:       16383,
 		EditEvery:      time.Second,
 		GroupEditEvery: time.Second,
-		Typing:         4 * time.Second,
-		MaxMedia:       100 << 20,
-		Together:       5,
-		Buttons:        o.WebhookURL != "",
-		Keys:           true,
-		Refines:        true,
+		Previewed: func(_ bus.Route, words string) bool {
+			return utf8.RuneCountInString(harmless(words, o.LinkPreviews)) <= o.StreamingMaxChars
+		},
+		Typing:   4 * time.Second,
+		MaxMedia: 100 << 20,
+		Together: 5,
+		Buttons:  o.WebhookURL != "",
+		Keys:     true,
+		Refines:  true,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 5, Per: time.Second},
 			Edit:  channel.Limit{Count: 3, Per: time.Second},

@@ -46,6 +46,7 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		},
 		Owner: mattermosttest.AnnID(), Stranger: mattermosttest.ID("mallory"), Chat: fake.Direct, Group: mattermosttest.TownID(), Thread: "root",
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := len(fake.Typing())

@@ -373,6 +373,9 @@ func (s *Server) patchPost(r *request) (answer, *refusal) {
 	if patch.Props != nil {
 		p.Props = patch.Props
 	}
+	if patch.Message != nil && *patch.Message == p.Message && patch.Props == nil {
+		s.Unchanged()
+	}
 	if patch.Message != nil && *patch.Message != p.Message {
 		s.edit(p, *patch.Message)
 		s.Show(p.ChannelID, p.Message)

@@ -175,6 +175,7 @@ func (o *options) caps() channel.Caps {
 		Unit:           markdown.UTF16,
 		EditEvery:      time.Second,
 		GroupEditEvery: 2 * time.Second,
+		Previewed:      func(bus.Route, string) bool { return true },
 		Typing:         90 * time.Second, // a status lasts for two minutes
 		MaxMedia:       maxUpload,
 		Buttons:        o.Buttons,

@@ -86,6 +86,7 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "U0ANN", Stranger: "U0EVE", Chat: fake.DM, Group: "C0GEN", Thread: thread,
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in); delivered.Store(in.ID, true) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0

@@ -379,6 +379,9 @@ func (s *Server) update(p map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Text == p["text"] && m.Blocks == p["blocks"] {
+		s.Unchanged()
+	}
 	m.Edits = append(m.Edits, m.Plain)
 	m.Text, m.Plain, m.Blocks = p["text"], plain, p["blocks"]
 	s.Show(m.Channel, plain)

@@ -139,6 +139,9 @@ func (o *options) caps() channel.Caps {
 	c := channel.Caps{
 		MaxChars: maxText, Unit: markdown.Bytes,
 		EditEvery: 1500 * time.Millisecond, GroupEditEvery: 3 * time.Second,
+		Previewed: func(to bus.Route, words string) bool { // in direct chats a stream must end
+			return isGroup(to) && preview(words) == render(words)
+		},
 		Typing: 5 * time.Second, MaxMedia: maxFile, Buttons: true, Quotes: true, Group: isGroup,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 40, Per: time.Second},

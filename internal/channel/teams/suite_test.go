@@ -42,6 +42,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -348,6 +349,9 @@ func (s *Server) stream(w http.ResponseWriter, chat string, a, info Object) {
 		return
 	}
 	m := s.find(chat, id)
+	if m.Text == text && !end {
+		s.idle++
+	}
 	m.take(a)
 	m.Edits = append(m.Edits, text)
 	m.Streamed++
@@ -424,6 +428,9 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
 	if no != nil {
 		no.write(w)
 		return
+	}
+	if m.Text == a["text"] && m.Format == a["textFormat"] && reflect.DeepEqual(m.Activity["attachments"], a["attachments"]) {
+		s.idle++
 	}
 	m.take(a)
 	m.Edits = append(m.Edits, m.Text)

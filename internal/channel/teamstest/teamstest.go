@@ -112,6 +112,15 @@ type Server struct {
 	refusing bool // people decline files
 	leaks    int  // tokens sent to where they do not belong
 	closed   chan struct{}
+
+	idle int // edits that changed nothing
+}
+
+// Idle counts the edits that left a text as it was and did not end it.
+func (s *Server) Idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle
 }
 
 // New starts a server. Close ends it.

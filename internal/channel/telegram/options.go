@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/markdown"
@@ -124,6 +125,10 @@ func (o *options) caps() channel.Caps {
 	c := channel.Caps{
 		MaxChars: 4000, Unit: markdown.UTF16,
 		EditEvery: time.Second, GroupEditEvery: 3 * time.Second,
+		Previewed: func(_ bus.Route, words string) bool {
+			page, ok := toHTML(words)
+			return ok && !o.RichMessages && page == escape(words) && preview(words) == words
+		},
 		Typing: 4 * time.Second, MaxMedia: maxUpload, Buttons: o.InlineKeyboards, Group: isGroup,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 25, Per: time.Second},

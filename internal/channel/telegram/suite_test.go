@@ -56,6 +56,7 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
 		Deliver: func(t *testing.T, in channeltest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0

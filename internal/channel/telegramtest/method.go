@@ -356,7 +356,7 @@ func text(c Call, key string, limit int) (plain string, html bool, f *Failure) {
 		if err != nil {
 			return "", false, bad("can't parse entities: %v", err)
 		}
-		plain, html = p, true
+		plain, html = p, strings.Contains(plain, "<") // without a tag it looks as without a mode
 	default:
 		return "", false, bad("unsupported parse_mode")
 	}
@@ -514,6 +514,7 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 			continue
 		}
 		if m.Plain == plain && m.HTML == html && m.Text == source {
+			s.Unchanged()
 			return nil, bad("message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message")
 		}
 		m.Plain, m.HTML, m.Text = plain, html, source

@@ -41,6 +41,7 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 		Owner:   wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
 		Chat:    func(sender string) string { return sender },
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int { return fake.Fetched() + len(fake.Frames(cmdRespond)) },
 		Break:   fail(codeBusy, "system busy"),

@@ -263,6 +263,9 @@ func (s *Server) stream(r *request, stream map[string]any) *no {
 		s.shown = append(s.shown, &Shown{Chat: r.chat, Kind: "stream", stream: id})
 		i = len(s.shown) - 1
 	}
+	if s.shown[i].Text == content && !finish {
+		s.idle++
+	}
 	s.shown[i].Text, s.shown[i].Finished = content, finish
 	return nil
 }

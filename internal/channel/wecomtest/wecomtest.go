@@ -110,6 +110,15 @@ type Server struct {
 	ahead    time.Duration
 	next     int
 	fetched  int
+
+	idle int // edits that changed nothing
+}
+
+// Idle counts the edits that left a text as it was and did not end it.
+func (s *Server) Idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle
 }
 
 // New starts a fake.
