@@ -26,6 +26,7 @@ const (
 	cardButtons = "button_interaction"
 	cardNotice  = "text_notice"
 	cardTitle   = "Choose an answer"
+	noticeURL   = "https://work.weixin.qq.com/" // WeCom's own page: there is nothing of ours to open
 )
 
 // choice is what a button means. WeCom sends it back when the button is pressed.
@@ -42,7 +43,14 @@ type card struct {
 	Title   map[string]string `json:"main_title"`
 	About   string            `json:"sub_title_text,omitempty"`
 	Buttons []button          `json:"button_list,omitempty"`
+	Action  *cardAction       `json:"card_action,omitempty"`
 	Task    string            `json:"task_id"`
+}
+
+// cardAction is where a press on a card leads. WeCom takes no notice without one.
+type cardAction struct {
+	Type int    `json:"type"` // 1 is an address
+	URL  string `json:"url"`
 }
 
 type button struct {
@@ -132,7 +140,7 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 	if m.ChatType == chatGroup && c.Question != "" {
 		return nil // whether the right person pressed, only the agent knows
 	}
-	done := card{Type: cardNotice, Title: map[string]string{"title": "✓ " + text.Ellipsis(c.Label, titleMost)}, Task: p.Task}
+	done := card{Type: cardNotice, Title: map[string]string{"title": "✓ " + text.Ellipsis(c.Label, titleMost)}, Action: &cardAction{1, noticeURL}, Task: p.Task}
 	body := map[string]any{"response_type": "update_template_card", "template_card": done}
 	if _, err := b.call(ctx, cmdUpdate, e.ReqID, body, ackTime); err != nil {
 		b.deps.Log.DebugContext(ctx, "a card cannot be changed", "err", err)

@@ -68,8 +68,8 @@ func TestTwoQuestions(t *testing.T) {
 	}
 }
 
-// After five and a half minutes the stream is finished with what it says, and the
-// rest of the answer is a message.
+// Shortly before the age at which WeCom closes streams a stream is finished with
+// what it says, and the rest of the answer is a message.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -92,7 +92,8 @@ func TestLateAnswer(t *testing.T) {
 			if c.shown != "" {
 				r.send(delta)
 			}
-			r.ahead.Store(int64(streamTime + time.Second))
+			r.streamMost.Store(int64(10 * time.Minute))
+			r.ahead.Store(int64(10*time.Minute + time.Second))
 			delta.Text = "a preview that comes too late"
 			if err := r.Edit(t.Context(), delta, id, false); !channel.IsPermanent(err) {
 				t.Errorf("a late preview: %v", err)
@@ -106,6 +107,89 @@ func TestLateAnswer(t *testing.T) {
 				t.Errorf("people see (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// pass lets time pass for WeCom and for us, with what the channel does in it.
+func (r *rig) pass(d time.Duration) {
+	r.t.Helper()
+	const step = time.Minute
+	for ; d > 0; d -= step {
+		r.fake.Advance(step)
+		r.ahead.Add(int64(step))
+		r.sweep(r.t.Context())
+	}
+}
+
+// WeCom closes a stream that was not updated for six minutes. One whose turn goes
+// on is kept open, with or without words, and takes the answer; also when another
+// process goes on with it.
+func TestKeptStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shown   string
+		restart bool
+	}{
+		"without words":  {},
+		"with words":     {shown: "It is"},
+		"over a restart": {restart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			end := r.begin()
+			in := r.opened(wecomtest.Message{Text: "hi"})
+			id := newTurn(in.Route.MessageID, "", time.Time{}).stream
+			if c.shown != "" {
+				delta := reply(in, bus.Delta, c.shown)
+				delta.StreamID = "s"
+				r.send(delta)
+			}
+			r.pass(25 * time.Minute)
+			if c.restart {
+				end()
+				r.reopen(nil)
+				end = r.begin()
+				r.send(reply(in, bus.Final, "It is four."))
+			} else if err := r.Edit(t.Context(), reply(in, bus.Final, "It is four."), id, true); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]string{"stream: It is four."}, r.seen()); d != "" {
+				t.Errorf("people see (-want +got):\n%s", d)
+			}
+			end()
+		})
+	}
+}
+
+// Where WeCom closes a stream by its age, updated or not, the answer is pushed,
+// and the next stream is finished before.
+func TestStreamAge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	defer r.begin()()
+	r.fake.SetStreamMost(10 * time.Minute)
+	for _, text := range []string{"one", "two"} {
+		in := r.opened(wecomtest.Message{Text: text})
+		delta := reply(in, bus.Delta, "It")
+		delta.StreamID = "s"
+		id := r.send(delta)
+		r.pass(15 * time.Minute)
+		if err := r.Edit(t.Context(), reply(in, bus.Final, "It is "+text+"."), id, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"stream: It (open)", "markdown: is one.",
+		"stream: It\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: is two.",
+	}
+	if d := cmp.Diff(want, r.seen()); d != "" {
+		t.Errorf("people see (-want +got):\n%s", d)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.open); n != 0 {
+		t.Errorf("%d streams are open", n)
 	}
 }
 
@@ -139,7 +223,7 @@ func TestStreamAfterRestart(t *testing.T) {
 	r.reopen(nil)
 	defer r.begin()()
 	r.send(reply(one, bus.Final, "re: one"))
-	r.ahead.Store(int64(streamEnd + time.Second))
+	r.fake.Advance(7 * time.Minute)
 	r.send(reply(two, bus.Final, "re: two"))
 	if d := cmp.Diff([]string{"stream: re: one", "stream: <think></think> (open)", "markdown: re: two"}, r.seen()); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)

@@ -15,10 +15,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
-const (
-	streamTime = 5*time.Minute + 30*time.Second // then a stream is finished and the answer is pushed
-	streamEnd  = 6 * time.Minute                // then WeCom takes no update
-)
+// WeCom closes a stream that was not updated for six minutes. Some have seen it
+// close every stream at a certain age as well, of six or ten minutes.
+const keepEvery = 4 * time.Minute // then a stream without news is shown again, so that it stays open
 
 // What people read from us.
 const (
@@ -36,12 +35,13 @@ var errClosed = errors.New("the stream of the answer is closed")
 type turn struct {
 	req    string    // the id that answers the message
 	stream string    // the id of the stream: the same one after a restart
-	at     time.Time // when the message arrived
+	at     time.Time // when the message arrived, and its stream was opened
 
-	mu     sync.Mutex // one update at a time
-	opened bool
-	closed bool
-	shown  string // what it says; kept if it was closed before the answer was complete
+	mu      sync.Mutex // one update at a time
+	opened  bool
+	closed  bool
+	shown   string    // what it says; kept if it was closed before the answer was complete
+	updated time.Time // the last update that WeCom took
 }
 
 // newTurn makes the turn of a message.
@@ -65,7 +65,6 @@ func (b *bot) turnOf(out bus.Outbound) *turn {
 		return nil
 	}
 	t := newTurn(id, out.Meta["req_id"], time.UnixMilli(ms))
-	t.closed = b.deps.Now().Sub(t.at) > streamEnd
 	b.turns.Put(id, t)
 	return t
 }
@@ -74,9 +73,8 @@ func (b *bot) turnOf(out bus.Outbound) *turn {
 func (b *bot) update(ctx context.Context, t *turn, text string, finish bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	age := b.deps.Now().Sub(t.at)
 	switch {
-	case t.closed || age > streamEnd || !finish && age > streamTime:
+	case t.closed || !finish && b.late(t):
 		return errClosed
 	case !finish && t.opened && text == t.shown:
 		return nil
@@ -91,6 +89,13 @@ func (b *bot) update(ctx context.Context, t *turn, text string, finish bool) err
 	return nil
 }
 
+// late reports whether WeCom may soon take no update of a stream because of its
+// age, as far as it has shown.
+func (b *bot) late(t *turn) bool {
+	most := time.Duration(b.streamMost.Load())
+	return most > 0 && b.deps.Now().Sub(t.at) >= most
+}
+
 // put sends an update. The turn is locked.
 func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error {
 	if text == "" {
@@ -103,10 +108,13 @@ func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error 
 	defer b.mu.Unlock()
 	switch {
 	case dead:
+		if refused(err) == codeExpired && b.deps.Now().Sub(t.updated) < keepEvery+sweepEvery {
+			b.learn(t)
+		}
 		t.closed = true
 		err = errClosed
 	case err == nil:
-		t.closed = finish
+		t.closed, t.updated = finish, b.deps.Now()
 	}
 	if t.closed {
 		delete(b.open, t)
@@ -114,6 +122,25 @@ func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error 
 		b.open[t] = true
 	}
 	return err
+}
+
+// learn notes the age at which WeCom still took an update of a stream that it
+// closed although it was kept open. The channel is locked.
+func (b *bot) learn(t *turn) {
+	age := t.updated.Sub(t.at)
+	if old := time.Duration(b.streamMost.Load()); age > 0 && (old == 0 || age < old) {
+		b.streamMost.Store(int64(age))
+	}
+}
+
+// keep shows a stream again as it is, so that it stays open.
+func (b *bot) keep(ctx context.Context, t *turn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || !t.opened {
+		return nil
+	}
+	return b.put(ctx, t, t.shown, false)
 }
 
 // finish closes a stream that people see as unfinished, with a note if it says
@@ -135,19 +162,28 @@ func (b *bot) finish(ctx context.Context, t *turn, note string, keep bool) error
 	return err
 }
 
-// sweep finishes the streams that WeCom would soon take no update of.
+// sweep keeps streams open that had no news for a while, and finishes those that
+// WeCom would soon take no update of.
 func (b *bot) sweep(ctx context.Context) {
-	var late []*turn
+	var late, quiet []*turn
 	b.mu.Lock()
 	for t := range b.open {
-		if b.deps.Now().Sub(t.at) > streamTime {
+		switch {
+		case b.late(t):
 			late = append(late, t)
+		case b.deps.Now().Sub(t.updated) > keepEvery-sweepEvery:
+			quiet = append(quiet, t)
 		}
 	}
 	b.mu.Unlock()
 	for _, t := range late {
 		if err := b.finish(ctx, t, phrase.In(b.language(), saidLater), true); err != nil && !errors.Is(err, errClosed) {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be finished", "err", err)
+		}
+	}
+	for _, t := range quiet {
+		if err := b.keep(ctx, t); err != nil {
+			b.deps.Log.DebugContext(ctx, "a stream cannot be kept open", "err", err)
 		}
 	}
 }

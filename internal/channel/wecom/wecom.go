@@ -45,6 +45,8 @@ type bot struct {
 	asked *recent.Map[string, bool]   // keys of questions whose text was sent before their buttons
 	told  *recent.Map[string, bool]   // causes that were logged
 
+	streamMost atomic.Int64 // last age at which WeCom took an update of a stream that it closed by age, in ns; 0: it closes none
+
 	mu   sync.Mutex
 	open map[*turn]bool // streams that people see as unfinished
 }

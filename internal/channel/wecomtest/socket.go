@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	ws "github.com/coder/websocket"
@@ -252,17 +253,20 @@ func (s *Server) stream(r *request, stream map[string]any) *no {
 	if len(content) > contentMost {
 		return &no{45002, "content size out of limit"}
 	}
-	if r.began.IsZero() {
-		r.began = s.now()
-	}
 	i := slices.IndexFunc(s.shown, func(m *Shown) bool { return m.stream == id && m.Chat == r.chat })
 	switch {
-	case s.now().Sub(r.began) > streamTime || i >= 0 && s.shown[i].Finished:
+	case i >= 0 && s.shown[i].Finished,
+		!r.began.IsZero() && s.now().Sub(r.touched) > streamTime,
+		!r.began.IsZero() && s.streamMost > 0 && s.now().Sub(r.began) > s.streamMost:
 		return &no{846608, "stream message update expired"}
 	case i < 0:
 		s.shown = append(s.shown, &Shown{Chat: r.chat, Kind: "stream", stream: id})
 		i = len(s.shown) - 1
 	}
+	if r.began.IsZero() {
+		r.began = s.now()
+	}
+	r.touched = s.now()
 	if s.shown[i].Text == content && !finish {
 		s.idle++
 	}
@@ -292,6 +296,11 @@ func (s *Server) replace(req string, body map[string]any) *no {
 	}
 	if word(body, "response_type") != "update_template_card" || word(card, "task_id") != r.task {
 		return &no{40058, "invalid card"}
+	}
+	if word(card, "card_type") == "text_notice" {
+		if no := jump(card); no != nil {
+			return no
+		}
 	}
 	r.replied = true
 	for _, m := range s.shown {
@@ -334,6 +343,9 @@ func (s *Server) card(chat string, card map[string]any) *no {
 	case title == "" && about == "":
 		return &no{40058, "main_title or sub_title_text is missing"}
 	case word(card, "card_type") == "text_notice":
+		if no := jump(card); no != nil {
+			return no
+		}
 	case word(card, "card_type") != "button_interaction" || len(list) == 0 || len(list) > buttonsMost:
 		return &no{40058, "invalid button_list"}
 	}
@@ -352,6 +364,16 @@ func (s *Server) card(chat string, card map[string]any) *no {
 	s.tasks[task] = true
 	s.shown = append(s.shown, m)
 	return nil
+}
+
+// jump checks where a press on a notice leads: WeCom takes none without.
+func jump(card map[string]any) *no {
+	action := object(card, "card_action")
+	kind, _ := action["type"].(float64)
+	if kind == 1 && strings.HasPrefix(word(action, "url"), "https://") || kind == 2 && word(action, "appid") != "" {
+		return nil
+	}
+	return &no{42045, "Template_Card card_action Missing or Invalid"}
 }
 
 func (s *Server) media(chat, kind string, body map[string]any) *no {

@@ -69,7 +69,8 @@ type request struct {
 	event   string
 	task    string
 	at      time.Time
-	began   time.Time // of the first stream
+	began   time.Time // the first update of its stream
+	touched time.Time // the last one
 	replied bool
 }
 
@@ -111,7 +112,8 @@ type Server struct {
 	next     int
 	fetched  int
 
-	idle int // edits that changed nothing
+	idle       int           // edits that changed nothing
+	streamMost time.Duration // how long a stream may be updated at all; 0: no bound
 }
 
 // Idle counts the edits that left a text as it was and did not end it.
@@ -276,6 +278,15 @@ func text(v any) string {
 		panic(err) // values of this package
 	}
 	return string(data)
+}
+
+// SetStreamMost bounds the whole life of a stream; 0 is no bound. What WeCom does
+// has changed, and is not documented: a stream that was not updated for a while
+// is always closed.
+func (s *Server) SetStreamMost(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streamMost = d
 }
 
 // Advance lets time pass for WeCom.

@@ -38,7 +38,7 @@ await tell("/press");
 frame = await wait;
 got.press = [frame.body.event.event_key, frame.body.event.task_id];
 got.notAStream = await code(client.replyStream(frame, "s4", "x", true));
-await client.updateTemplateCard(frame, { card_type: "text_notice", main_title: { title: "Chosen" }, task_id: "task_1" });
+await client.updateTemplateCard(frame, { card_type: "text_notice", main_title: { title: "Chosen" }, card_action: { type: 1, url: "https://work.weixin.qq.com/" }, task_id: "task_1" });
 
 wait = next("event.enter_chat");
 await tell("/enter");
