@@ -47,8 +47,12 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 			mime := llm.PictureType(data)
 			w, h := llm.PictureSize(data, mime)
 			pic, err := p.pictures.Fit(document.Picture{Data: data, Type: mime, W: w, H: h})
-			if err != nil || total+len(pic.Data) > maxImageBytes {
-				notes = append(notes, fmt.Sprintf("[Image not shown, too large: %s]", m.Path))
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("[Image not shown, %v: %s]", err, m.Path))
+				continue
+			}
+			if total+len(pic.Data) > maxImageBytes {
+				notes = append(notes, fmt.Sprintf("[Image not shown, too large together with the others: %s]", m.Path))
 				continue
 			}
 			total += len(pic.Data)
