@@ -252,9 +252,11 @@ func testDovecot(t *testing.T, root string) {
 		t.Error(err)
 	}
 	put(letterOf(3, "third", "three"))
+	put(largeMail(4))
 	r.reopen(changes)
 	stop = r.Start(r.Run)
-	r.Await("the mail after a restart", func() bool { return len(r.Inbound()) == 3 })
+	r.Await("the mails after a restart", func() bool { return len(r.Inbound()) == 4 })
+	checkLargeMail(t, r.Inbound()[3])
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -310,6 +311,77 @@ func (m *mailbox) body(uid imap.UID) (data []byte, err error) {
 		return nil, fmt.Errorf("fetch a mail: %w", err)
 	}
 	return data, nil
+}
+
+// maxTexts is how many texts of a mail are read that is not fetched whole.
+const maxTexts = 20
+
+// outline reads what people wrote in a mail that is too large to be fetched
+// whole, and the names of its files. Nil means that it is gone.
+func (m *mailbox) outline(uid imap.UID) (*content, error) {
+	defer m.within(fetchTime)()
+	list, err := m.c.Fetch(imap.UIDSetNum(uid), &imap.FetchOptions{UID: true, BodyStructure: &imap.FetchItemBodyStructure{Extended: true}}).Collect()
+	if err != nil {
+		return nil, fmt.Errorf("fetch the structure of a mail: %w", err)
+	}
+	if len(list) == 0 || list[0].UID != uid || list[0].BodyStructure == nil {
+		return nil, nil
+	}
+
+	c := &content{}
+	var texts []*imap.BodyStructureSinglePart
+	var sections []*imap.FetchItemBodySection
+	room := int64(2 * maxTextPart)
+	list[0].BodyStructure.Walk(func(path []int, s imap.BodyStructure) bool {
+		p, ok := s.(*imap.BodyStructureSinglePart)
+		if c.count++; !ok || c.count > maxParts || len(path) > maxDepth {
+			return c.count <= maxParts && len(path) <= maxDepth
+		}
+		size := min(int64(p.Size), maxTextPart)
+		if !writtenText(p) || len(texts) == maxTexts || size > room {
+			c.files = append(c.files, part{name: line(words(p.Filename())), mime: p.MediaType(), omitted: true})
+			return true
+		}
+		room -= size
+		texts = append(texts, p)
+		sections = append(sections, &imap.FetchItemBodySection{Part: slices.Clone(path), Peek: true, Partial: &imap.SectionPartial{Size: maxTextPart}})
+		c.cut = c.cut || int64(p.Size) > maxTextPart
+		return true
+	})
+	if len(texts) == 0 {
+		return c, nil
+	}
+	list, err = m.c.Fetch(imap.UIDSetNum(uid), &imap.FetchOptions{UID: true, BodySection: sections}).Collect()
+	if err != nil {
+		return nil, fmt.Errorf("fetch the text of a mail: %w", err)
+	}
+	if len(list) == 0 || list[0].UID != uid {
+		return nil, nil
+	}
+	for i, section := range sections {
+		if data := sectionOf(list[0], section); data != nil {
+			c.add(texts[i], data)
+		}
+	}
+	return c, nil
+}
+
+// writtenText reports whether a part is what somebody wrote, not a file.
+func writtenText(p *imap.BodyStructureSinglePart) bool {
+	if d := p.Disposition(); d != nil && strings.EqualFold(d.Value, "attachment") || p.Filename() != "" {
+		return false
+	}
+	return p.MediaType() == "text/plain" || p.MediaType() == "text/html"
+}
+
+// sectionOf is what a server sent of a part, nil if it sent nothing.
+func sectionOf(b *imapclient.FetchMessageBuffer, want *imap.FetchItemBodySection) []byte {
+	for _, got := range b.BodySection {
+		if slices.Equal(got.Section.Part, want.Part) && got.Section.Specifier == want.Specifier {
+			return got.Bytes
+		}
+	}
+	return nil
 }
 
 // seen flags mails as read.

@@ -148,6 +148,7 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.S
 	if !ok {
 		return p.unwanted(), nil
 	}
+	d := mailData{head: h, validity: m.validity}
 	var raw []byte
 	if h.size <= maxMail {
 		var err error
@@ -157,8 +158,18 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.S
 		if raw == nil {
 			return left, nil // deleted meanwhile
 		}
+		d.content = readContent(raw)
+	} else {
+		c, err := m.outline(h.uid)
+		if err != nil {
+			return left, err
+		}
+		if c == nil {
+			return left, nil
+		}
+		d.content = *c
 	}
-	d := mailData{head: h, validity: m.validity, raw: raw, sure: p.verified(ctx, l, raw)}
+	d.sure = p.verified(ctx, l, raw)
 	if !d.sure && !p.affords(l.from.Address) {
 		p.deps.Log.WarnContext(ctx, "too many mails whose sender nothing proves; this one is left unread", "uid", h.uid, "from", l.from.Address)
 		return p.unwanted(), nil
@@ -212,13 +223,13 @@ func (p *post) visitor(l letter, h head) channel.Visitor {
 type mailData struct {
 	head
 	validity uint32
-	raw      []byte // nil if it is too large
-	sure     bool   // the sender is proven
+	content  content
+	sure     bool // the sender is proven
 }
 
 // inbound makes a message of a mail.
 func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailData) bus.Inbound {
-	c := readContent(d.raw)
+	c := d.content
 	whole := c.text()
 	sure := d.sure
 	passedOn := forwarded(l.subject, whole)
@@ -259,14 +270,14 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 	if in.Text = spoken(body); sure && others == "" && len(c.files) == 0 && in.Text != "" {
 		return in
 	}
-	if d.raw == nil {
-		body = "[attachment: the mail - too large]"
-	}
 	if body == "" && others == "" {
 		body = "[empty message]"
 	}
 	own, rest := p.envelope(l, sure, known && strings.EqualFold(bare(before.Subject), bare(l.subject)))
 	notes, media := p.attachments(ctx, c.files)
+	if c.cut {
+		notes = append(notes, fmt.Sprintf("[the mail has more than %d MB; only the beginning of its text was read]", maxMail>>20))
+	}
 	in.Text, in.Media = strings.TrimSpace(own+"\n\n"+text.Ellipsis(body, p.o.MaxBodyChars)), media
 	if !sure { // all of it is fenced
 		in.Text = strings.Join(append(append([]string{in.Text}, rest...), notes...), "\n")
@@ -428,6 +439,10 @@ func (p *post) attachments(ctx context.Context, files []part) (notes []string, m
 			notes = append(notes, "[attachment: "+channel.SafeName(name)+" - "+why+"]")
 		}
 		switch {
+		case f.omitted:
+			note(fmt.Sprintf("left out, since the mail has more than %d MB", maxMail>>20))
+		case f.damaged:
+			note("damaged, nothing of it can be read")
 		case !p.wanted(f.mime):
 			note("files of type " + line(f.mime) + " are not taken")
 		case int64(len(f.data)) > p.o.MaxAttachmentSize:

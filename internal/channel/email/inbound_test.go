@@ -194,13 +194,65 @@ func TestNoFilesOfStrangers(t *testing.T) {
 	}
 }
 
+// A mail that is too large to be fetched keeps its text; what is left out is
+// named.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
 	r.deliver(letterOf(1, "big", strings.Repeat("0123456789\n", maxMail/11+1)))
+	r.deliver(largeMail(2))
 	got := r.mustOnce()
-	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[attachment: the mail - too large]") {
+	if len(got) != 2 || !strings.Contains(said(got[0]), "0123456789") || !strings.Contains(said(got[0]), "only the beginning of its text") {
 		t.Fatalf("got %d messages: %.300q", len(got), fmt.Sprint(got))
+	}
+	checkLargeMail(t, got[1])
+}
+
+// said is the text of a message with what is quoted in it.
+func said(in bus.Inbound) string {
+	out := in.Text
+	for _, q := range in.Quoted {
+		out += "\n" + q.Text
+	}
+	return out
+}
+
+// largeMail has a text in two forms, a small file and one of more than 25 MB.
+func largeMail(id int) string {
+	return fmt.Sprintf("From: Ann Example <%s>\nTo: %s\nSubject: photos\nMessage-ID: <%d@friends.example>\n", owner, botAddress, id) +
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=outer\n\n--outer\nContent-Type: multipart/alternative; boundary=inner\n\n" +
+		"--inner\nContent-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable\n\nSch=F6ne Gr=FC=DFe, the film is attached.\n" +
+		"--inner\nContent-Type: text/html; charset=utf-8\n\n<p>the other form</p>\n--inner--\n" +
+		"--outer\nContent-Type: text/plain; name=notes.txt\nContent-Disposition: attachment; filename=notes.txt\n\nsmall\n" +
+		"--outer\nContent-Type: video/mp4\nContent-Transfer-Encoding: base64\nContent-Disposition: attachment; filename=\"=?utf-8?q?f=C3=BCr_dich.mp4?=\"\n\n" +
+		strings.Repeat(strings.Repeat("AAAA", 18)+"\n", maxMail/73+1) + "--outer--\n"
+}
+
+func checkLargeMail(t *testing.T, in bus.Inbound) {
+	t.Helper()
+	text := said(in)
+	for _, want := range []string{
+		"Schöne Grüße, the film is attached.",
+		"[attachment: notes.txt - left out, since the mail has more than 25 MB]", "[attachment: für dich.mp4 - left out, since the mail has more than 25 MB]",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the agent got %.600q, want %q", text, want)
+		}
+	}
+	if strings.Contains(text, "the other form") || strings.Contains(text, "AAAA") || len(in.Media) != 0 {
+		t.Errorf("the agent got %.600q with %d files", text, len(in.Media))
+	}
+}
+
+// A file of which nothing can be decoded is named as damaged.
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowedAttachmentTypes": []string{"*"}})
+	r.deliver("From: Ann Example <" + owner + ">\nSubject: x\nMessage-ID: <1@friends.example>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n" +
+		"--b\n\nlook\n--b\nContent-Type: image/png; name=plot.png\nContent-Transfer-Encoding: base64\n\n!!!! no base64 !!!!\n--b--\n")
+	got := r.mustOnce()
+	if len(got) != 1 || !strings.Contains(said(got[0]), "look") || !strings.Contains(said(got[0]), "[attachment: plot.png - damaged, nothing of it can be read]") {
+		t.Errorf("the agent got %+v", got)
 	}
 }
 

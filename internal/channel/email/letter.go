@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-message"
 	"github.com/emersion/go-message/textproto"
 
@@ -147,6 +148,8 @@ func (l letter) others(own []string) (to, cc []string) {
 type part struct {
 	name, mime string
 	data       []byte
+	omitted    bool // it was not fetched: the mail is too large
+	damaged    bool // nothing of it can be decoded
 }
 
 // content is what is in a mail.
@@ -154,7 +157,8 @@ type content struct { //nolint:recvcheck // walk fills it in, all else only read
 	plain, html []string
 	files       []part
 	count       int
-	size        int // bytes of plain and html
+	size        int  // bytes of plain and html
+	cut         bool // there is more of the text
 }
 
 // readContent takes a mail apart. What is broken is left out; a mail is never
@@ -207,6 +211,9 @@ func (c *content) leaf(e *message.Entity) {
 	}
 	data, err := io.ReadAll(io.LimitReader(e.Body, limit))
 	if err != nil && len(data) == 0 {
+		if !isText {
+			c.files = append(c.files, part{name: line(name), mime: strings.ToLower(kind), damaged: true})
+		}
 		return
 	}
 	if isText {
@@ -222,6 +229,18 @@ func (c *content) leaf(e *message.Entity) {
 	default:
 		c.files = append(c.files, part{name: line(name), mime: strings.ToLower(kind), data: data})
 	}
+}
+
+// add reads a text that was fetched alone, with what the server says of it.
+func (c *content) add(p *imap.BodyStructureSinglePart, data []byte) {
+	var h message.Header
+	h.SetContentType(p.MediaType(), p.Params)
+	h.Set("Content-Transfer-Encoding", p.Encoding)
+	e, err := message.New(h, bytes.NewReader(data))
+	if e == nil || err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err) {
+		return
+	}
+	c.leaf(e)
 }
 
 // text is what was written: the plain form if there is one.
