@@ -136,7 +136,11 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.S
 		p.deps.Log.DebugContext(ctx, "a mail without one clear sender is passed over", "uid", h.uid)
 		return p.unwanted(), nil
 	}
-	if why := machine(l, p.own); why != "" {
+	why := machine(l, p.own)
+	if before, _ := p.facts.thread(l.from.Address); why == "" && awayNotice(l, before.Subject) {
+		why = "an automatic reply, by its subject"
+	}
+	if why != "" {
 		p.deps.Log.InfoContext(ctx, "a mail is not answered", "uid", h.uid, "from", l.from.Address, "why", why)
 		if slices.Contains(p.own, l.from.Address) {
 			return passed, nil

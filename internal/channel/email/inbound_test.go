@@ -111,6 +111,8 @@ func TestPassedOver(t *testing.T) {
 		{"stranger", "From: Ann Example <ann@friends.example>", "From: eve@elsewhere.example", false},
 		{"our own", "From: Ann Example <ann@friends.example>", "From: Bot <BOT@example.org>", true},
 		{"automatic", "Subject: x", "Auto-Submitted: auto-replied (vacation)\nSubject: x", false},
+		{"automatic by its subject", "Subject: x", "Subject: Out of office: Re: x", false},
+		{"automatic in Chinese", "Subject: x", "Subject: =?utf-8?b?6Ieq5Yqo5Zue5aSN?=: x", false},
 		{"bulk", "Subject: x", "Precedence: Bulk\nSubject: x", false},
 		{"list", "Subject: x", "List-Id: <l.example.org>\nSubject: x", false},
 		{"bounce", "Subject: x", "Return-Path: <>\nSubject: x", false},
