@@ -19,7 +19,19 @@ const (
 	maxText    = 4096
 	maxCaption = 1024
 	maxRich    = 32768
+
+	maxDownload = 20 << 20 // bytes of a file that a bot can fetch
+	maxButtons  = 100      // of one message
+	maxEntities = 100      // further ones are left out
 )
+
+// actions are what sendChatAction takes.
+func actions() []string {
+	return []string{
+		"typing", "upload_photo", "record_video", "upload_video", "record_voice", "upload_voice", "upload_document", "choose_sticker",
+		"find_location", "record_video_note", "upload_video_note",
+	}
+}
 
 func pair(a, b int64) string { return strconv.FormatInt(a, 10) + "/" + strconv.FormatInt(b, 10) }
 
@@ -105,7 +117,7 @@ func read(r *http.Request, name string) (Call, error) {
 		return call, fmt.Errorf("method %s", r.Method)
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil && r.Method == http.MethodPost {
+	if err != nil && r.Method == http.MethodPost && r.ContentLength != 0 { // a call without parameters may have no body
 		return call, err
 	}
 	switch kind {
@@ -174,6 +186,10 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 		return map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name}, nil
 	case "setMyCommands":
 		return s.setCommands(c)
+	case "getMyCommands":
+		return s.listCommands(), nil
+	case "getWebhookInfo":
+		return map[string]any{"url": s.webhook, "has_custom_certificate": false, "pending_update_count": len(s.updates)}, nil
 	case "setWebhook":
 		if !strings.HasPrefix(c.Params["url"], "https://") {
 			return nil, bad("bad webhook: An HTTPS URL must be provided for webhook")
@@ -188,6 +204,9 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 		if !ok {
 			return nil, bad("wrong file_id or the file is temporarily unavailable")
 		}
+		if len(f.Data) > maxDownload {
+			return nil, bad("file is too big")
+		}
 		return map[string]any{"file_id": c.Params["file_id"], "file_unique_id": "u", "file_size": len(f.Data), "file_path": f.Name}, nil
 	case "answerCallbackQuery":
 		if c.Params["callback_query_id"] == "" {
@@ -201,7 +220,7 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 	}
 	switch c.Method {
 	case "sendChatAction":
-		if c.Params["action"] == "" {
+		if !slices.Contains(actions(), c.Params["action"]) {
 			return nil, bad("wrong parameter action in request")
 		}
 		return true, nil
@@ -313,6 +332,15 @@ func (s *Server) setCommands(c Call) (any, *Failure) {
 	return true, nil
 }
 
+func (s *Server) listCommands() any {
+	list := []any{}
+	for _, line := range s.commands {
+		name, about, _ := strings.Cut(line, " - ")
+		list = append(list, map[string]any{"command": name, "description": about})
+	}
+	return list
+}
+
 // chat is the chat of a call. The lock is held.
 func (s *Server) chat(c Call) (int64, *Failure) {
 	id, err := strconv.ParseInt(c.Params["chat_id"], 10, 64)
@@ -336,11 +364,13 @@ func (s *Server) react(c Call, chat int64) (any, *Failure) {
 	if err != nil {
 		return nil, bad("message to react not found")
 	}
-	delete(s.reactions, pair(chat, id))
 	for _, r := range list {
 		if r.Type != "emoji" || !strings.Contains("👍👎❤🔥🥰👏😁🤔🤯😱👀🎉🙏👌🤖✍", r.Emoji) {
 			return nil, bad("REACTION_INVALID")
 		}
+	}
+	delete(s.reactions, pair(chat, id))
+	for _, r := range list {
 		s.reactions[pair(chat, id)] = r.Emoji
 	}
 	return true, nil
@@ -432,13 +462,19 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	if f := markup(c.Params["reply_markup"]); f != nil {
 		return nil, f
 	}
+	answers := int64(0)
 	if raw, ok := c.Params["reply_parameters"]; ok {
 		var p struct {
 			MessageID int64 `json:"message_id"`
+			Anyway    bool  `json:"allow_sending_without_reply"`
 		}
 		if json.Unmarshal([]byte(raw), &p) != nil || p.MessageID == 0 {
 			return nil, bad("can't parse reply parameters")
 		}
+		if !p.Anyway && p.MessageID > s.lastMsg[chat] {
+			return nil, bad("message to be replied not found")
+		}
+		answers = p.MessageID
 	}
 	source := c.Params["text"]
 	switch {
@@ -450,31 +486,102 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	m := &Message{
 		ID: s.nextMessage(chat), ChatID: chat, Thread: thread, Text: source, Plain: plain, HTML: html,
 		Method: c.Method, Params: maps.Clone(c.Params), File: c.File, Made: time.Now(), Lost: c.lost,
+		answers: answers,
+	}
+	if m.File != nil {
+		m.fileID = fmt.Sprintf("id-sent-%d-%d", chat, m.ID)
+		s.files[m.fileID] = File{Name: m.fileID + "/" + m.File.Name, Data: m.File.Data}
 	}
 	s.messages = append(s.messages, m)
 	s.Show(strconv.FormatInt(chat, 10), plain)
 	return s.shown(m), nil
 }
 
+// shown is a message as the bot is told of it.
 func (s *Server) shown(m *Message) map[string]any {
-	return map[string]any{
-		"message_id": m.ID, "date": 1_700_000_000, "text": m.Plain, "chat": map[string]any{"id": m.ChatID, "type": "private"},
+	chat := map[string]any{"id": m.ChatID, "type": "private", "first_name": "Ann"}
+	if m.ChatID < 0 {
+		chat = map[string]any{"id": m.ChatID, "type": "supergroup", "title": "Group"}
+	}
+	out := map[string]any{
+		"message_id": m.ID, "date": 1_700_000_000, "chat": chat,
 		"from": map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name},
 	}
+	words := "text"
+	if m.File != nil {
+		words = "caption"
+		out[m.File.Field] = m.media()
+	}
+	if m.Plain != "" {
+		out[words] = m.Plain
+	}
+	if m.HTML {
+		if _, list, err := readHTML(m.Text); err == nil && len(list) > 0 {
+			out[strings.TrimPrefix(words+"_entities", "text_")] = list[:min(len(list), maxEntities)]
+		}
+	}
+	if m.Thread != 0 {
+		out["message_thread_id"], out["is_topic_message"] = m.Thread, true
+	}
+	if len(m.Edits) > 0 {
+		out["edit_date"] = 1_700_000_001
+	}
+	if raw := m.Params["reply_markup"]; raw != "" {
+		out["reply_markup"] = json.RawMessage(raw)
+	}
+	if m.answers != 0 {
+		out["reply_to_message"] = map[string]any{"message_id": m.answers, "date": 1_700_000_000, "chat": chat}
+	}
+	return out
+}
+
+// media is the file of a message as the bot is told of it.
+func (m *Message) media() any {
+	one := map[string]any{"file_id": m.fileID, "file_unique_id": "u" + m.fileID, "file_size": len(m.File.Data)}
+	switch m.File.Field {
+	case "photo":
+		one["width"], one["height"] = 1, 1
+		return []any{one}
+	case "video", "animation":
+		one["width"], one["height"], one["duration"] = 1, 1, 1
+	case "audio", "voice":
+		one["duration"] = 1
+	}
+	if m.File.Field != "voice" {
+		one["file_name"] = m.File.Name
+	}
+	return one
+}
+
+// button is one below a message.
+type button struct {
+	Text string `json:"text"`
+	Data string `json:"callback_data"`
+}
+
+type keyboard struct {
+	Rows [][]button `json:"inline_keyboard"`
+}
+
+// buttonsOf are the buttons of a message.
+func buttonsOf(raw string) []button {
+	var k keyboard
+	if raw == "" || json.Unmarshal([]byte(raw), &k) != nil {
+		return nil
+	}
+	return slices.Concat(k.Rows...)
 }
 
 func markup(raw string) *Failure {
 	if raw == "" {
 		return nil
 	}
-	var k struct {
-		Rows [][]struct {
-			Text string `json:"text"`
-			Data string `json:"callback_data"`
-		} `json:"inline_keyboard"`
-	}
+	var k keyboard
 	if json.Unmarshal([]byte(raw), &k) != nil {
 		return bad("can't parse reply keyboard markup JSON object")
+	}
+	if len(slices.Concat(k.Rows...)) > maxButtons {
+		return bad("REPLY_MARKUP_TOO_LONG")
 	}
 	for _, row := range k.Rows {
 		for _, b := range row {

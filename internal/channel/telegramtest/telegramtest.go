@@ -3,7 +3,8 @@
 // how long a text is (4096 UTF-16 units without markup), which HTML it
 // understands, and that updates come again until an offset acknowledges them.
 // Failures are scripted with Fail; what was sent is kept and duplicates are
-// counted. All methods are safe for concurrent use.
+// counted. test/channels/telegram shows that python-telegram-bot works with it.
+// All methods are safe for concurrent use.
 package telegramtest
 
 import (
@@ -63,6 +64,9 @@ type Message struct {
 	Edits  []string // texts as they were edited to
 	Made   time.Time
 	Lost   bool // the bot did not learn of it
+
+	fileID  string
+	answers int64 // the message that it answers
 }
 
 // Failure makes calls fail.
@@ -97,6 +101,7 @@ type Server struct {
 	updates   []update
 	lastID    int64 // of updates
 	lastMsg   map[int64]int64
+	lastTap   int64
 	allowed   []string
 	webhook   string
 	secret    string
@@ -400,6 +405,25 @@ func (s *Server) Post(m map[string]any) int64 {
 	}
 	s.add(map[string]any{"message": m})
 	return number(m, "message_id")
+}
+
+// Tap lets a person, who has the number of the chat, tap the button with a label
+// below the last message of the bot that has it.
+func (s *Server) Tap(chat int64, label string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range slices.Backward(s.messages) {
+		for _, b := range buttonsOf(m.Params["reply_markup"]) {
+			if m.ChatID == chat && b.Text == label {
+				s.lastTap++
+				s.add(map[string]any{"callback_query": map[string]any{
+					"id": "tap" + strconv.FormatInt(s.lastTap, 10), "chat_instance": "1", "data": b.Data, "message": s.shown(m),
+					"from": map[string]any{"id": chat, "is_bot": false, "first_name": "Ann", "username": "ann"},
+				}})
+				return
+			}
+		}
+	}
 }
 
 func (s *Server) nextMessage(chat int64) int64 {
