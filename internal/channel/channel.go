@@ -242,8 +242,12 @@ type Deps struct {
 	// Back reports that a client listens to a chat: what Send refused with
 	// ErrAway is sent now. It does not block. Nil: there is no manager.
 	Back func(chat bus.Route)
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Ending is closed when the program ends: what a client does not take at once
+	// is left to the next start, so Send returns ErrAway soon. Nil: there is no
+	// manager.
+	Ending <-chan struct{}
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Command is one line of a menu of slash commands.

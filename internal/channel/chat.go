@@ -25,7 +25,9 @@ type chat struct {
 	// Guarded by sender.mu.
 	queue    []bus.Delivery
 	volatile int
-	busy     int // 1 while a message is worked on
+	busy     int  // 1 while a message is worked on
+	must     bool // that message must arrive
+	parked   bool // it waits for something that we cannot bring about; see sender.parked
 	running  bool
 	wake     chan struct{} // capacity 1: something was queued
 	away     time.Time     // since when nobody listens and an answer waits; zero if that is not so

@@ -146,6 +146,7 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 func (c *chat) awaitClient(ctx context.Context, deferred bool) error {
 	c.w.setAway(c, true)
 	defer c.w.setAway(c, false)
+	defer c.w.park(c)()
 	var connected <-chan struct{}
 	if deferred {
 		_, connected = c.w.health.running()
@@ -164,6 +165,7 @@ func (c *chat) awaitClient(ctx context.Context, deferred bool) error {
 
 // pause waits as long as an error asks for before the next try; false means that ctx ended.
 func (c *chat) pause(ctx context.Context, err error, failures *int) bool {
+	defer c.w.park(c)()
 	c.w.health.retried()
 	_, connected := c.w.health.running()
 	var d time.Duration
@@ -205,6 +207,9 @@ func (c *chat) pace(ctx context.Context, to bus.Route) bool {
 	d := max(c.w.total.take(now), c.rate.chat.take(now))
 	if c.w.a.group(to) {
 		d = max(d, c.rate.group.take(now))
+	}
+	if d > 0 {
+		defer c.w.park(c)()
 	}
 	return wait.For(ctx, d) == nil
 }

@@ -17,7 +17,7 @@ var ErrStopping = errors.New("the channel is being stopped")
 // submit takes a message of the channel. The message has a context of its own;
 // what is shown about it lives as long as the channel.
 func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
-	if s.closing.Load() || s.m.deaf.Load() {
+	if s.closing.Load() || s.m.isEnding() {
 		return ErrStopping
 	}
 	if in.Route.Channel == "" {

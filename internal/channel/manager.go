@@ -71,7 +71,7 @@ type Manager struct {
 	pairing  *Pairing
 	requests chan order // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
-	deaf     atomic.Bool // see StopIntake
+	ending   chan struct{} // closed by StopIntake
 
 	mu          sync.Mutex
 	supervisors map[string]*supervisor
@@ -115,7 +115,7 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order)}
+	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
 	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
 	m.pairing.changed = func() { o.Changed("pairing") }
 	for name, section := range m.expand(o.Sections) {
@@ -190,7 +190,39 @@ func (m *Manager) AwaitLocal(ctx context.Context, most time.Duration) {
 // StopIntake makes every channel refuse what comes in from now on; the
 // platforms keep it for the next start. What goes out still does, until Run
 // ends.
-func (m *Manager) StopIntake() { m.deaf.Store(true) }
+func (m *Manager) StopIntake() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.isEnding() {
+		close(m.ending)
+	}
+}
+
+func (m *Manager) isEnding() bool {
+	select {
+	case <-m.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Delivering reports whether a message is on its way to a platform. Waiting is how
+// many the queue holds for each channel. Those that wait for something that
+// we cannot bring about are not on their way: a client that is away, a platform
+// that is not connected, the end of a pause after a failure, the right to send more.
+func (m *Manager) Delivering(waiting map[string]int) bool {
+	m.mu.Lock()
+	list := slices.Collect(maps.Values(m.supervisors))
+	m.mu.Unlock()
+	return slices.ContainsFunc(list, func(s *supervisor) bool {
+		if waiting[s.name] == 0 || s.out == nil {
+			return false
+		}
+		connected, _ := s.health.running()
+		return connected && waiting[s.name] > s.out.parked()
+	})
+}
 
 // Apply takes new sections. Only channels whose section changed are stopped
 // and made again; the errors say which cannot be used, and why.
@@ -365,6 +397,7 @@ func (s *supervisor) deps() Deps {
 		Shown:      s.filters(),
 		Known:      known,
 		Settled:    settled,
+		Ending:     s.m.ending,
 		Back:       func(chat bus.Route) { s.out.back(chat) }, // a channel runs only after attach
 		Log:        s.log,
 		Now:        o.Now,

@@ -108,6 +108,35 @@ func (w *sender) waiting() (n int) {
 	return n
 }
 
+// park notes that a chat waits for something that we cannot bring about: a client,
+// the end of a pause after a failure, or the platform to take more. The returned
+// func notes that it goes on.
+func (w *sender) park(c *chat) (resume func()) {
+	set := func(parked bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		c.parked = parked
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// parked is how many messages that must arrive wait in chats that are parked.
+func (w *sender) parked() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.chats {
+		if !c.parked {
+			continue
+		}
+		if c.must {
+			n++
+		}
+		n += len(c.queue) - c.volatile
+	}
+	return n
+}
+
 // read takes what goes to the channel from the queue until ctx ends.
 func (w *sender) read(ctx context.Context) {
 	send, done := linger(ctx)
@@ -316,7 +345,7 @@ func (w *sender) boundAway() {
 func (w *sender) next(c *chat, keep bool) (d bus.Delivery, more, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.busy = 0
+	c.busy, c.must = 0, false
 	if len(c.queue) == 0 {
 		if !keep {
 			c.running = false
@@ -334,7 +363,7 @@ func (w *sender) next(c *chat, keep bool) (d bus.Delivery, more, ok bool) {
 	if !d.Kind.Durable() {
 		c.volatile--
 	}
-	c.busy = 1
+	c.busy, c.must = 1, d.Kind.Durable()
 	return d, len(c.queue) > 0, true
 }
 

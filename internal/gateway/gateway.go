@@ -231,11 +231,11 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			g.log.ErrorContext(ctx, "channels", "err", err)
 		}
 	})
-	var servers []*http.Server
+	var servers []*httpServer
 	start := func(l net.Listener, h http.Handler) {
-		s := server(carrying, h)
+		s := newServer(carrying, h)
 		servers = append(servers, s)
-		work.Go(func() { serve(s, l, g.log) })
+		work.Go(func() { s.serve(l, g.log) })
 	}
 	if g.front.listener != nil {
 		start(g.front.listener, g.Handler())
@@ -264,7 +264,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 }
 
 // comeToRest ends everything in the order in which it depends on each other.
-func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers []*http.Server, work *sync.WaitGroup) error {
+func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers []*httpServer, work *sync.WaitGroup) error {
 	close(g.ending)
 	g.channels.StopIntake()
 	var err error
@@ -276,9 +276,7 @@ func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers [
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
 	defer cancel()
 	for _, s := range servers {
-		if s.Shutdown(shut) != nil {
-			_ = s.Close() // who did not finish by now is cut off
-		}
+		s.stop(shut)
 	}
 	work.Wait()
 	g.background.Wait()
@@ -291,12 +289,6 @@ const localWait = 200 * time.Millisecond
 
 // httpGrace is how long requests may take to end when we stop.
 const httpGrace = 2 * time.Second
-
-func serve(s *http.Server, l net.Listener, log *slog.Logger) {
-	if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		log.Error("http", "err", err)
-	}
-}
 
 // supervise waits for the end and does what is asked for until then.
 func (g *Gateway) supervise(ctx context.Context) error {

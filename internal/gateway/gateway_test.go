@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +37,9 @@ type party struct {
 	gate   *channel.Gate
 	joined chan struct{} // one value per Run
 	said   chan bus.Outbound
+
+	refuse  atomic.Bool  // Send fails
+	refused atomic.Int32 // how often it did
 }
 
 func newParty() *party {
@@ -104,6 +109,10 @@ type partygoer struct {
 func (g *partygoer) Name() string     { return g.d.Name }
 func (*partygoer) Caps() channel.Caps { return channel.Caps{MaxChars: 1000} }
 func (g *partygoer) Send(_ context.Context, out bus.Outbound) (string, error) {
+	if g.p.refuse.Load() {
+		g.p.refused.Add(1)
+		return "", errors.New("the door is shut")
+	}
 	g.p.said <- out
 	return "1", nil
 }
@@ -154,17 +163,18 @@ func (p *party) hear(t *testing.T, want string) bus.Outbound {
 
 // host is a gateway under test.
 type host struct {
-	t     *testing.T
-	dir   string
-	model llm.Model
-	party *party
-	tools []tool.Tool
-	now   func() time.Time
-	env   []string
-	quiet bool // it crashed often
-	g     *gateway.Gateway
-	stop  context.CancelFunc
-	done  chan error
+	t      *testing.T
+	dir    string
+	model  llm.Model
+	party  *party
+	tools  []tool.Tool
+	now    func() time.Time
+	env    []string
+	quiet  bool   // it crashed often
+	listen string // "" is nowhere
+	g      *gateway.Gateway
+	stop   context.CancelFunc
+	done   chan error
 }
 
 const partyConfig = `{"agents": {"defaults": {"model": "m"}}, "gateway": {"port": 0, "heartbeat": {"enabled": false}}, "channels": {"party": {"enabled": true, "allowFrom": ["ann"]}}}`
@@ -270,7 +280,7 @@ func (h *host) options() gateway.Options {
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
 			Channels: map[string]channel.Driver{"party": h.party.driver()}, Tools: h.tools, Now: h.now,
 		},
-		Listen: "-", NoChannels: h.quiet,
+		Listen: cmp.Or(h.listen, "-"), NoChannels: h.quiet,
 	}
 }
 

@@ -1,24 +1,18 @@
 package gateway
 
-import (
-	"slices"
-	"time"
-
-	"github.com/nanobot-go/nanobot/internal/channel"
-)
+import "time"
 
 // carryOut waits a moment until the answers of the last turns are with their
 // platforms, so that nobody waits for them until the next start, which would
-// deliver them and finish what is shown of them. A platform that is away is
-// not waited for.
+// deliver them and finish what is shown of them. What cannot be delivered now is
+// not waited for: it is in the journal.
 func (g *Gateway) carryOut() {
 	end := time.NewTimer(carryWait)
 	defer end.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		waiting := g.messenger.queue.Status().Outbound
-		if !slices.ContainsFunc(g.channels.Status(), func(s channel.Status) bool { return s.State == channel.Running && waiting[s.Name] > 0 }) {
+		if !g.channels.Delivering(g.messenger.queue.Status().Outbound) {
 			return
 		}
 		select {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -116,11 +118,48 @@ func (g *Gateway) Handler() http.Handler {
 	})
 }
 
-func server(ctx context.Context, h http.Handler) *http.Server {
-	return &http.Server{
-		Handler: api.Hurried(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+// httpServer is a server that does not wait for connections without a request when
+// it stops.
+type httpServer struct {
+	http.Server
+
+	mu    sync.Mutex
+	fresh map[net.Conn]bool // nothing was asked over them yet
+}
+
+func newServer(ctx context.Context, h http.Handler) *httpServer {
+	s := &httpServer{fresh: map[net.Conn]bool{}}
+	s.Handler, s.MaxHeaderBytes = api.Hurried(h), 64<<10
+	s.ReadHeaderTimeout, s.IdleTimeout = 10*time.Second, 2*time.Minute
+	s.BaseContext = func(net.Listener) context.Context { return ctx }
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if state == http.StateNew {
+			s.fresh[c] = true
+		} else {
+			delete(s.fresh, c)
+		}
 	}
+	return s
+}
+
+func (s *httpServer) serve(l net.Listener, log *slog.Logger) {
+	if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		log.Error("http", "err", err)
+	}
+}
+
+// stop lets requests end until ctx does. Shutdown alone would wait for connections
+// that browsers open before they need one.
+func (s *httpServer) stop(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })() // who did not finish by then is cut off
+	s.mu.Lock()
+	for c := range s.fresh {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	_ = s.Shutdown(context.WithoutCancel(ctx))
 }
 
 // fireTrigger takes the way of nanobot trigger: what it returns for is in the

@@ -18,6 +18,8 @@ const (
 	maxPeers  = 1024    // connections at once
 	maxPlaces = 4096    // chats that one connection listens to
 	replyRoom = 256     // answers that wait for one connection
+
+	lastWait = 20 * time.Millisecond // for a connection to take an answer when the program ends
 )
 
 // hub knows the chats and who listens to which.
@@ -30,6 +32,8 @@ type hub struct {
 	now   func() time.Time
 	older channel.Filters   // what clients get who cannot tell it from an answer
 	back  func(chat string) // told about each chat that a connection joins
+
+	ending <-chan struct{} // closed when the program ends; nil: never
 
 	mu    sync.Mutex
 	chats map[string]*chat
@@ -378,22 +382,42 @@ func (e *event) await(listeners bool) {
 }
 
 // delivered waits until a connection has got an event. Without a connection, or
-// when the last one is gone, the answer is channel.ErrAway.
+// when the last one is gone, the answer is channel.ErrAway; also when the program
+// ends and no connection takes the event at once.
 func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()
 	written := e.written
 	h.mu.Unlock()
 	if written != nil {
-		select {
-		case <-written:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := h.awaitWritten(ctx, written); err != nil {
+			return err
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !e.seen {
 		return channel.ErrAway
+	}
+	return nil
+}
+
+// awaitWritten waits until written is closed, for not longer than lastWait if the
+// program ends.
+func (h *hub) awaitWritten(ctx context.Context, written <-chan struct{}) error {
+	select {
+	case <-written:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-h.ending:
+	}
+	t := time.NewTimer(lastWait)
+	defer t.Stop()
+	select {
+	case <-written:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C: // the peer does not read; see delivered
 	}
 	return nil
 }

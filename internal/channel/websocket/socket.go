@@ -15,6 +15,7 @@ const (
 	writeTimeout = 10 * time.Second
 	batchFrames  = 32       // taken from the hub at once
 	bufferBytes  = 64 << 10 // of a read buffer that is kept
+	closeWait    = 100 * time.Millisecond
 )
 
 // statusSignedOut closes the connection of a page whose device was signed out.
@@ -105,7 +106,7 @@ func (s *socket) reply(f frame) {
 func (s *socket) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = s.conn.CloseNow() })() // ends what reads and writes, which costs less than telling each of them
+	defer context.AfterFunc(ctx, s.cut)() // ends what reads and writes, which costs less than telling each of them
 	h := s.c.hub
 	s.reply(newFrame(evReady, s.home, 32).text("client_id", s.client))
 	h.join(s)
@@ -123,7 +124,7 @@ func (s *socket) run(ctx context.Context) {
 		wg.Go(func() {
 			select {
 			case <-s.gone:
-				_ = s.conn.Close(statusSignedOut, "signed out")
+				s.close(statusSignedOut, "signed out")
 				cancel()
 			case <-ctx.Done():
 			}
@@ -298,12 +299,27 @@ func (s *socket) put(ctx context.Context, batch []outgoing) error {
 func (s *socket) finish(err error) {
 	switch {
 	case err == nil:
-		_ = s.conn.Close(ws.StatusServiceRestart, "restarting")
+		s.close(ws.StatusServiceRestart, "restarting")
 	case errors.Is(err, errBehind):
-		_ = s.conn.Close(ws.StatusTryAgainLater, "too slow; come back and resume")
+		s.close(ws.StatusTryAgainLater, "too slow; come back and resume")
 	default:
 		_ = s.conn.CloseNow()
 	}
+}
+
+// close tells the peer that the connection ends, and why. A peer that does not close
+// its end within closeWait is not waited for: all it had to get is written.
+func (s *socket) close(code ws.StatusCode, reason string) {
+	t := time.AfterFunc(closeWait, s.cut)
+	defer t.Stop()
+	_ = s.conn.Close(code, reason)
+}
+
+// cut ends the connection at once. It closes what is below the protocol first, since
+// CloseNow waits for a Close that is under way, which waits for the peer.
+func (s *socket) cut() {
+	_ = s.cork.Close()
+	_ = s.conn.CloseNow()
 }
 
 // ping ends connections whose other side is gone without a word.

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	farewell      = 3 * time.Second  // for connections to end by themselves
-	headerTimeout = 10 * time.Second // of requests on our own listener
+	farewell      = 100 * time.Millisecond // for connections to take what is on its way to them at the end
+	headerTimeout = 10 * time.Second       // of requests on our own listener
 )
 
 // Options are abilities that the gateway lends.
@@ -115,6 +115,7 @@ func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel,
 	c := &Channel{
 		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
 	}
+	c.hub.ending = d.Ending
 	if d.Back != nil {
 		c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
 	}
