@@ -59,8 +59,11 @@ func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	if last < 0 || outs[last].Kind != bus.Final {
 		// Stopped, or answered together with another message.
 		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
-		if errors.Is(err, ErrStopped) {
+		switch {
+		case errors.Is(err, ErrStopped):
 			out.Turn.Error = "it was stopped"
+		case p.env.left:
+			out.Turn.Error = "the program ended before it was done"
 		}
 		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs

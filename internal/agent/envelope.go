@@ -20,6 +20,7 @@ type envelope struct {
 	err     error    // set before done is closed
 	extra   Extra    // for its turn
 	replyTo *replyTo // of a message from a queue, which has no out and done
+	left    bool     // its turn was interrupted, and nothing more is done about it
 
 	over  tool.Turn    // ends with the work on it
 	began time.Time    // when its turn began; guarded by mailboxes.mu until then
@@ -42,6 +43,13 @@ func (it *envelope) emit(o bus.Outbound) {
 	select {
 	case it.out <- o:
 	case <-it.ctx.Done():
+	}
+}
+
+// final is the last reply to the message.
+func (it *envelope) final(r Reply, turn *bus.Turn) bus.Outbound {
+	return bus.Outbound{
+		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: it.in.Meta, Turn: turn,
 	}
 }
 

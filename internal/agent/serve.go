@@ -212,30 +212,44 @@ func (t *turn) resume() (over bool) {
 	p := transcript.FindPast(t.sess.Messages(), t.env.in.ID)
 	switch {
 	case p.Answered || p.Tries >= resumeMax || t.deps.opts.Turns.Resume == ResumeNotify:
-		if r, ok := t.deps.stored(t.env.in.Language, p); ok {
-			t.replyAs(cmp.Or(p.Turn, t.id), r)
+		if out, ok := t.deps.stored(t.env, p); ok {
+			out.Turn.ID = cmp.Or(p.Turn, t.id)
+			t.env.emit(out)
 		}
 		return true
 	case t.deps.opts.Turns.Resume == ResumeOff:
+		t.env.left = true
 		return true
 	}
 	t.resumed = true
 	return false
 }
 
-// stored is what was said to a message that nothing more is done about.
-func (d *deps) stored(language string, p transcript.Past) (Reply, bool) {
+// stored is the final reply to a message that nothing more is done about.
+func (d *deps) stored(it *envelope, p transcript.Past) (bus.Outbound, bool) {
+	turn := &bus.Turn{ID: p.Turn, SessionKey: it.key, StopReason: string(runner.Completed)}
+	var r Reply
 	switch {
 	case p.Answered && p.Reply != nil:
-		return Reply{Text: d.secrets.Redact(*p.Reply), Markdown: true}, true
+		r = Reply{Text: d.secrets.Redact(*p.Reply), Markdown: true}
+		if p.Failed {
+			turn.Error = r.Text
+		}
 	case p.Answered:
-		return Reply{}, false
+		return it.final(r, turn), false
 	case p.Tries >= resumeMax:
-		return Say(phrase.In(language, textGivenUp)), true
+		r = Say(phrase.In(it.in.Language, textGivenUp))
+		turn.Error = r.Text
 	case d.opts.Turns.Resume == ResumeNotify:
-		return Say(phrase.In(language, textNotify)), true
+		r = Say(phrase.In(it.in.Language, textNotify))
+		turn.Error = r.Text
+	default:
+		return it.final(r, turn), false
 	}
-	return Reply{}, false
+	if turn.Error != "" {
+		turn.StopReason = "error"
+	}
+	return it.final(r, turn), true
 }
 
 // Recall is the final reply to a message that was completed before, for a
@@ -252,14 +266,12 @@ func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 		recs = append(recs, r)
 	}
 	p := transcript.FindPast(recs, in.ID)
-	r, ok := a.deps.stored(in.Language, p)
+	out, ok := a.deps.stored(&envelope{in: in, key: key}, p)
 	if joined := p.Answered && p.Tries > 0; !ok && !joined {
-		r = Say(phrase.In(in.Language, textNotKept))
+		out.Text = phrase.In(in.Language, textNotKept)
 	}
-	return bus.Outbound{
-		ID: bus.FinalID(in.ID), Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: in.Meta,
-		Turn: &bus.Turn{ID: p.Turn, SessionKey: key, StopReason: string(runner.Completed)},
-	}
+	out.ID = bus.FinalID(in.ID)
+	return out
 }
 
 // userMessage is a message as it is kept and as it is sent.

@@ -188,6 +188,8 @@ func TestServeRedelivered(t *testing.T) {
 	t.Parallel()
 	call := llm.ToolCall{ID: "c", Name: "say", Arguments: "{}"}
 	cut := []session.Record{said(llm.User, "a", "hi")}
+	broken := said(llm.Assistant, "", "[No answer: the model call failed.]")
+	broken.Failure = "the reason"
 	midway := []session.Record{said(llm.User, "a", "hi"), said(llm.Assistant, "", "", call)}
 	for name, c := range map[string]struct {
 		turns  [][]session.Record
@@ -195,13 +197,16 @@ func TestServeRedelivered(t *testing.T) {
 		policy agent.ResumePolicy
 		model  []llmtest.Step
 		want   string // "": no final
+		failed bool   // what is said is no answer
 	}{
 		"finished":      {turns: [][]session.Record{{said(llm.User, "a", "hi"), said(llm.Assistant, "", "stored")}}, end: true, want: "stored"},
+		"failed":        {turns: [][]session.Record{{said(llm.User, "a", "hi"), broken}}, end: true, want: "the reason", failed: true},
+		"failed, open":  {turns: [][]session.Record{{said(llm.User, "a", "hi"), broken}}, want: "the reason", failed: true},
 		"unanswered":    {turns: [][]session.Record{cut}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"midway":        {turns: [][]session.Record{midway}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"twice before":  {turns: [][]session.Record{cut, cut}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
-		"too often":     {turns: slices.Repeat([][]session.Record{cut}, 8), want: "I was interrupted several times while working on this and have left it. Ask again if you still need it."},
-		"notify":        {turns: [][]session.Record{cut}, policy: agent.ResumeNotify, want: `The program was restarted before this was answered. Send "continue" to take it up again.`},
+		"too often":     {turns: slices.Repeat([][]session.Record{cut}, 8), want: "I was interrupted several times while working on this and have left it. Ask again if you still need it.", failed: true},
+		"notify":        {turns: [][]session.Record{cut}, policy: agent.ResumeNotify, want: `The program was restarted before this was answered. Send "continue" to take it up again.`, failed: true},
 		"off":           {turns: [][]session.Record{cut}, policy: agent.ResumeOff},
 		"joined a turn": {turns: [][]session.Record{{said(llm.User, "x", "hi"), said(llm.User, "a", "and"), said(llm.Assistant, "", "both")}}, end: true},
 		"joined a turn that was cut": {
@@ -230,6 +235,8 @@ func TestServeRedelivered(t *testing.T) {
 			if c.want != "" {
 				if o := s.final(); o.Text != strings.TrimPrefix(c.want, "-") || o.ID != "final:a" {
 					t.Errorf("final = %q %q, want %q", o.ID, o.Text, c.want)
+				} else if (o.Turn.Error != "") != c.failed || o.Turn.StopReason == "error" != c.failed {
+					t.Errorf("the turn ended with %+v, failed = %v", o.Turn, c.failed)
 				}
 			}
 			if len(c.model) > 0 {

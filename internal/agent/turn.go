@@ -45,6 +45,7 @@ type turn struct {
 	goal    pursuit       // of the goal, if there is one
 	shown   shown         // what people saw of it beside its messages
 	sent    bool          // the message tool answered this chat
+	err     error         // why the model's answer, or a tool, failed last
 	foreign bool          // words of others came with the history
 	resumed bool          // takes up a turn that was interrupted
 	folder  folder        // the folder it works in
@@ -367,9 +368,37 @@ func modelWindow(t *turn) int {
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
+		failure := ""
+		if m.Role == llm.Assistant && m.IsError {
+			failure, m.IsError = t.failure(m), false
+		}
 		recs[i] = t.stored(m)
+		recs[i].Failure = failure
 	}
 	return t.sess.Append(recs...)
+}
+
+// failure is what the person reads instead of an answer, from the message that
+// stands for it in the history. It is stored with that message: the process may
+// end before the person has read it.
+func (t *turn) failure(m llm.Message) string {
+	said := m.Content.String()
+	if _, fatal := errors.AsType[*tool.FatalError](t.err); fatal || t.err == nil {
+		return t.deps.secrets.Redact(said)
+	}
+	if said == runner.NoAnswer {
+		said = ""
+	}
+	return strings.TrimSpace(t.deps.secrets.Redact(said) + "\n\n" + t.explain(t.err))
+}
+
+// explain says in words for the person why the turn failed.
+func (t *turn) explain(err error) string {
+	say := explain.Kept
+	if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
+		say = explain.In
+	}
+	return t.deps.secrets.Redact(say(readerOf(t.env), err, t.rt.Display))
 }
 
 // stored is a message of the turn as it is kept.
@@ -444,11 +473,7 @@ func failed(res runner.Result) bool { return res.Stop == runner.ModelError && re
 func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
 	sum, said = t.summary(res), t.deps.secrets.Redact(res.Text)
 	if failed(res) {
-		say := explain.Kept
-		if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
-			say = explain.In
-		}
-		sum.Error = t.deps.secrets.Redact(say(readerOf(t.env), res.Err, t.rt.Display))
+		sum.Error = t.explain(res.Err)
 		said = strings.TrimSpace(said + "\n\n" + sum.Error) // after what there was of the answer, if it was not streamed
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			sum.ErrorKind = string(e.Kind)
@@ -504,14 +529,8 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 }
 
 // reply answers a message without the model.
-func (t *turn) reply(r Reply) { t.replyAs(t.id, r) }
-
-// replyAs answers in the name of an earlier turn.
-func (t *turn) replyAs(id string, r Reply) {
-	t.env.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.env.in.Meta,
-		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
-	})
+func (t *turn) reply(r Reply) {
+	t.env.emit(t.env.final(r, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
 }
 
 // hintOf describes calls of a turn in a few words.
@@ -532,6 +551,7 @@ func (t *turn) hooks() runner.Hooks {
 	h := runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
+		OnError:   func(_ context.Context, _ *runner.Iteration, err error) { t.err = err },
 		Notice: func(_ context.Context, s string, brief bool) {
 			s = t.deps.secrets.Redact(s)
 			if !brief {

@@ -153,8 +153,9 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
 	r.hooks.onError(ctx, it, err)
 	// A short placeholder keeps the history alternating; the raw error never enters it.
+	// It is marked, so that nobody takes it for an answer.
 	if r.last().Role != llm.Assistant {
-		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, Content: llm.Text(cmp.Or(said, interruptedNote))}); rerr != nil {
+		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, IsError: true, Content: llm.Text(cmp.Or(said, NoAnswer))}); rerr != nil {
 			return done, rerr
 		}
 	}
@@ -175,8 +176,8 @@ func (r *run) unfinished(it *Iteration) string {
 	return said
 }
 
-// interruptedNote stands in the history where an answer should be.
-const interruptedNote = "[No answer: the model call failed.]"
+// NoAnswer stands in the history where an answer should be.
+const NoAnswer = "[No answer: the model call failed.]"
 
 // exhausted ends a run that used up its iterations with a summary by the model
 // or, if that fails, with a fixed text; without both if another run goes on.

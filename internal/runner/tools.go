@@ -274,7 +274,7 @@ func (r *run) approve(ctx context.Context, p *prepared) (no *tool.Result) {
 func (r *run) fatalTool(ctx context.Context, it *Iteration, fatal error) (next, error) {
 	r.res.Err, it.Err = fatal, fatal
 	r.hooks.onError(ctx, it, fatal)
-	step, err := r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, "Error: %v", fatal), ToolError)
+	step, err := r.finish(ctx, it, llm.Message{IsError: true}, phrase.Of(ctx, "Error: %v", fatal), ToolError)
 	if step == again {
 		r.res.Err = nil
 	}

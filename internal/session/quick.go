@@ -114,6 +114,8 @@ func (r *Record) ownMember(key string, raw []byte) bool {
 		return flag(raw, &r.Denied)
 	case "_interrupted":
 		return flag(raw, &r.Interrupted)
+	case "_failure":
+		return quoted(raw, &r.Failure)
 	case keySum:
 		return true
 	case "_runtime_context":

@@ -32,6 +32,11 @@ type Record struct { //nolint:recvcheck // reading fills it in, all else only re
 	Denied      bool // the result of a call that was not allowed
 	Interrupted bool // written by Recover in place of what never came
 
+	// Failure is set on a record that stands where the answer of a turn should be,
+	// because the turn failed: what the person reads instead. The content is for
+	// the model.
+	Failure string
+
 	Event  string // what injected the record, such as "subagent_result"
 	TaskID string // of the subagent behind Event
 
@@ -87,6 +92,7 @@ func (r *Record) general(data []byte) error {
 		Hidden      bool            `json:"_hidden_history"`
 		Denied      bool            `json:"_denied"`
 		Interrupted bool            `json:"_interrupted"`
+		Failure     string          `json:"_failure"`
 		Event       string          `json:"injected_event"`
 		TaskID      string          `json:"subagent_task_id"`
 		Runtime     *RuntimeContext `json:"_runtime_context"`
@@ -100,7 +106,7 @@ func (r *Record) general(data []byte) error {
 	*r = Record{
 		Message: m, TurnID: w.TurnID, InboundID: w.InboundID, SenderID: w.SenderID, Media: w.Media,
 		LatencyMS: int64(w.LatencyMS), Command: w.Command, Plain: w.Plain, Internal: w.Internal, Delivery: w.Delivery,
-		Hidden: w.Hidden, Denied: w.Denied, Interrupted: w.Interrupted, Event: w.Event, TaskID: w.TaskID, Runtime: w.Runtime,
+		Hidden: w.Hidden, Denied: w.Denied, Interrupted: w.Interrupted, Failure: w.Failure, Event: w.Event, TaskID: w.TaskID, Runtime: w.Runtime,
 	}
 	if w.TS != 0 {
 		r.Time = time.UnixMilli(w.TS)
@@ -144,6 +150,7 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 	b = appendFlag(b, "_hidden_history", r.Hidden)
 	b = appendFlag(b, "_denied", r.Denied)
 	b = appendFlag(b, "_interrupted", r.Interrupted)
+	b = appendText(b, "_failure", r.Failure)
 	b = appendText(b, "injected_event", r.Event)
 	b = appendText(b, "subagent_task_id", r.TaskID)
 	if r.Runtime != nil {

@@ -4,6 +4,7 @@
 package transcript
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -248,6 +249,7 @@ type Past struct {
 	Turn     string
 	Answered bool
 	Reply    *string // nil if it was answered together with another message, or nobody knows any more
+	Failed   bool    // the turn failed; Reply says why
 }
 
 // FindPast looks for a message in a history that was recovered.
@@ -278,13 +280,13 @@ func FindPast(recs []session.Record, id string) Past {
 		case !first: // it joined a turn: whatever was answered later, answered it too
 			p.Answered = p.Answered || reply
 		case r.TurnID == p.Turn && reply:
-			text := r.Content.String()
-			p.Answered, p.Reply = true, &text
+			text := cmp.Or(r.Failure, r.Content.String())
+			p.Answered, p.Reply, p.Failed = true, &text, r.Failure != ""
 		case r.TurnID == p.Turn && !r.Command:
-			p.Answered, p.Reply = false, nil // that was not the end of it
+			p.Answered, p.Reply, p.Failed = false, nil, false // that was not the end of it
 		}
 	}
-	if p.Reply != nil && sentByTool(recs[at+1:], p.Turn) {
+	if p.Reply != nil && !p.Failed && sentByTool(recs[at+1:], p.Turn) {
 		p.Reply = new(string) // it was said already, by the message tool
 	}
 	return p
