@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -121,6 +122,10 @@ func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
 	for _, f := range damaged {
 		d.say(Broken, "sessions", fmt.Sprintf("%s is damaged: line %d (damaged lines: %d)", f.File, f.Lines[0], len(f.Lines)),
 			"the messages are shown as damaged; check the disk, and restore the file from a backup: nanobot backup restore")
+	}
+	if file := journal.Damaged(l.DataDir); file != "" {
+		d.say(Doubt, "queue", "messages on their way were damaged on the disk; what is left of them is in "+file,
+			"check the disk, send again what was not answered, and remove the file")
 	}
 }
 

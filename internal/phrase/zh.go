@@ -84,6 +84,10 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"A command of this turn is still running; stop it first.", "这一轮的命令仍在运行，请先停止它。"},
 		{"A dream is already running.", "记忆整理（Dream）正在进行。"},
 		{"A message of the trigger %q could not be taken: %v. It is kept in %s.", "触发器 %q 的一条消息无法接收：%v。消息已保存在 %s。"},
+		{
+			"A message of yours was damaged on this computer's disk before I could answer it. Please send it again.",
+			"您的一条消息在我回答之前于本机磁盘上损坏，请重新发送。",
+		},
 		{"A part of the configuration cannot be used and is left out:\n%s", "部分配置无法使用，已忽略：\n%s"},
 		{"A person logged in at the MCP server %s in the web interface.", "有人在网页界面中登录了 MCP 服务器 %s。"},
 		{"A person signed in at %s in the web interface.", "有人在网页界面中登录了 %s。"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // tailKept is how many bytes are remembered to recognise a log.
@@ -37,7 +39,7 @@ func (b *batch) records(recs []Record) error {
 		if err != nil {
 			return err
 		}
-		b.buf = append(seal(buf, len(b.buf)), '\n')
+		b.buf = append(store.Seal(buf, len(b.buf)), '\n')
 		b.recs = append(b.recs, r)
 		b.offsets = append(b.offsets, at)
 	}
@@ -56,7 +58,7 @@ func (b *batch) metadata(m metadata) {
 	if o := slices.Concat(b.j.offsets[:min(1, len(b.j.offsets))], b.offsets); len(o) > 0 {
 		m.replay.Offset = o[0]
 	}
-	b.buf = append(seal(m.appendLine(b.buf), len(b.buf)), '\n')
+	b.buf = append(store.Seal(m.appendLine(b.buf), len(b.buf)), '\n')
 	b.meta, b.metaEnd = &m, b.next()
 }
 

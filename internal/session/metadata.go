@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -79,10 +80,10 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 	if take("_type", &kind); kind != "metadata" {
 		return metadata{}, kind
 	}
-	if _, _, ok := sealed(line); !ok {
+	if _, _, ok := store.Unseal(line); !ok {
 		return metadata{}, "damaged"
 	}
-	delete(top, keySum)
+	delete(top, store.SumKey)
 	take("key", &m.key)
 	take("created_at", &m.created)
 	take("updated_at", &m.updated)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // quick reads a line of the form that this program and the older one write, in
@@ -116,7 +117,7 @@ func (r *Record) ownMember(key string, raw []byte) bool {
 		return flag(raw, &r.Interrupted)
 	case "_failure":
 		return quoted(raw, &r.Failure)
-	case keySum:
+	case store.SumKey:
 		return true
 	case "_runtime_context":
 		return raw[0] == '{' && r.Runtime == nil && json.Unmarshal(raw, &r.Runtime) == nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -66,7 +67,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 			return err
 		}
 	}
-	if _, _, ok := sealed(data); !ok {
+	if _, _, ok := store.Unseal(data); !ok {
 		r.spoil()
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Logs lists the files of all conversations in a data folder, of every workspace:
@@ -145,7 +146,7 @@ func damageIn(path string) (Damage, error) {
 			return d, err
 		}
 		n++
-		if _, found, ok := sealed(line.Bytes); !ok || !found && line.Whole && len(line.Bytes) > 0 && !json.Valid(line.Bytes) {
+		if _, found, ok := store.Unseal(line.Bytes); !ok || !found && line.Whole && len(line.Bytes) > 0 && !json.Valid(line.Bytes) {
 			d.Lines = append(d.Lines, n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
@@ -46,7 +47,7 @@ func TestFlippedBits(t *testing.T) {
 	for i := range whole {
 		rotten := bytes.Clone(whole)
 		rotten[i] ^= 1 << (i % 8)
-		if !bytes.Contains(rotten, []byte(sealKey)) {
+		if !bytes.Contains(rotten, []byte(store.SealKey)) {
 			t.Fatal("the log has no checksums")
 		}
 		must(t, os.WriteFile(path, rotten, 0o600))
@@ -57,7 +58,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	// A flip within the name of the checksum leaves a line that has none, with all its content.
-	if lines := bytes.Count(whole, []byte{'\n'}); unnoticed > lines*len(sealKey)+1 {
+	if lines := bytes.Count(whole, []byte{'\n'}); unnoticed > lines*len(store.SealKey)+1 {
 		t.Errorf("%d of %d flipped bits went unnoticed in %d lines", unnoticed, len(whole), lines)
 	}
 }

@@ -18,11 +18,14 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -85,6 +88,16 @@ const (
 	nameBad  = "journal.jsonl.bad" // lines that cannot be read
 	nameLock = "journal.lock"
 )
+
+// Damaged is the file below a data folder with lines that could not be used, "" if
+// there is none.
+func Damaged(data string) string {
+	file := filepath.Join(datadir.Bus.In(data), nameBad)
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
+}
 
 // Journal is a bus.Queue in a store. One process has it open at a time.
 type Journal struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -26,7 +27,9 @@ const version = 1
 //	{"delivered":ID}
 //	{"shown":[ID...],"at":MS,"route":ROUTE}
 //
-// Times are milliseconds since 1970.
+// Times are milliseconds since 1970. Each line ends with a checksum (see store.Seal)
+// and a space, which sends versions that know no checksums the slower way of reading
+// a line, on which they pass over it.
 type line struct {
 	Journal   int             `json:"journal"`
 	In        string          `json:"in"`
@@ -54,6 +57,60 @@ func encode(b *bytes.Buffer, v any) error {
 	return nil
 }
 
+// end ends the line that began at an offset of b.
+func end(b *bytes.Buffer, begin int) {
+	line := store.Seal(append(b.Bytes(), '}'), begin)
+	b.Truncate(begin)
+	b.Write(line[begin:])
+	b.WriteString(" \n")
+}
+
+// parse reads a line, which is changed; ok is false if it is not as it was written.
+// An empty line is one that says nothing.
+func parse(raw []byte) (l line, ok bool) {
+	body, sealed, ok := store.Unseal(bytes.TrimRight(raw, " "))
+	if !ok {
+		return l, false
+	}
+	if sealed {
+		raw = append(body, '}')
+	}
+	if l, ok = scan(raw); ok {
+		return l, true
+	}
+	l = line{}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return l, true
+	}
+	return l, json.Unmarshal(raw, &l) == nil
+}
+
+// split finds a whole line at the beginning of a damaged one, and where the next
+// begins, if that is in the damaged one as well: what is damaged is what divides them.
+func split(raw []byte) (first []byte, next int) {
+	key := []byte(store.SealKey)
+	for at := 0; ; at += len(key) {
+		i := bytes.Index(raw[at:], key)
+		if i < 0 {
+			return nil, 0
+		}
+		at += i
+		last := at + len(key) + 8 + len(`"}`)
+		if last > len(raw) {
+			return nil, 0
+		}
+		body, sealed, ok := store.Unseal(raw[:last])
+		if !sealed || !ok {
+			continue
+		}
+		next = len(raw) + 1 // the newline
+		if i := bytes.Index(raw[last:], []byte(`{"`)); i >= 0 {
+			next = last + i
+		}
+		return append(body, '}'), next
+	}
+}
+
 func start(b *bytes.Buffer, kind, id string, at time.Time) error {
 	b.WriteString(`{"` + kind + `":`)
 	if err := encode(b, id); err != nil {
@@ -67,6 +124,7 @@ func start(b *bytes.Buffer, kind, id string, at time.Time) error {
 }
 
 func message(b *bytes.Buffer, kind, id string, at time.Time, msg any) error {
+	begin := b.Len()
 	if err := start(b, kind, id, at); err != nil {
 		return err
 	}
@@ -74,11 +132,12 @@ func message(b *bytes.Buffer, kind, id string, at time.Time, msg any) error {
 	if err := encode(b, msg); err != nil {
 		return err
 	}
-	b.WriteString("}\n")
+	end(b, begin)
 	return nil
 }
 
 func doneLine(b *bytes.Buffer, id string, at time.Time, outs []bus.Outbound) error {
+	begin := b.Len()
 	if err := start(b, "done", id, at); err != nil {
 		return err
 	}
@@ -96,11 +155,12 @@ func doneLine(b *bytes.Buffer, id string, at time.Time, outs []bus.Outbound) err
 			return err
 		}
 	}
-	b.WriteString("}\n")
+	end(b, begin)
 	return nil
 }
 
 func mark(b *bytes.Buffer, kind, id string, part int) error {
+	begin := b.Len()
 	if err := start(b, kind, id, time.Time{}); err != nil {
 		return err
 	}
@@ -108,14 +168,15 @@ func mark(b *bytes.Buffer, kind, id string, part int) error {
 		b.WriteString(`,"part":`)
 		b.Write(strconv.AppendInt(nil, int64(part), 10))
 	}
-	b.WriteString("}\n")
+	end(b, begin)
 	return nil
 }
 
 // snapshot is a file with only what is left to do. The caller holds the lock.
 func (j *Journal) snapshot() ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\"journal\":%d}\n", version)
+	fmt.Fprintf(&b, "{\"journal\":%d", version)
+	end(&b, 0)
 	for _, e := range bySeq(j.inbound, func(e *inEntry) uint64 { return e.seq }) {
 		if !e.accepted {
 			continue // its line is still to be written
@@ -156,6 +217,8 @@ type found struct {
 type open struct {
 	ins, outs map[string]*found
 	shown     map[string]line
+	damaged   map[string]*found // messages that came in, whose line is damaged
+	delivered map[string]bool   // answers that no line has
 }
 
 // take applies line n.
@@ -170,6 +233,7 @@ func (o *open) take(n int, l line, s *seen) {
 		s.add(outKey(l.Out), at)
 	case l.Done != "":
 		delete(o.ins, l.Done)
+		delete(o.damaged, l.Done)
 		s.add(inKey(l.Done), at)
 		for i, id := range l.IDs {
 			o.outs[id] = &found{seq: n, at: at, raw: l.Outs, index: i}
@@ -180,6 +244,9 @@ func (o *open) take(n int, l line, s *seen) {
 			out.parts = max(out.parts, l.Part)
 		}
 	case l.Delivered != "":
+		if o.outs[l.Delivered] == nil {
+			o.delivered[l.Delivered] = true
+		}
 		delete(o.outs, l.Delivered)
 	case len(l.Shown) > 0:
 		o.shown[string(l.Route)] = l
@@ -188,31 +255,79 @@ func (o *open) take(n int, l line, s *seen) {
 	}
 }
 
+// takeDamaged applies line n, whose checksum fails, as far as that does no harm:
+// what it says is wrong somewhere. A delivery is believed if its id is that of
+// a message, which no flipped bit makes.
+func (o *open) takeDamaged(n int, raw []byte) {
+	var l line
+	var in bus.Inbound
+	if json.Unmarshal(raw, &l) != nil || l.In != "" && (json.Unmarshal(l.Msg, &in) != nil || in.ID == "") {
+		l = remains(raw)
+	}
+	switch {
+	case l.In != "":
+		o.damaged[l.In] = &found{seq: n, at: time.UnixMilli(l.At), raw: l.Msg, index: -1}
+	case l.Delivered != "":
+		delete(o.outs, l.Delivered)
+	}
+}
+
+// remains is what can be read of the line of a message that is not even JSON: whose
+// it is, so that they can be asked again.
+func remains(raw []byte) (l line) {
+	s := scanner{rest: raw, ok: true}
+	s.lit(`{"in":`)
+	id := s.str()
+	_, behind, found := bytes.Cut(s.rest, []byte(`"route":`))
+	var in bus.Inbound
+	if !s.ok || !found || bytes.Contains(behind, []byte(`"event":"`)) || json.NewDecoder(bytes.NewReader(behind)).Decode(&in.Route) != nil {
+		return l
+	}
+	in.ID = id
+	if msg, err := json.Marshal(in); err == nil {
+		l.In, l.Msg = id, msg
+	}
+	return l
+}
+
+// dropDelivered forgets messages whose answer was delivered although the line with
+// it is damaged.
+func (o *open) dropDelivered(s *seen) {
+	for id, in := range o.ins {
+		if o.delivered[bus.FinalID(id)] {
+			delete(o.ins, id)
+			s.add(outKey(bus.FinalID(id)), in.at)
+		}
+	}
+}
+
 // replay finds what is left to do. Messages that are done with, nearly all of
-// them, are passed over without being decoded.
+// them, are passed over without being decoded. The data is changed.
 func (j *Journal) replay(ctx context.Context, data []byte) error {
-	o := open{map[string]*found{}, map[string]*found{}, map[string]line{}}
+	o := open{map[string]*found{}, map[string]*found{}, map[string]line{}, map[string]*found{}, map[string]bool{}}
 	var bad [][]byte
 	n := 0
 	for rest := data; len(rest) > 0; n++ {
 		raw, more, _ := bytes.Cut(rest, []byte{'\n'})
-		rest = more
-		l, ok := scan(raw)
+		l, ok := parse(raw)
 		if !ok {
-			l = line{}
-			if len(bytes.TrimSpace(raw)) == 0 {
-				continue
+			if first, next := split(raw); first != nil {
+				more = rest[min(next, len(rest)):]
+				l, ok = parse(first)
 			}
-			if err := json.Unmarshal(raw, &l); err != nil {
-				bad = append(bad, raw)
-				continue
-			}
+		}
+		rest = more
+		if !ok {
+			bad = append(bad, raw)
+			o.takeDamaged(n, raw)
+			continue
 		}
 		if l.Journal > version {
 			return fmt.Errorf("%s was written by a newer version", j.store.Where(nameLog))
 		}
 		o.take(n, l, &j.seen)
 	}
+	o.dropDelivered(&j.seen)
 	for _, f := range bySeq(o.ins, func(f *found) int { return f.seq }) {
 		var in bus.Inbound
 		if err := json.Unmarshal(f.raw, &in); err != nil || in.ID == "" {
@@ -230,6 +345,9 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		j.restoreOut(out, f)
 	}
 	j.shown.restore(o.shown)
+	for _, f := range bySeq(o.damaged, func(f *found) int { return f.seq }) {
+		j.askAgain(f)
+	}
 	if len(bad) == 0 {
 		return nil
 	}
@@ -238,6 +356,22 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		return err
 	}
 	return j.rewrite()
+}
+
+// textDamaged is what a person reads whose message is not used.
+const textDamaged = "A message of yours was damaged on this computer's disk before I could answer it. Please send it again."
+
+// askAgain tells the sender of a message whose line is damaged that it was lost. The
+// message itself is not used: a flipped bit can turn what it asks for into something else.
+func (j *Journal) askAgain(f *found) {
+	var in bus.Inbound
+	if json.Unmarshal(f.raw, &in) != nil || in.ID == "" || in.Event != "" || in.Route.Channel == "" {
+		return
+	}
+	j.restoreOut(bus.Outbound{
+		ID: "damaged:" + in.ID, Kind: bus.Message, Route: in.Route, ReplyTo: in.Route.MessageID,
+		Text: phrase.In(in.Language, textDamaged), Plain: true,
+	}, f)
 }
 
 func (f *found) outbound() (out bus.Outbound, err error) {

@@ -113,6 +113,7 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 	if ids == nil {
 		ids = []string{}
 	}
+	begin := b.Len()
 	b.WriteString(`{"shown":`)
 	if err := encode(b, ids); err != nil {
 		return err
@@ -123,7 +124,7 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 	if err := encode(b, to); err != nil {
 		return err
 	}
-	b.WriteString("}\n")
+	end(b, begin)
 	return nil
 }
 
