@@ -23,8 +23,7 @@ func (a *Agent) submit(it *envelope) error {
 	}
 	if c, ok := a.command(it); ok {
 		if c.row.Ends && c.fits() {
-			// What came before it is ended at once, so that what comes right behind
-			// it is safe.
+			// At once, so that what comes right behind it is safe.
 			c.stopped = a.deps.mailboxes.cut(it.key, &it.in)
 		}
 		if c.atOnce() {

@@ -64,6 +64,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a.deps = newDeps(&o, newMailboxes(a.handle))
+	a.deps.endsGoal = a.endsGoal
 	a.deps.tools.goal = owntool.Goals(a.goaled)
 	a.deps.tools.owner = sessiontool.Tools(o.Tools.Sessions, sessionHost(a))
 	a.deps.subagents = subagent.New(o.Tools.Subagents, a.subagentHost())

@@ -358,26 +358,55 @@ func waitFor(t *testing.T, cond func() bool) {
 	}
 }
 
-// S8: /new in the middle of a turn is executed, not shown to the model.
+// /new in the middle of a turn takes its turn: what was said before it is answered
+// first, and the model is not shown it.
 func TestNewMidTurn(t *testing.T) {
 	t.Parallel()
-	m := llmtest.NewScript(t, llmtest.Block(make(chan struct{})), llmtest.Reply("fresh"))
+	gate := make(chan struct{})
+	m := llmtest.NewScript(t, llmtest.Reply("the long answer").After(gate), llmtest.Reply("second"), llmtest.Reply("fresh"))
+	h := newHouse(t, m).start()
+	var got [4]string
+	var wg sync.WaitGroup
+	own := func(text string) bus.Inbound { // as a mail does
+		msg := in("1", text)
+		msg.OwnTurn = true
+		return msg
+	}
+	for i, msg := range []bus.Inbound{own("long"), own("two"), in("1", "/new"), own("after")} {
+		wg.Go(func() { got[i] = h.ask(msg) })
+		waitFor(t, func() bool {
+			return len(m.Requests()) == 1 && (i == 0 || strings.Contains(h.ask(in("1", "/status")), fmt.Sprintf("Waiting here: %d message", i)))
+		})
+	}
+	close(gate)
+	wg.Wait()
+	if got[0] != "the long answer" || got[1] != "second" || !strings.Contains(got[2], "New conversation") || got[3] != "fresh" {
+		t.Errorf("replies = %q", got)
+	}
+	if msgs := m.Last().Messages; len(msgs) != 1 || strings.Contains(msgs[0].Content.Text, "/new") {
+		t.Errorf("the new conversation starts with %+v", msgs)
+	}
+}
+
+// /stop and then /new is the way for who does not want to wait.
+func TestStopThenNew(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Block(make(chan struct{})))
 	h := newHouse(t, m).start()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := h.collect(in("1", "long")); !errors.Is(err, agent.ErrStopped) {
-			t.Errorf("interrupted turn ended with %v", err)
+			t.Errorf("the stopped turn ended with %v", err)
 		}
 	})
 	waitFor(t, func() bool { return len(m.Requests()) == 1 })
+	if got := h.ask(in("1", "/stop")); !strings.Contains(got, "Stopped") {
+		t.Errorf("/stop: %q", got)
+	}
 	if got := h.ask(in("1", "/new")); !strings.Contains(got, "New conversation") {
-		t.Errorf("reply = %q", got)
+		t.Errorf("/new: %q", got)
 	}
 	wg.Wait()
-	h.ask(in("1", "hi"))
-	if msgs := m.Last().Messages; len(msgs) != 1 || strings.Contains(msgs[0].Content.Text, "/new") {
-		t.Errorf("the new conversation starts with %+v", msgs)
-	}
 }
 
 // What a stopped model had said is kept, with the mark that it is not all.

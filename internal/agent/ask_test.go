@@ -237,6 +237,31 @@ func TestGoalStreams(t *testing.T) {
 	}
 }
 
+// A command that ends the goal takes its turn, so the goal begins no further round.
+func TestGoalMakesWay(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{"/new": "New conversation", "/goal stop": "The goal is stopped"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{})
+			m := llmtest.NewScript(t, llmtest.Reply("first step").After(gate))
+			h := newHouse(t, m).start()
+			first, second := make(chan string, 1), make(chan string, 1)
+			go func() { first <- h.ask(in("1", "/goal build a ship")) }()
+			waitFor(t, func() bool { return len(m.Requests()) == 1 })
+			go func() { second <- h.ask(in("1", command)) }()
+			waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), "Waiting here: 1 message") })
+			close(gate)
+			if got := <-first; got != "first step" {
+				t.Errorf("the goal's turn: %q", got)
+			}
+			if got := <-second; !strings.Contains(got, want) {
+				t.Errorf("%s: %q", command, got)
+			}
+		})
+	}
+}
+
 func TestGoalHasCeilings(t *testing.T) {
 	t.Parallel()
 	m := llmtest.NewScript(t)

@@ -31,7 +31,10 @@ type Command struct {
 	// Looks reports whether a call only reads with these arguments: then it is
 	// answered beside a running turn, too. May be nil.
 	Looks func(args string) bool
-	Ends  bool // ends the running turn and drops the messages that wait
+	Ends  bool // ends the running turn and drops the messages that wait, at once
+	// EndsGoal reports whether a call with these arguments ends the goal, which
+	// therefore begins no further round while the call waits. May be nil.
+	EndsGoal func(args string) bool
 	// Run carries the command out. nil: it is answered before it gets here, by
 	// the channels.
 	Run func(ctx context.Context, c *Call) (Reply, error)
@@ -71,11 +74,11 @@ func Commands() []Command {
 		{Name: "dream", Args: "[keep|drop ID]", Help: "take the history into the long-term memory now, or decide about a finding", Owner: true, DuringTurn: true, Run: runDream},
 		{Name: "dream-log", Args: "[version]", Help: "show what changed in the memory and what waits for a decision", Owner: true, DuringTurn: true, Run: runDream},
 		{Name: "dream-restore", Args: "[version] [--only]", Help: "undo changes of the memory", Owner: true, DuringTurn: true, Run: runDream},
-		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", Run: runGoal},
+		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", EndsGoal: stopsGoal, Run: runGoal},
 		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
 		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", DuringTurn: true, Run: runHistory},
 		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Looks: noArgs, Run: runModel},
-		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
+		{Name: "new", Help: "start a new conversation; the old one is archived", EndsGoal: noArgs, Run: runNew},
 		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
 		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},

@@ -35,6 +35,8 @@ type deps struct {
 	subagents     *subagent.Manager
 	replies       replies
 	gate          gate // nil: no limit
+
+	endsGoal func(*envelope) bool // whether a message is a command that ends the goal
 }
 
 func newDeps(o *Options, m *mailboxes) *deps {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
@@ -47,7 +48,7 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
 	case c.Args == "":
 		return Say(phrase.Of(ctx, "Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, phrase.Count(ctx, g.Rounds, "round"))), nil
-	case strings.EqualFold(c.Args, "stop"):
+	case stopsGoal(c.Args):
 		if !active {
 			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
 		}
@@ -65,6 +66,21 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 	return Reply{answered: true}, t.answer(ctx)
 }
 
+// stopsGoal reports whether /goal ends the goal with these arguments.
+func stopsGoal(args string) bool { return strings.EqualFold(args, "stop") }
+
+// goalEnds reports whether a command waits that ends the goal: it takes its turn, so
+// the goal begins no further round.
+func (t *turn) goalEnds() bool {
+	return slices.ContainsFunc(t.deps.mailboxes.queued(t.act), t.deps.endsGoal)
+}
+
+// endsGoal reports whether a message is a command that ends the goal.
+func (a *Agent) endsGoal(it *envelope) bool {
+	c, ok := a.command(it)
+	return ok && c.row.EndsGoal != nil && c.row.EndsGoal(c.Args)
+}
+
 // pursuit is the work of a turn on the goal of its session.
 type pursuit struct {
 	open bool   // the user set the goal with this very message
@@ -79,6 +95,9 @@ func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.R
 		g, active := owntool.Goal(t.sess)
 		if !active || last.Stop == runner.Completed && last.Text == "" {
 			return res, nil // reached, or a question to the user has ended the turn
+		}
+		if t.goalEnds() {
+			return res, nil
 		}
 		g = after(g, last)
 		why := obstacle(last)
@@ -149,7 +168,7 @@ func obstacle(res runner.Result) string {
 // continues reports whether the goal goes on when a run has used up its steps.
 func (*pursuit) continues(t *turn) bool {
 	g, active := owntool.Goal(t.sess)
-	return active && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.deps.now()) == ""
+	return active && !t.goalEnds() && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.deps.now()) == ""
 }
 
 // remind keeps the message that the next round begins with. What the message

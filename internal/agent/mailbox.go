@@ -121,6 +121,13 @@ func (m *mailboxes) waiting(key string) int {
 	return 0
 }
 
+// queued are the messages that wait in a session.
+func (m *mailboxes) queued(act *actor) []*envelope {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(act.queue)
+}
+
 // attach makes a turn the running one of its actor.
 func (m *mailboxes) attach(act *actor, t *turn) {
 	m.mu.Lock()
