@@ -637,6 +637,83 @@ func TestMessageToolIsIsolated(t *testing.T) {
 	wg.Wait()
 }
 
+// Where the message tool has answered the chat, what the model says behind it is no
+// second answer, with streaming as without. A message that came meanwhile is
+// answered, and a failure is told.
+func TestMessageToolAnswersOnce(t *testing.T) {
+	t.Parallel()
+	send := llmtest.Call("message", map[string]any{"content": "it is done"})
+	for name, c := range map[string]struct {
+		steps []llmtest.Step
+		more  string // said by the person while the tool runs
+		want  string
+	}{
+		"an answer behind it":  {steps: []llmtest.Step{send, llmtest.Reply("I have told them")}, want: "it is done"},
+		"words beside a call":  {steps: []llmtest.Step{send, llmtest.Call("wait", textIn{}), llmtest.Reply("I have told them")}, want: "it is done"},
+		"words before it":      {steps: []llmtest.Step{llmtest.Call("wait", textIn{}).Saying("one moment"), send, llmtest.Reply("told")}, want: "one moment|it is done"},
+		"a message in between": {steps: []llmtest.Step{send, llmtest.Call("wait", textIn{}), llmtest.Reply("four")}, more: "and two plus two?", want: "it is done|four"},
+		"a failure":            {steps: []llmtest.Step{send, llmtest.Fail(&llm.Error{Kind: llm.Auth, Provider: "acme"})}, want: "it is done|acme rejected the API key. Check it with: nanobot config explain providers.acme.apiKey"},
+		"a limit":              {steps: []llmtest.Step{send, llmtest.Call("wait", textIn{}), llmtest.Call("wait", textIn{Text: "x"}), llmtest.Reply("two of three are done")}, want: "it is done|two of three are done"},
+	} {
+		for _, streaming := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", streaming ", streaming), func(t *testing.T) {
+				t.Parallel()
+				begun, goOn := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				wait := textTool("wait", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) {
+					once.Do(func() { close(begun) })
+					<-goOn
+					return tool.Text("waited"), nil
+				})
+				m := llmtest.NewScript(t, c.steps...)
+				h := newHouse(t, m, wait)
+				h.opts.Turns.Limits.Iterations = 3
+				h.start()
+				if c.more != "" {
+					go func() {
+						<-begun
+						accepted := make(chan struct{})
+						go func() {
+							for o := range h.agent.Ask(t.Context(), in("1", c.more)) {
+								if o.Kind == bus.Notice {
+									close(accepted)
+								}
+							}
+						}()
+						waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), "Waiting here: 1 message") })
+						close(goOn)
+					}()
+				} else {
+					close(goOn)
+				}
+				msg := in("1", "do it")
+				msg.WantsStream = streaming
+				outs, err := h.collect(msg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var said []string
+				open := false
+				for _, o := range outs {
+					switch {
+					case o.Kind == bus.Delta && open:
+						said[len(said)-1] += o.Text
+					case o.Kind == bus.Delta:
+						said, open = append(said, o.Text), true
+					case o.Kind == bus.DeltaEnd:
+						open = false
+					case o.Kind == bus.Message, o.Kind == bus.Final && o.Text != "" && !o.Streamed, o.Kind == bus.Progress && !streaming:
+						said = append(said, o.Text)
+					}
+				}
+				if got := strings.Join(said, "|"); got != c.want {
+					t.Errorf("the person reads %q, want %q", got, c.want)
+				}
+			})
+		}
+	}
+}
+
 // Invariant 8: one turn per session, N model calls overall, and commands answer although all slots are busy.
 func TestSerialisation(t *testing.T) {
 	t.Parallel()

@@ -183,9 +183,7 @@ func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
 	if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
 		return next, fmt.Errorf("keep the reminder: %w", err)
 	}
-	t.deps.mailboxes.mu.Lock()
-	defer t.deps.mailboxes.mu.Unlock()
-	t.sent = false
+	t.setAnswered(false)
 	return next, nil
 }
 

@@ -44,7 +44,7 @@ type turn struct {
 	slot    slot          // of the gate around model work
 	goal    pursuit       // of the goal, if there is one
 	shown   shown         // what people saw of it beside its messages
-	sent    bool          // the message tool answered this chat
+	sent    bool          // the message tool answered this chat, and nobody wrote there since; guarded by mailboxes.mu
 	err     error         // why the model's answer, or a tool, failed last
 	foreign bool          // words of others came with the history
 	resumed bool          // takes up a turn that was interrupted
@@ -455,8 +455,11 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: said,
 		Streamed: res.Streamed && t.env.in.WantsStream && !failed(res), Meta: t.env.in.Meta, Turn: sum,
 	}
-	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
-		out.Text = "" // the message tool has answered already
+	if t.hasAnswered() {
+		out.Streamed = false // see hooks
+		if res.Stop == runner.Completed || res.Stop == runner.EmptyFinal {
+			out.Text = ""
+		}
 	}
 	if t.goal.end != "" {
 		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
@@ -512,9 +515,7 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 		return err
 	}
 	if o.Kind == bus.Message && o.Route.SameChat(t.env.in.Route) {
-		t.deps.mailboxes.mu.Lock()
-		t.sent = true
-		t.deps.mailboxes.mu.Unlock()
+		t.setAnswered(true)
 	}
 	if o.Kind == bus.ToolOutput {
 		if o.Route, o.Text = t.env.in.Route, t.shown.prints(t.deps.secrets, o.Tool.CallID, o.Text); o.Text == "" {
@@ -526,6 +527,21 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 	t.shown.edited(o.Edits)
 	t.env.emit(o)
 	return nil
+}
+
+// hasAnswered reports whether the message tool has answered. What the model says
+// behind it is no second answer: it is neither streamed nor sent, unless it says
+// that the turn failed or is not finished.
+func (t *turn) hasAnswered() bool {
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
+	return t.sent
+}
+
+func (t *turn) setAnswered(sent bool) {
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
+	t.sent = sent
 }
 
 // reply answers a message without the model.
@@ -601,11 +617,18 @@ func (t *turn) hooks() runner.Hooks {
 				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.shown.segment)})
 			}
 		}
-		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Delta, said.Push(s)) }
+		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
+			if !t.hasAnswered() {
+				show(bus.Delta, said.Push(s))
+			}
+		}
 		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
 		end := func(o bus.Outbound) {
 			show(bus.Reasoning, thought.Flush())
 			show(bus.Delta, said.Flush())
+			if t.hasAnswered() {
+				return // no text was shown in this segment
+			}
 			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.shown.segment)
 			send(o)
 			t.shown.segment++
