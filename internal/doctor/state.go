@@ -124,7 +124,7 @@ func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
 			"the messages are shown as damaged; check the disk, and restore the file from a backup: nanobot backup restore")
 	}
 	if file := journal.Damaged(l.DataDir); file != "" {
-		d.say(Doubt, "queue", "messages on their way were damaged on the disk; what is left of them is in "+file,
+		d.say(Doubt, "sessions", "messages on their way were damaged on the disk; what is left of them is in "+file,
 			"check the disk, send again what was not answered, and remove the file")
 	}
 }
