@@ -69,6 +69,36 @@ func TestSubagentInline(t *testing.T) {
 	}
 }
 
+// A subagent has a limit of steps of its own, whatever its turn may use, and says
+// what it got done.
+func TestSubagentSteps(t *testing.T) {
+	t.Parallel()
+	look := textTool("look", tool.Tool{ReadOnly: true}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
+		return tool.Text("seen " + s), nil
+	})
+	for _, c := range []struct{ setting, want int }{{0, 15}, {4, 4}} {
+		asked := 0
+		h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				return llmtest.Reply("main saw: " + last(req))
+			}
+			return llmtest.Call("spawn", map[string]any{"task": "look everywhere", "wait": true})
+		}, func(req llm.Request) llmtest.Step {
+			if strings.Contains(last(req), "The limit of steps") {
+				return llmtest.Reply("half of it is done")
+			}
+			asked++
+			return llmtest.Call("look", map[string]any{"text": strings.Repeat("x", asked)})
+		}, look)
+		h.opts.Turns.Limits.Iterations = 200
+		h.opts.Tools.Subagents.Iterations = c.setting
+		h.start()
+		if got := h.ask(in("1", "look")); asked != c.want || !strings.Contains(got, "half of it is done") {
+			t.Errorf("setting %d: %d requests, want %d; got %q", c.setting, asked, c.want, got)
+		}
+	}
+}
+
 // Who sees a conversation live sees what its subagents do, as output of the call
 // that started them.
 func TestSubagentShowsSteps(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 const (
 	subagentTime   = 30 * time.Minute
 	subagentTokens = 2_000_000
+
+	subagentIterations = 15 // requests, unless the options say another number
 )
 
 // Quiet waits until no subagent works and all results were handled.
@@ -93,7 +95,7 @@ func showStep(t *turn, started, step tool.Call) {
 func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 	limits := t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	limits.Time = subagentTime
+	limits.Time, limits.Iterations = subagentTime, cmp.Or(t.deps.opts.Tools.Subagents.Iterations, subagentIterations)
 	if limits.Tokens <= 0 || limits.Tokens > subagentTokens {
 		limits.Tokens = subagentTokens
 	}

@@ -324,6 +324,7 @@ func (a *App) subagents(o Options) subagent.Options {
 		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 
+		Iterations:      a.Config.Config.Agents.Defaults.MaxSubagentIterations,
 		FailOnToolError: a.Config.Config.Agents.Defaults.FailOnToolError,
 	}
 }

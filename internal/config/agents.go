@@ -24,6 +24,7 @@ type AgentDefaults struct {
 	MaxToolIterations               int        `json:"maxToolIterations" min:"1" doc:"Maximum number of model calls per turn."`
 	MaxToolResultChars              int        `json:"maxToolResultChars" min:"1" doc:"Longest tool result shown to the model, in characters."`
 	MaxConcurrentSubagents          int        `json:"maxConcurrentSubagents" min:"1" doc:"Maximum number of subagents running at once."`
+	MaxSubagentIterations           int        `json:"maxSubagentIterations" min:"1" max:"10000" doc:"Maximum number of model requests of a subagent."`
 	FailOnToolError                 bool       `json:"failOnToolError" doc:"Stop a subagent at its first tool error."`
 	ProviderRetryMode               string     `json:"providerRetryMode" enum:"standard|persistent" doc:"How long a failing provider is retried."`
 	ReasoningEffort                 string     `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
@@ -127,6 +128,7 @@ func defaultAgent() AgentDefaults {
 		MaxToolIterations:               200,
 		MaxToolResultChars:              16000,
 		MaxConcurrentSubagents:          3,
+		MaxSubagentIterations:           15,
 		FailOnToolError:                 true,
 		ProviderRetryMode:               "standard",
 		ToolHintMaxLength:               40,

@@ -37,6 +37,7 @@ type Options struct {
 	Store store.Store // where their state outlives the process; nil offers none
 	Most  int         // running at once; guests leave one to the owner
 
+	Iterations      int  // model requests of one subagent; 0 means 15
 	FailOnToolError bool // the first tool error ends the task
 }
 
