@@ -111,6 +111,9 @@ func (f *confiner) cover(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 	if err != nil {
 		return shell.Confined{}, err
 	}
+	if f.tracker.readsOutside(c) {
+		neutralGit(cmd)
+	}
 	release, err := f.coverWith(cmd, nil)
 	if err != nil {
 		w.end()
@@ -234,10 +237,15 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	own := f.programs.loaded()
 	cmd.Env = append(cmd.Env, own.vars...)
 	p.ReadOnly = slices.Concat(p.ReadOnly, own.grants)
+	var above []string // folders that are mounted so that they cannot be renamed
 	if w.why != "" {
 		hooks, done := f.seal.repositories(e.folder)
 		release = append(release, done)
 		paths = append(paths, hooks...)
+
+		neutralGit(cmd)
+		share, over := f.keepShare(c, e.folder)
+		paths, above = append(paths, share...), over
 	}
 	if err := f.shelve(cmd, &p, w.why != ""); err != nil {
 		return shell.Confined{}, err
@@ -259,7 +267,7 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 		paths, p.ReadOnly = slices.DeleteFunc(paths, inside), slices.DeleteFunc(slices.Clone(p.ReadOnly), inside)
 	}
 	p.ReadOnly = f.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
-	p.ReadWrite = append(slices.Clip(p.ReadWrite), f.visible(pins(paths), p.Protected)...)
+	p.ReadWrite = append(slices.Clip(p.ReadWrite), f.visible(append(pins(paths), above...), p.Protected)...)
 
 	freeze, cleanup, err := e.box.WrapFreezable(cmd, p)
 	if err != nil {

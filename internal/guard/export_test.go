@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"path/filepath"
+
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -15,7 +17,7 @@ func GuestShare(setting string) string { return guestShare(setting) }
 
 // Outside is what a command runs that came from outside.
 func Outside(rec *origin.Store, root, command, dir string, tainted bool) []approve.Outside {
-	m := &marks{rec: rec, root: root}
+	m := &marks{rec: rec, root: root, always: []string{filepath.Join(root, "share")}}
 	m.judge(shell.RunsOf(command, dir), tainted)
 	return m.found
 }

@@ -207,6 +207,7 @@ func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held s
 		return held, err
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
+	neutralGit(cmd) // the shared folder holds repositories of others
 	out, err := connect(box, &p, func() (*line, error) {
 		access := func(life context.Context) *httpsafe.Access {
 			return f.proxy.policy.Guest(life, c)

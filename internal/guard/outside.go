@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -158,31 +159,109 @@ func (m *marks) folder(u shell.Use, deep bool) {
 }
 
 // repository checks the files from which git starts programs: hooks and settings.
-// Settings that start no program, as in a fresh clone, do not count.
+// Settings that start no program, as in a fresh clone, do not count. All folders
+// above are looked at, since what is not a repository does not end git's search.
 func (m *marks) repository(dir string) {
 	for dir = resolved(dir); diskio.Within(dir, m.root); dir = filepath.Dir(dir) {
+		if bareRepository(dir) {
+			m.gitDir(dir)
+		}
 		at := filepath.Join(dir, ".git")
 		info, err := os.Lstat(at)
-		if err != nil {
-			continue
-		}
-		if !info.IsDir() { // the settings are somewhere else
+		switch {
+		case err != nil:
+		case info.IsDir():
+			m.gitDir(at)
+		default: // a link, or a file with the name of the folder
 			m.path(shell.Use{Path: at, Program: "git"})
+			m.gitDir(linkedGitDir(at))
+		}
+		if dir == filepath.Dir(dir) {
 			return
 		}
-		for _, name := range []string{"config", "config.worktree"} {
-			path := filepath.Join(at, name)
-			if _, err := os.Lstat(path); err == nil && m.foreign(path) && !plainGitConfig(path) {
-				m.file(path)
-			}
-		}
-		for _, path := range m.rec.Held(filepath.Join(at, "hooks"), false, maxWatchedHooks) {
-			if !strings.HasSuffix(path, ".sample") {
-				m.file(path)
-			}
-		}
-		return
 	}
+}
+
+// gitDir checks a folder of git, with those of the submodules and worktrees that
+// it holds: git status looks at them as well.
+func (m *marks) gitDir(at string) {
+	m.gitSettings(at)
+	for _, pattern := range []string{"modules/*", "modules/*/*", "modules/*/modules/*", "worktrees/*"} {
+		found, _ := filepath.Glob(filepath.Join(literalGlob(at), filepath.FromSlash(pattern))) // the pattern is right
+		for _, inner := range found[:min(len(found), maxWatchedHooks)] {
+			m.gitSettings(inner)
+		}
+	}
+	// A worktree has its settings in the folder that commondir names.
+	if b, err := os.ReadFile(filepath.Join(at, "commondir")); err == nil {
+		if common := strings.TrimSpace(string(b)); common != "" {
+			m.path(shell.Use{Path: filepath.Join(at, "commondir"), Program: "git"})
+			m.gitSettings(joined(at, common))
+		}
+	}
+}
+
+// gitSettings checks the settings and hooks of one folder of git.
+func (m *marks) gitSettings(at string) {
+	for _, name := range []string{"config", "config.worktree"} {
+		path := resolved(filepath.Join(at, name))
+		if _, err := os.Lstat(path); err == nil && m.recorded(path) && m.foreign(path) && !plainGitConfig(path) {
+			m.file(path)
+		}
+	}
+	hooks := resolved(filepath.Join(at, "hooks"))
+	found := m.rec.Held(hooks, false, maxWatchedHooks)
+	if m.recorded(hooks) && m.whole(hooks) != "" { // such as the shared folder, which has no record
+		found = nil
+		list, _ := os.ReadDir(hooks)
+		for _, e := range list[:min(len(list), maxWatchedHooks)] {
+			found = append(found, filepath.Join(hooks, e.Name()))
+		}
+	}
+	for _, path := range found {
+		if !strings.HasSuffix(path, ".sample") {
+			m.file(path)
+		}
+	}
+}
+
+// bareRepository reports whether git takes a folder itself for a repository.
+func bareRepository(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// linkedGitDir is the folder that a .git which is no folder stands for.
+func linkedGitDir(at string) string {
+	b, err := os.ReadFile(at) // a link to a folder is none to read
+	if err != nil {
+		return resolved(at)
+	}
+	dir, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")
+	if !ok {
+		return resolved(at)
+	}
+	return resolved(joined(filepath.Dir(at), strings.TrimSpace(dir)))
+}
+
+// joined is a path that may be relative to a folder.
+func joined(dir, path string) string {
+	if path = filepath.FromSlash(path); filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// literalGlob is a path as part of a pattern.
+func literalGlob(path string) string {
+	if runtime.GOOS == "windows" { // there is no escape, and no such file names
+		return path
+	}
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // maxWatchedHooks limits how many hooks of a repository are checked.

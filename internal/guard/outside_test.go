@@ -42,7 +42,7 @@ func room(t *testing.T) (*origin.Store, string) {
 	}
 	put(map[string]string{
 		"work/main.py": "import part\n", "work/Makefile": "all:\n", "work/.git/config": "[alias]\n\tx = !sh\n", "work/sub/own.py": "1\n",
-		"mine/main.py": "1\n", "mine/go.mod": "module m\n", "mine/run.sh": "date\n", "mine/data.txt": "1\n", "mine/.git/config": "[core]\n",
+		"mine/main.py": "1\n", "mine/go.mod": "module m\n", "mine/run.sh": "date\n", "mine/data.txt": "1\n", "mine/linked/.git": "gitdir: ../../planted/.git\n", "mine/.git/config": "[core]\n",
 	})
 	if err := os.Symlink("../tool.sh", filepath.Join(ws, "mine", "link.sh")); err != nil {
 		t.Fatal(err)
@@ -51,13 +51,16 @@ func room(t *testing.T) (*origin.Store, string) {
 	put(map[string]string{
 		"tool.sh": "touch x\n", "lib/util.py": "import os\n", "repo/Makefile": "all:\n", "repo/src/main.go": "package main\n", "repo/run": "#!/bin/sh\n",
 		"repo/.git/config":    "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n",
+		"planted/deep/.git/x": "", "bare/HEAD": "ref: refs/heads/main\n", "bare/objects/x": "", "bare/refs/x": "", "bare/config": "[core]\n\tfsmonitor = ./x\n",
+		"modules/.git/config": "[core]\n\tbare = false\n", "modules/.git/modules/x/config": "[core]\n\tfsmonitor = ./x\n",
+		"share/r/.git/config": "[filter \"x\"]\n\tclean = ./x\n", "share/r/.git/hooks/pre-commit": "x\n",
 		"planted/.git/config": "[core]\n\tfsmonitor = ./x\n", "planted/.git/hooks/pre-commit": "x\n", "planted/a.txt": "a\n", "work/part.py": "1\n",
 	})
 	rec, err := origin.Open(origin.Options{Store: storetest.Disk(t, filepath.Join(dir, "record")), Name: "ws", Root: ws})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tool.sh", "lib/util.py", "repo", "planted", "work/part.py"} {
+	for _, name := range []string{"tool.sh", "lib/util.py", "repo", "planted", "work/part.py", "bare", "modules"} {
 		if err := rec.Mark(filepath.Join(ws, filepath.FromSlash(name))); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +97,7 @@ func TestOutside(t *testing.T) {
 		t.Skip("commands are in another language there")
 	}
 	rec, ws := room(t)
-	const anything = "lib/util.py planted repo tool.sh work/part.py"
+	const anything = "bare lib/util.py modules planted repo tool.sh work/part.py"
 	for _, row := range []struct{ dir, command, want string }{
 		// A file is the program, or given to one.
 		{"", "./tool.sh", "tool.sh"},
@@ -155,6 +158,17 @@ func TestOutside(t *testing.T) {
 		{"repo", "git add -A && git commit -qm x", ""},
 		{"work", "git add -A && git -c user.name=a -c user.email=b commit -qm x", ""},
 		{"mine", "git submodule foreach ../tool.sh", "tool.sh"},
+		{"planted", "git status", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"planted", "git --no-pager diff --stat", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"mine", "git -C ../planted log -3", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"planted", "ls && (git show | head -3)", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"planted", "git rev-parse HEAD; git ls-files; git blame a.txt", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"planted/deep", "git status", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"bare", "git log", "bare/config"},
+		{"mine/linked", "git status", "planted/.git/config planted/.git/hooks/pre-commit"},
+		{"modules", "git status", "modules/.git/modules/x/config"},
+		{"mine", "git -C ../share/r status", "share/r/.git/config share/r/.git/hooks/pre-commit"},
+		{"repo", "go vet ./...", "repo"},
 		// What only the run decides.
 		{"mine", "eval \"$X\"", anything},
 		{"mine", "$X", anything},

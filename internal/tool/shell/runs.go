@@ -170,7 +170,7 @@ func (r *runs) program(name string, cur []string, in fed) {
 	words := cur[1:]
 	if strings.Contains(cur[0], "/") && !systemProgram(cur[0]) {
 		r.word(&r.out.Files, name, cur[0])
-	} else if quiet(name, words) || name == "git" && r.git(words) {
+	} else if quiet(name, words) && !builds(name, words) || name == "git" && r.git(words) {
 		r.moves(name, words, in)
 		return
 	}
@@ -312,16 +312,19 @@ func (r *runs) git(words []string) bool {
 	if gitRunsOthers(words) {
 		return false
 	}
-	if k, args, ok := lookup(append([]string{"git"}, rest...)); ok && k.fits(args) {
-		return true
-	}
+	// Each one that opens a repository follows its settings: git status starts
+	// what core.fsmonitor names, git diff the filters and drivers.
 	g, _ := globalsOf("git")
 	switch sub := rest[0]; {
-	case slices.Contains([]string{"rev-parse", "ls-files", "ls-tree", "rev-list", "describe", "shortlog", "show-ref", "merge-base", "blame", "clone", "init", "ls-remote", "version", "help"}, sub):
-		return true // they follow the settings no further than git log does, or those of no repository
+	case slices.Contains([]string{"clone", "init", "version", "help"}, sub):
+		return true // of no repository yet
 	case isUnknown(sub) || !slices.Contains(strings.Fields(g.builtin), sub):
 		r.repo(dir)
 		return false // an alias
+	}
+	if k, args, ok := lookup(append([]string{"git"}, rest...)); ok && k.fits(args) {
+		r.repo(dir)
+		return true
 	}
 	for _, w := range rest[1:] {
 		if strings.HasPrefix(w, "--") && strings.Contains(w, "=") && !isUnknown(w) {
@@ -388,6 +391,12 @@ func quiet(name string, args []string) bool {
 	}
 	k, rest, ok := lookupIn(append(table(), movers()...), argv)
 	return ok && name != "git" && (!k.starts || k.fits(rest))
+}
+
+// builds reports programs that only look, and build for it what the files of the
+// folder say: go vet does what go.mod and #cgo lines name.
+func builds(name string, args []string) bool {
+	return name == "go" && (len(args) == 0 || args[0] != "version")
 }
 
 // runsNothing reports programs and builtins that start no other program and
