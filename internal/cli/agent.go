@@ -325,6 +325,7 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	defer talk.close() //nolint:errcheck // the end of the process gives it back as well
 	restart := false
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
 	deliver := deliverTo(late, bus.ToolOutput, bus.Used)

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +36,17 @@ type conversation struct {
 	folder string // absolute; "" is the workspace
 	fresh  bool   // it begins with this call
 	notes  []string
+	// release gives back the name of a fresh conversation, which no other chat takes
+	// while this one has not said anything. It may be nil.
+	release func() error
+}
+
+// close gives back what the choice of the conversation took.
+func (t conversation) close() error {
+	if t.release == nil {
+		return nil
+	}
+	return t.release()
 }
 
 // conversationOf chooses the conversation of a call and the folder it works in.
@@ -79,7 +92,9 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		talk.notes = append(talk.notes, "There is no earlier conversation in this folder.")
 	}
-	talk.key, talk.fresh = newSession(ctx, past, here, c.Now()), true
+	state := app.State(l, c.logger())
+	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
+	talk.fresh = true
 	talk.notes = append(talk.notes, fmt.Sprintf("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
 	return talk, nil
 }
@@ -126,16 +141,24 @@ func sessionKey(ctx context.Context, past *session.Store, name string) string {
 	return name
 }
 
-// newSession names a conversation after its folder and the time.
-func newSession(ctx context.Context, past *session.Store, folder string, now time.Time) string {
+// newSession names a conversation after its folder and the time. The name stays
+// reserved until release is called or the process ends: a conversation is on disk
+// only after its first message, and two chats may be opened in the same minute.
+func newSession(ctx context.Context, past *session.Store, state store.Store, folder string, now time.Time) (name string, release func() error) {
 	base := "chat"
 	if folder != "" {
 		base = slug(filepath.Base(folder))
 	}
-	name := "cli:" + base + "-" + now.Format("0102-1504")
+	name = "cli:" + base + "-" + now.Format("0102-1504")
 	for n := 2; ; n++ {
-		if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) {
-			return name
+		sum := sha256.Sum256([]byte(name))
+		release, err := state.Lock(ctx, string(datadir.Run)+"/names/"+hex.EncodeToString(sum[:8]))
+		_, taken := errors.AsType[*store.LockedError](err)
+		if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) && !taken {
+			return name, release // nil if there can be no lock: the first message tells what is wrong
+		}
+		if release != nil {
+			_ = release()
 		}
 		name = "cli:" + base + "-" + now.Format("0102-1504") + "-" + strconv.Itoa(n)
 	}

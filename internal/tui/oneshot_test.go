@@ -129,6 +129,19 @@ func TestOneShot(t *testing.T) {
 }
 
 // A question to a pipe that is stopped shows what there is of the answer.
+// Why a question waits is told where standard error is no terminal, too.
+func TestOneShotWaits(t *testing.T) {
+	t.Parallel()
+	d := &desk{}
+	o := d.options(bus.Outbound{Kind: bus.Notice, Brief: true, Text: "waiting: in use by process 7"}, bus.Outbound{Kind: bus.Final, Text: "done"})
+	if _, err := OneShot(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if d.out.String() != "done\n" || d.err.String() != "! waiting: in use by process 7\n" {
+		t.Errorf("out %q, err %q", d.out.String(), d.err.String())
+	}
+}
+
 func TestOneShotStopped(t *testing.T) {
 	t.Parallel()
 	var d desk

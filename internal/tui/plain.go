@@ -272,6 +272,8 @@ func (p *plainView) aside(out bus.Outbound) {
 		p.note("↳ " + text)
 	case out.Kind == bus.ToolHint && p.o.ShowTools:
 		p.note("↳ " + text)
+	case out.Kind == bus.Notice && out.Brief && p.side == nil: // why it takes long concerns scripts as well
+		_, _ = io.WriteString(p.o.Console.Err, "! "+text+"\n")
 	case out.Kind == bus.Notice, out.Kind == bus.Gone && text != "":
 		p.note("! " + text)
 	case out.Kind == bus.Ask:
