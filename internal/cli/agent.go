@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
@@ -44,7 +45,8 @@ func agentCommand(c *command) *cobra.Command {
 		Long: `Without a message, agent opens a chat in the terminal. With -m it answers one
 message and exits. Standard output then contains only the answer, so that you can
 pipe it; notes and errors go to standard error, and the exit code shows the
-problem (69 model not reachable, 77 key refused, 78 configuration).
+problem (69 model not reachable, 76 a call was refused because nobody could be
+asked, 77 key refused, 78 configuration).
 
 The agent works in the folder it is started in: relative file names and commands
 begin there, and its AGENTS.md is followed. Memory and skills stay in the
@@ -161,10 +163,10 @@ func explain(err error) (text, hint string) {
 func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	text := f.message
-	if text == "-" {
+	question := f.message
+	if question == "-" {
 		var err error
-		if text, err = readQuestion(c.In); err != nil {
+		if question, err = readQuestion(c.In); err != nil {
 			return err
 		}
 	}
@@ -200,7 +202,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 		showMail(ctx, c, loaded, talk)
 	}
 	o := tuiOptions(c, bot, f, talk, loaded)
-	o.Message = text
+	o.Message = question
 	for _, name := range f.files {
 		m, err := bot.Attach(name)
 		if err != nil {
@@ -227,6 +229,12 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
 	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
+	}
+	if t.Refused != "" {
+		if !f.json { // the final event has it
+			fmt.Fprintln(c.Err, "nanobot: a call was refused because nobody could be asked: "+printable(text.Label(t.Refused, 300)))
+		}
+		return failure{exitRefused}
 	}
 	return nil
 }

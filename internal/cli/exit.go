@@ -23,6 +23,7 @@ const (
 	exitFailure     = 1
 	exitUsage       = 2
 	exitUnavailable = 69 // the model server cannot answer now, or somebody else has what we need
+	exitRefused     = 76 // the turn ended, but a call needed an approval and nobody could be asked
 	exitAuth        = 77
 	exitConfig      = 78
 	exitInterrupted = 130
