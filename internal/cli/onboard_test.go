@@ -487,3 +487,32 @@ func TestMenuFits(t *testing.T) {
 		}
 	}
 }
+
+// The answer of a model with a small window leaves room for the question.
+func TestSetupOfSmallWindow(t *testing.T) {
+	t.Parallel()
+	base := openShop(t, `{"data":[{"id":"small-8k","context_length":8192},{"id":"large-1","context_length":1000000}]}`)
+	for name, row := range map[string]struct {
+		before, model string
+		answer        any // nil is the default
+	}{
+		"small":                    {model: "small-8k", answer: 2048.0},
+		"large":                    {model: "large-1"},
+		"small, in a written file": {before: `{"agents": {"defaults": {"maxTokens": 16000, "contextWindowTokens": 8192}}}`, model: "small-8k", answer: 2048.0},
+		"fits, in a written file":  {before: `{"agents": {"defaults": {"maxTokens": 4000, "contextWindowTokens": 8192}}}`, model: "small-8k", answer: 4000.0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, file := onboarded(t, row.before, []string{"K=k-good"}, nil, "--yes", "--provider", "custom", "--base-url", base, "--key-env", "K", "--model", row.model)
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, out)
+			}
+			if got := leaf(t, file, "agents.defaults.maxTokens"); got != row.answer {
+				t.Errorf("maxTokens = %v, want %v\n%s", got, row.answer, file)
+			}
+			if strings.Contains(out, "leaves no room") {
+				t.Errorf("warned:\n%s", out)
+			}
+		})
+	}
+}

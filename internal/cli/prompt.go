@@ -89,7 +89,7 @@ func (p *prompter) raw(question string, hidden bool) (answer string, err error) 
 		p.edit = term.NewTerminal(struct {
 			io.Reader
 			io.Writer
-		}{p.in, p.out}, "")
+		}{&keyFilter{in: p.in}, p.out}, "")
 	}
 	if err := p.edit.SetSize(p.width(), 24); err != nil {
 		return "", err

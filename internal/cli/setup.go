@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -34,6 +35,8 @@ type setup struct {
 	flags  onboardFlags   // answers of the command line; each is used once
 	look   time.Duration  // how long servers on this machine are waited for, before the first menu
 
+	trialTime time.Duration // how long the test call may take
+
 	row     catalog.Row
 	block   string // where the configuration has the provider, if it does
 	base    string // "" is the usual one
@@ -46,7 +49,7 @@ type setup struct {
 }
 
 func newSetup(c *command, cmd *cobra.Command, loaded *config.Loaded, f onboardFlags) *setup {
-	s := &setup{c: c, cmd: cmd, ask: newPrompter(c.In, c.Out), loaded: loaded, flags: f, look: 2 * time.Second}
+	s := &setup{c: c, cmd: cmd, ask: newPrompter(c.In, c.Out), loaded: loaded, flags: f, look: 2 * time.Second, trialTime: trialTime}
 	s.ask.mark = c.getenv("TERM") != "dumb"
 	return s
 }
@@ -449,6 +452,14 @@ func (s *setup) candidate() (*config.Loaded, *config.File, error) {
 			return nil, nil, err
 		}
 	}
+	// An answer takes its room from the window: a quarter leaves the rest to the question.
+	if most := s.window / 4; s.window > 0 && s.loaded.Config.Agents.Defaults.MaxTokens > most {
+		if fresh := !s.loaded.Exists; fresh || s.loaded.Config.Agents.Defaults.MaxTokens >= s.window {
+			if err := f.SetValue("agents.defaults.maxTokens", most); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	o := s.c.configOptions()
 	o.Optional, o.Text = true, f.Text()
 	l, err := config.Load(o)
@@ -483,6 +494,9 @@ func capital(s string) string {
 func (s *setup) refusal(err error, model string) string {
 	e := llm.AsError(err)
 	who := s.row.Display
+	if errors.Is(err, trial.ErrSlow) {
+		return fmt.Sprintf("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
+	}
 	said := ""
 	if m := text.Label(e.Message, 300); m != "" {
 		said = ": " + m

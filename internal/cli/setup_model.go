@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -20,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // discovery is a provider that could be used at once.
@@ -326,20 +328,41 @@ func tokens(n int) string {
 }
 
 // trialTime bounds the trial of a model: a server on this machine may have to
-// load it first.
-const trialTime = 2 * time.Minute
+// load it first. After trialPatience the person is told what is waited for.
+const (
+	trialTime     = 2 * time.Minute
+	trialPatience = 10 * time.Second
+)
 
-// try asks the model for a few words. The error says why it gave none.
+// try asks the model for its first word. The error says why it gave none.
 func (s *setup) try(ctx context.Context, l *config.Loaded) (*trial.Trial, error) {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	ctx, cancel := context.WithTimeout(ctx, s.trialTime)
 	defer cancel()
 	t, err := provider.OpenTrial(ctx, s.options(l), "")
 	if err != nil {
 		return nil, err
 	}
-	t.Text(ctx, func(trial.Verdict) {})
+	stopTelling := s.tellSlow(ctx)
+	t.Hello(ctx)
+	stopTelling()
 	provider.SuggestModels(ctx, l, t)
 	return t, t.Err()
+}
+
+// tellSlow says after a while that the model has not answered yet. The returned func
+// ends that and waits for it.
+func (s *setup) tellSlow(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if wait.For(ctx, trialPatience) == nil {
+			s.say("No answer yet. A server on this machine may have to load the model first. Ctrl-C leaves.")
+		}
+	})
+	return func() {
+		cancel()
+		waiting.Wait()
+	}
 }
 
 // tryOut makes one small call with the answers and says what came of it.

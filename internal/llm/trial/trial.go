@@ -5,6 +5,7 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -113,6 +114,37 @@ func (t *Trial) ask(ctx context.Context, req llm.Request) (resp llm.Response, fi
 	t.Usage = t.Usage.Add(resp.Usage)
 	return resp, first, pieces, nil
 }
+
+// helloTokens is enough to see that a model answers. Some servers take no less.
+const helloTokens = 16
+
+// Hello asks for as little as possible and stops at the first piece of an answer,
+// also of thinking. Err says why there was none: ErrSlow means that ctx ended before
+// the first piece.
+func (t *Trial) Hello(ctx context.Context) { t.err = t.hello(ctx) }
+
+func (t *Trial) hello(ctx context.Context) error {
+	req := llm.Request{
+		Messages: userSays(llm.Text("Say hello.")),
+		Model:    t.choice.WireModel, MaxTokens: helloTokens, Source: "test",
+	}
+	for ev, err := range t.driver.Stream(ctx, req) {
+		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fmt.Errorf("%w: %w", ErrSlow, err)
+		case err != nil:
+			return err
+		case ev.Kind == llm.TextDelta, ev.Kind == llm.ReasoningDelta:
+			return nil
+		case ev.Kind == llm.Done && ev.Response.Finish != llm.FinishLength && ev.Response.Message.Content.String() == "":
+			return &llm.Error{Kind: llm.Empty, Provider: t.Provider, Message: "no text came back"}
+		}
+	}
+	return nil
+}
+
+// ErrSlow says that a model did not begin its answer in time.
+var ErrSlow = errors.New("the model did not begin its answer in time")
 
 func userSays(content llm.Content) []llm.Message {
 	return []llm.Message{{Role: llm.User, Content: content}}

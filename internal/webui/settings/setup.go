@@ -201,7 +201,7 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 		start = md.App.Now()
 		var t *trial.Trial
 		if t, err = provider.OpenTrial(ctx, app.ProviderOptions(next, md.appOptions()), ""); err == nil {
-			t.Text(ctx, func(trial.Verdict) {})
+			t.Hello(ctx)
 			err = t.Err()
 		}
 		out.Seconds = md.App.Now().Sub(start).Seconds()
