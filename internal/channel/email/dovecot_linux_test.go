@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,13 +198,76 @@ func TestDovecot(t *testing.T) {
 	t.Run("with OpenSMTPD", func(t *testing.T) { t.Parallel(); testOpenSMTPD(t, root) })
 }
 
-// The whole way over a real IMAP server: IDLE, flags, MOVE, a restart, and the
-// answer in the thread.
+// cable is a way to a port of loopback that can be cut.
+type cable struct {
+	port int
+
+	mu   sync.Mutex
+	ends []net.Conn
+}
+
+// newCable lays a way to a port.
+func newCable(t *testing.T, to int) *cable {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal("no TCP address")
+	}
+	c := &cable{port: addr.Port}
+	var work sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		c.cut()
+		work.Wait()
+	})
+	work.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", to))
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.ends = append(c.ends, near, far)
+			c.mu.Unlock()
+			for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+				work.Go(func() {
+					_, _ = io.Copy(way[0], way[1])
+					_ = near.Close()
+					_ = far.Close()
+				})
+			}
+		}
+	})
+	return c
+}
+
+// cut ends all connections.
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, end := range c.ends {
+		_ = end.Close()
+	}
+	c.ends = nil
+}
+
+// The whole way over a real IMAP server: IDLE, a cut connection, flags, MOVE, a
+// restart, a mail too large to be fetched, and the answer in the thread.
 func testDovecot(t *testing.T, root string) {
 	t.Helper()
 	port, _ := dovecot(t, root)
+	line := newCable(t, port)
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	changes := map[string]any{"imapPort": port, "imapPassword": "geheim", "postAction": "move", "postActionMoveMailbox": "Archive", "allowedAttachmentTypes": []string{"*"}}
+	changes := map[string]any{"imapPort": line.port, "imapPassword": "geheim", "postAction": "move", "postActionMoveMailbox": "Archive", "allowedAttachmentTypes": []string{"*"}}
 	r.reopen(changes)
 	c, err := imapclient.DialInsecure(fmt.Sprintf("127.0.0.1:%d", port), nil)
 	if err != nil {
@@ -241,7 +306,12 @@ func testDovecot(t *testing.T, root string) {
 	r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 	put(letterOf(2, "second", "two"))
 	r.Await("the mail that IDLE tells of", func() bool { return len(r.Inbound()) == 2 })
-	r.Await("the move", func() bool { all, _ := count("Archive"); return all == 2 })
+	connections := len(r.States())
+	line.cut()
+	r.Await("another connection", func() bool { return slices.Contains(r.States()[connections:], botAddress) })
+	put(letterOf(5, "after the cut", "five"))
+	r.Await("the mail after the cut", func() bool { return len(r.Inbound()) == 3 })
+	r.Await("the move", func() bool { all, _ := count("Archive"); return all == 3 })
 	if all, unseen := count("INBOX"); all != 1 || unseen != 1 {
 		t.Errorf("%d mails in INBOX, %d unread, want the stranger's, unread", all, unseen)
 	}
@@ -255,12 +325,12 @@ func testDovecot(t *testing.T, root string) {
 	put(largeMail(4))
 	r.reopen(changes)
 	stop = r.Start(r.Run)
-	r.Await("the mails after a restart", func() bool { return len(r.Inbound()) == 4 })
-	checkLargeMail(t, r.Inbound()[3])
+	r.Await("the mails after a restart", func() bool { return len(r.Inbound()) == 5 })
+	checkLargeMail(t, r.Inbound()[4])
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	in := r.Inbound()[2]
+	in := r.Inbound()[3]
 	if _, err := r.Send(t.Context(), final("done", in.Meta)); err != nil {
 		t.Fatal(err)
 	}
