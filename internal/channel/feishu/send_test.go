@@ -295,6 +295,28 @@ func TestLongStreamingCard(t *testing.T) {
 	}
 }
 
+// Feishu lets a text be changed twenty times, and a card for fourteen days. What
+// comes later is sent as a new message.
+func TestEditsAreUsedUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil).ready()
+	out := bus.Outbound{Kind: bus.Final, Route: to("om_1"), Text: "It"}
+	id := r.send(out)
+	for i := range 21 {
+		out.Text = fmt.Sprint("It is ", i)
+		err := r.Edit(t.Context(), out, id, true)
+		if i < 20 && err != nil || i == 20 && !channel.IsPermanent(err) {
+			t.Errorf("change %d: %v", i, err)
+		}
+	}
+	out.Text = "# A card\n\n| a | b |\n| - | - |\n| 1 | 2 |"
+	id = r.send(out)
+	r.fake.Advance(15 * 24 * time.Hour)
+	if err := r.Edit(t.Context(), out, id, true); !channel.IsPermanent(err) {
+		t.Errorf("a card of fifteen days: %v", err)
+	}
+}
+
 // The last preview of an answer is not written again at its end.
 func TestStreamingCardEnds(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,9 @@ func (s *Server) patch(r *request) (any, error) {
 	if m.Type != "interactive" || m.Card != "" {
 		return nil, refuse(230001, "Your request contains an invalid request parameter, ext=not a card")
 	}
+	if s.now().Sub(m.At) > cardFor {
+		return nil, refuse(230031, "Message has expired when updating message")
+	}
 	return s.change(m, in.Content)
 }
 
@@ -59,8 +62,16 @@ func (s *Server) update(r *request) (any, error) {
 	if in.Type != m.Type || m.Type != "text" && m.Type != "post" {
 		return nil, refuse(230001, "Your request contains an invalid request parameter, ext=msg_type")
 	}
+	if len(m.Edits) >= maxEdits {
+		return nil, refuse(230072, "The message has reached the number of times it can be edited.")
+	}
 	return s.change(m, in.Content)
 }
+
+const (
+	maxEdits = 20                  // of a text or a post
+	cardFor  = 14 * 24 * time.Hour // then a card cannot be changed
+)
 
 func (s *Server) change(m *Message, content string) (any, error) {
 	next := *m
