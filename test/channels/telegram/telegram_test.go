@@ -113,6 +113,7 @@ func understood() any {
 
 // people do what the script waits for.
 func people(ctx context.Context, t *testing.T, fake *telegramtest.Server) {
+	t.Helper()
 	asked := func(text string) bool { return await(ctx, fake, steps, text) }
 	if !asked("connected") {
 		return
@@ -152,13 +153,14 @@ func people(ctx context.Context, t *testing.T, fake *telegramtest.Server) {
 
 // another asks for updates as a second program with the same token would.
 func another(ctx context.Context, t *testing.T, fake *telegramtest.Server) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fake.URL()+"/bot"+telegramtest.Token+"/getUpdates", strings.NewReader(`{"timeout":1}`))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if res, err := http.DefaultClient.Do(req); err == nil {
+	if res, err := (&http.Client{}).Do(req); err == nil {
 		_ = res.Body.Close()
 	}
 }
