@@ -145,6 +145,11 @@ func TestKeptStream(t *testing.T) {
 				delta.StreamID = "s"
 				r.send(delta)
 			}
+			r.Await("the confirmation of the stream", func() bool {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return len(r.open) == 1
+			})
 			r.pass(25 * time.Minute)
 			if c.restart {
 				end()
@@ -207,6 +212,9 @@ func TestStreamRefused(t *testing.T) {
 		}
 		if pushed := r.fake.Frames(cmdSend); pushed[0].Body["chat_type"] != 2.0 || pushed[0].Body["chatid"] != wecomtest.Group {
 			t.Errorf("pushed %v", pushed)
+		}
+		if most := r.streamMost.Load(); most != 0 {
+			t.Errorf("%d: later streams are finished after %v", code, time.Duration(most))
 		}
 		end()
 	}

@@ -125,10 +125,11 @@ func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error 
 }
 
 // learn notes the age at which WeCom still took an update of a stream that it
-// closed although it was kept open. The channel is locked.
+// closed although it was kept open. A stream that is closed soon after its
+// beginning has another reason. The channel is locked.
 func (b *bot) learn(t *turn) {
 	age := t.updated.Sub(t.at)
-	if old := time.Duration(b.streamMost.Load()); age > 0 && (old == 0 || age < old) {
+	if old := time.Duration(b.streamMost.Load()); age > time.Minute && (old == 0 || age < old) {
 		b.streamMost.Store(int64(age))
 	}
 }
