@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,11 +33,13 @@ type Visitor struct {
 	Route bus.Route
 	// IDs are what the platform itself knows the sender by: a number, a phone,
 	// an address. None can be chosen by the sender, and any of them is enough
-	// for the lists and for pairing. The first one that is known there, else
-	// the first one, becomes SenderID.
+	// for the lists and for pairing. Where a platform has ids of several kinds, the
+	// channel makes sure that one of a kind never looks like one of another. The
+	// first one that is known there, else the first one, becomes SenderID.
 	IDs []string
 	// Names are what the lists may know the sender by as well, although the
-	// sender can change them: a user name.
+	// sender can change them, or another person can get them: a user name. They
+	// match only entries that are names, and never make an owner.
 	Names     []string
 	Name      string // as people see it, for groups and status
 	Direct    bool   // nobody else reads this chat
@@ -61,7 +62,7 @@ type Visitor struct {
 type Pass struct {
 	gate    *Gate
 	visitor Visitor
-	id      string // the one of IDs that stands for the person
+	id      string // stands for the person
 	scope   string
 	at      time.Time
 	verdict Verdict
@@ -101,6 +102,9 @@ type Rules struct {
 	ForUs func(Visitor) bool
 	// History replaces groupHistory; 0 leaves it.
 	History int
+	// Entries says what the entries of allowFrom and owners mean; nil is
+	// readIDs.
+	Entries Reader
 }
 
 // Inbound begins the message of an admitted visitor. The id is the platform's
@@ -136,6 +140,7 @@ type GateOptions struct {
 type Gate struct {
 	o     GateOptions
 	rules Rules
+	lists peopleLists
 	began time.Time
 
 	mu     sync.Mutex
@@ -154,25 +159,53 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, began: o.Now(), told: recent.New[string, time.Time](gateMemory), groups: recent.New[string, bool](gateMemory), heard: recent.New[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
+	return &Gate{
+		o:      o,
+		lists:  readLists(o.Common, nil),
+		began:  o.Now(),
+		told:   recent.New[string, time.Time](gateMemory),
+		groups: recent.New[string, bool](gateMemory),
+		heard:  recent.New[chatKey, *overheard](overheardChats),
+		owners: map[string]bus.Route{},
+	}
 }
 
 // SetRules sets the platform's own rules. Only its factory calls it.
-func (g *Gate) SetRules(r Rules) { g.rules = r }
+func (g *Gate) SetRules(r Rules) {
+	g.rules = r
+	g.lists = readLists(g.o.Common, r.Entries)
+}
+
+// Doubts are what whoever set the bot up should know about allowFrom and owners.
+func (g *Gate) Doubts() []string { return doubts(g.o.Common, g.rules.Entries) }
 
 // Knows reports whether a visitor would be let in, without any effect: for an
-// invitation, a button, a person who joined.
+// invitation, a button, a person who joined. Whether the words are for us, or
+// too old, is not asked.
 func (g *Gate) Knows(ctx context.Context, v Visitor) bool {
-	if len(v.IDs) == 0 || v.IDs[0] == "" {
-		return false
+	return decide(g.collect(ctx, v, true, false)).verdict == Allowed
+}
+
+// collect finds out what decides about a visitor.
+func (g *Gate) collect(ctx context.Context, v Visitor, forUs, late bool) evidence {
+	e := evidence{visitor: v, lists: g.lists, forUs: forUs, late: late, rule: g.rule(v), pairs: g.o.Pairing != nil}
+	if g.o.Pairing == nil || !forUs || late {
+		return e
 	}
-	switch g.rule(v) {
-	case Admit:
-		return true
-	case Refuse, Ignore:
-		return false
+	ids := slices.Clone(v.IDs)
+	for _, id := range v.IDs { // as the lists spell them, which older versions noted
+		for _, list := range [][]Entry{g.lists.AllowFrom, g.lists.Owners} {
+			if entry, ok := byID(list, id); ok && entry.As != "" && !slices.Contains(ids, entry.As) {
+				ids = append(ids, entry.As)
+			}
+		}
 	}
-	return g.known(ctx, v) != ""
+	known, err := g.o.Pairing.Known(g.o.Name, ids...)
+	if err != nil {
+		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
+	}
+	e.paired = known
+	return e
 }
 
 // rule is what the platform's own rules say.
@@ -192,53 +225,97 @@ func (g *Gate) rule(v Visitor) Decision {
 // may not be here. Somebody unknown who writes directly gets a pairing code
 // from the gate itself.
 func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
+	forUs := v.Direct || g.forUs(v)
 	if !v.Direct {
-		g.mu.Lock()
-		g.groups.Put(v.Route.ChatID, true)
-		if !g.forUs(v) {
-			g.overhear(v)
-		}
-		g.mu.Unlock()
+		g.noteGroup(v, forUs)
 	}
-	if len(v.IDs) == 0 || v.IDs[0] == "" || !v.Direct && !g.forUs(v) {
-		return Pass{verdict: NotForUs}, false
+	late := g.tooLate(v)
+	if forUs && !late {
+		g.redeemInvitation(ctx, v) // before the lists are asked: it may put the sender on them
 	}
-	if g.tooLate(v) {
+	return g.carryOut(ctx, v, decide(g.collect(ctx, v, forUs, late)))
+}
+
+// carryOut does what was decided.
+func (g *Gate) carryOut(ctx context.Context, v Visitor, o admission) (Pass, bool) {
+	switch o.verdict {
+	case Allowed:
+	case Late:
 		if g.once("late", lateEvery) {
 			g.o.Log.InfoContext(ctx, "messages that came while the channel was away are skipped (catchUp, catchUpMaxAgeS)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
 		}
 		return Pass{verdict: Late}, false
-	}
-	g.welcome(ctx, v)
-	id := ""
-	switch g.rule(v) {
-	case Ignore:
+	case NotForUs:
 		return Pass{verdict: NotForUs}, false
-	case Refuse:
-		v.NoPairing = true
-	case Admit:
-		id = cmp.Or(g.known(ctx, v), v.IDs[0])
 	default:
-		id = g.known(ctx, v)
+		g.refuse(ctx, v, o.verdict == Invited)
+		return Pass{verdict: o.verdict}, false
 	}
-	if id == "" {
-		return Pass{verdict: g.refuse(ctx, v)}, false
+
+	pass := Pass{gate: g, visitor: v, id: o.id, at: g.o.Now(), verdict: Allowed}
+	if !o.owner {
+		pass.scope = guestScope(v.Route, o.id)
 	}
-	pass := Pass{gate: g, visitor: v, id: id, scope: g.scope(v, id), at: g.o.Now(), verdict: Allowed}
-	if g.o.Pairing != nil {
-		if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
-			g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
-		}
+	if o.named {
+		g.warnName(ctx, v)
 	}
+	g.learnAliases(ctx, v)
 	if v.Direct && pass.Owner() {
-		g.mu.Lock()
-		if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
-			clear(g.owners)
-		}
-		g.owners[id] = v.Route
-		g.mu.Unlock()
+		g.rememberOwner(o.id, v.Route)
 	}
 	return pass, true
+}
+
+// guestScope says whose memory the words of somebody who is not the owner, or not
+// alone with us, belong to: that of this person in this chat.
+func guestScope(r bus.Route, id string) string { return r.Channel + ":" + r.ChatID + "/" + id }
+
+// noteGroup remembers a chat with several people, and what is said there to
+// others.
+func (g *Gate) noteGroup(v Visitor, forUs bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups.Put(v.Route.ChatID, true)
+	if !forUs {
+		g.overhear(v)
+	}
+}
+
+// warnName tells whoever set the bot up that only a name let somebody in, and a
+// person who was the owner by it before what has changed.
+func (g *Gate) warnName(ctx context.Context, v Visitor) {
+	if !g.once("name:"+v.IDs[0], tellEvery) {
+		return
+	}
+	g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over, as a guest; write the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
+	if _, listed := byName(g.lists.owners(), v.Names); !listed || !v.Direct {
+		return
+	}
+	g.say(ctx, bus.Outbound{
+		Kind: bus.Notice, Route: v.Route, Plain: true,
+		Text: phrase.In(g.language(v.Language), "You are on my list by your name, which others can take over, so I treat you as a guest. "+
+			"If this is your bot, write your id %[1]q into channels.%[2]s.allowFrom and channels.%[2]s.owners in its configuration.", text.Label(v.IDs[0], nameShown), g.o.Name),
+	})
+}
+
+// learnAliases notes further ids of a person who paired.
+func (g *Gate) learnAliases(ctx context.Context, v Visitor) {
+	if g.o.Pairing == nil {
+		return
+	}
+	if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
+		g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
+	}
+}
+
+// rememberOwner notes where an owner wrote last, alone with us.
+func (g *Gate) rememberOwner(id string, r bus.Route) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
+		clear(g.owners)
+	}
+	g.owners[id] = r
 }
 
 // tooLate reports whether something was written while nobody was there, and
@@ -289,52 +366,6 @@ func (g *Gate) forUs(v Visitor) bool {
 	return v.Mentioned
 }
 
-// known returns the id by which a visitor may be here, "" if none is.
-func (g *Gate) known(ctx context.Context, v Visitor) string {
-	c := g.o.Common
-	for _, id := range v.IDs {
-		if listed(c.AllowFrom, []string{id}) || listed(c.Owners, []string{id}) {
-			return id
-		}
-	}
-	if g.o.Pairing != nil {
-		id, err := g.o.Pairing.Approved(g.o.Name, v.IDs...)
-		if err != nil {
-			g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
-		}
-		if id != "" {
-			return id
-		}
-	}
-	if listed(c.AllowFrom, v.Names) || listed(c.Owners, v.Names) {
-		if g.once("name:"+v.IDs[0], tellEvery) {
-			g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over; use the id in allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
-		}
-		return v.IDs[0]
-	}
-	if v.Owner || slices.Contains(c.AllowFrom, "*") {
-		return v.IDs[0]
-	}
-	return ""
-}
-
-func listed(list, ids []string) bool {
-	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && id != "*" && slices.Contains(list, id) })
-}
-
-// scope says whose memory the words of a visitor belong to: the owner's where
-// the owner speaks alone, else that of this person in this chat.
-func (g *Gate) scope(v Visitor, id string) string {
-	owners := g.o.Common.Owners
-	if len(owners) == 0 {
-		owners = g.o.Common.AllowFrom
-	}
-	if v.Owner || v.Direct && (listed(owners, v.IDs) || listed(owners, v.Names) || g.o.Pairing != nil && g.o.Pairing.Owner(g.o.Name, v.IDs...)) {
-		return ""
-	}
-	return v.Route.Channel + ":" + v.Route.ChatID + "/" + id
-}
-
 // once reports whether something was not done for this long, and notes it.
 func (g *Gate) once(key string, every time.Duration) bool {
 	g.mu.Lock()
@@ -347,8 +378,9 @@ func (g *Gate) once(key string, every time.Duration) bool {
 	return true
 }
 
-// refuse deals with somebody who may not be here.
-func (g *Gate) refuse(ctx context.Context, v Visitor) Verdict {
+// refuse deals with somebody who may not be here. Invite says that they may have a
+// pairing code.
+func (g *Gate) refuse(ctx context.Context, v Visitor, invite bool) {
 	id := text.Label(v.IDs[0], nameShown)
 	who := strings.TrimSpace(id + " " + text.Label(v.Name, nameShown))
 	g.mu.Lock()
@@ -357,20 +389,16 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) Verdict {
 	g.names = g.names[max(0, len(g.names)-10):]
 	g.mu.Unlock()
 	g.o.Log.DebugContext(ctx, "a message was refused", "channel", g.o.Name, "sender", v.IDs[0], "direct", v.Direct)
-	verdict := Refused
-	if v.Direct && !v.NoPairing && g.o.Pairing != nil {
-		if verdict = Invited; g.once("code:"+v.IDs[0], replyEvery) {
-			g.invite(ctx, v)
-		}
+	if invite && g.once("code:"+v.IDs[0], replyEvery) {
+		g.invite(ctx, v)
 	}
 	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
 		others, ok := g.crowd()
 		if !ok {
-			return verdict
+			return
 		}
 		g.tell(ctx, phrase.In(g.language(""), "%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
-	return verdict
 }
 
 // crowd reports whether owners may be told of a stranger now. If some were left

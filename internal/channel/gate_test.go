@@ -67,7 +67,10 @@ func testAdmit(t *testing.T, open storetest.Open) {
 	}{
 		"nobody listed":         {`{}`, visitor(true, "7"), false, ""},
 		"listed":                {`{"allowFrom":["7"]}`, visitor(true, "7"), true, ""},
-		"listed by name":        {`{"allowFrom":["ann"]}`, visitor(true, "7", "ann"), true, ""},
+		"listed by name":        {`{"allowFrom":["@ann"]}`, visitor(true, "7", "ann"), true, "tg:chat7/7"},
+		"listed by a bare name": {`{"allowFrom":["ann"]}`, visitor(true, "7", "ann"), true, "tg:chat7/7"},
+		"owner by name":         {`{"owners":["@ann"]}`, visitor(true, "7", "ann"), true, "tg:chat7/7"},
+		"named as the owner":    {`{"allowFrom":["7"]}`, visitor(true, "8", "7"), false, ""},
 		"everybody":             {`{"allowFrom":["*"]}`, visitor(true, "8"), true, "tg:chat8/8"},
 		"calls himself star":    {`{"allowFrom":["7"]}`, visitor(true, "8", "*"), false, ""},
 		"owner among everybody": {`{"allowFrom":["*"],"owners":["7"]}`, visitor(true, "7"), true, ""},
@@ -83,7 +86,9 @@ func testAdmit(t *testing.T, open storetest.Open) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pass, ok := newDoor(t, open, c.section).Admit(t.Context(), c.v)
+			d := newDoor(t, open, c.section)
+			d.SetRules(channel.Rules{Entries: channel.ReadNames(channel.Digits)})
+			pass, ok := d.Admit(t.Context(), c.v)
 			if ok != c.want {
 				t.Fatalf("admitted %v, want %v", ok, c.want)
 			}
@@ -350,11 +355,18 @@ func TestWarnsOfNames(t *testing.T) { storetest.Each(t, testWarnsOfNames) }
 func testWarnsOfNames(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{"allowFrom":["ann"]}`)
+	d.SetRules(channel.Rules{Entries: channel.ReadNames(channel.Digits)})
 	for range 2 {
-		d.Admit(t.Context(), visitor(true, "7", "ann"))
+		if pass, ok := d.Admit(t.Context(), visitor(true, "7", "ann")); !ok || pass.Owner() {
+			t.Errorf("admitted %v, as the owner %v, want as a guest", ok, pass.Owner())
+		}
 	}
 	if n := strings.Count(d.log.String(), "level=WARN"); n != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", n, &d.log)
+	}
+	// They were the owner by that in older versions, so they learn what to do.
+	if len(d.said) != 1 || !strings.Contains(d.said[0].Text, `"7"`) || d.said[0].Route.ChatID != "chat7" {
+		t.Errorf("said %+v, want the person's id, once", d.said)
 	}
 }
 

@@ -54,9 +54,9 @@ func (p *Pairing) redeem(ctx context.Context, channel, message string, ids []str
 	})
 }
 
-// welcome lets the owner in who sends the code of an invitation.
-func (g *Gate) welcome(ctx context.Context, v Visitor) {
-	if !v.Direct || v.Text == "" || g.o.Pairing == nil {
+// redeemInvitation lets the owner in who sends the code of an invitation.
+func (g *Gate) redeemInvitation(ctx context.Context, v Visitor) {
+	if !v.Direct || v.Text == "" || g.o.Pairing == nil || len(v.IDs) == 0 || v.IDs[0] == "" {
 		return
 	}
 	switch in, err := g.o.Pairing.redeem(ctx, g.o.Name, v.Text, v.IDs); {

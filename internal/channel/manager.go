@@ -352,7 +352,27 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
 		s.log.Warn("allowFrom is empty: new people must pair first")
 	}
+	for _, doubt := range s.gate.Doubts() {
+		s.log.Warn("an entry of the lists of people means less than it may seem", "channel", s.name, "entry", doubt)
+	}
 	return s
+}
+
+// Doubts are, by section, what is odd about the lists of people of channels that
+// are switched on.
+func (m *Manager) Doubts() map[string][]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string][]string{}
+	for name, s := range m.supervisors {
+		if s.gate == nil || s.ch == nil || s.caps.Whole {
+			continue
+		}
+		if list := s.gate.Doubts(); len(list) > 0 {
+			out[name] = list
+		}
+	}
+	return out
 }
 
 // make calls a factory.

@@ -41,7 +41,8 @@ func testOwnerByPairing(t *testing.T, open storetest.Open) {
 	if _, err := p.Revoke(t.Context(), "x", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := visit("1", true); ok || p.Owner("x", "1") {
+	known, err := p.Known("x", "1")
+	if _, ok := visit("1", true); ok || err != nil || known.Owner {
 		t.Error("a revoked owner is still there")
 	}
 }

@@ -117,27 +117,57 @@ func orNow(now func() time.Time) func() time.Time {
 	return now
 }
 
-// Approved returns the id under which somebody was let in, "" if they were not.
-// All ids are those of one person, of which any may be known. Older versions
-// wrote a name that can change behind the id; only the id counts.
-func (p *Pairing) Approved(channel string, ids ...string) (string, error) {
+// Known is what the list says about the ids of one person.
+type Known struct {
+	ID    string // under which they were let in; "" if they were not
+	Owner bool   // ... as the owner
+}
+
+// Known looks somebody up. All ids are those of one person, of which any may be
+// known.
+func (p *Pairing) Known(channel string, ids ...string) (Known, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.refresh(); err != nil {
-		return "", err
+		return Known{}, err
 	}
-	return p.book.approved(channel, ids), nil
+	return Known{ID: p.book.approved(channel, ids), Owner: p.book.owner(channel, ids)}, nil
 }
 
 func (b *book) approved(channel string, ids []string) string {
 	for _, id := range ids {
 		for _, known := range []string{id, b.Aliases[channel][id]} {
-			if known != "" && slices.ContainsFunc(b.Approved[channel], func(s string) bool { return stable(s) == stable(known) }) {
-				return stable(known)
+			if at, ok := findID(b.Approved[channel], known); ok {
+				return at
 			}
 		}
 	}
 	return ""
+}
+
+func (b *book) owner(channel string, ids []string) bool {
+	for _, id := range ids {
+		for _, known := range []string{id, b.Aliases[channel][id]} {
+			if slices.Contains(b.Owners[channel], known) && slices.Contains(b.Approved[channel], known) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// findID looks for an id among those that were written down. Python nanobot wrote a
+// name that can change behind the id; only the id counts. What comes from a
+// platform is never divided: there the bar may be a part of the id.
+func findID(written []string, id string) (at string, ok bool) {
+	if id == "" {
+		return "", false
+	}
+	if slices.Contains(written, id) {
+		return id, true
+	}
+	ok = slices.ContainsFunc(written, func(s string) bool { return stable(s) == id })
+	return id, ok
 }
 
 // learn notes further ids of somebody who was let in, so that one of them is
@@ -177,24 +207,6 @@ func (b *book) alias(channel, first string, ids []string) {
 		}
 		b.Aliases[channel][id] = first
 	}
-}
-
-// Owner reports whether somebody was let in as the owner.
-func (p *Pairing) Owner(channel string, ids ...string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.refresh() != nil {
-		return false
-	}
-	for _, id := range ids {
-		if alias := p.book.Aliases[channel][id]; alias != "" {
-			id = alias
-		}
-		if slices.Contains(p.book.Owners[channel], id) && slices.Contains(p.book.Approved[channel], id) {
-			return true
-		}
-	}
-	return false
 }
 
 func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }

@@ -343,6 +343,14 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 			d.say(Well, "channel."+s.Name, "its settings are valid", "")
 		}
 	}
+	people, err := gateway.CheckPeople(l)
+	if err != nil {
+		d.say(Broken, "channels", err.Error(), "")
+		return
+	}
+	for _, p := range people {
+		d.say(Doubt, "channel."+strings.TrimPrefix(p.Path, "channels.")+".people", p.Message, p.Hint)
+	}
 }
 
 // Text is what was found, for a chat.

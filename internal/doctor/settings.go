@@ -25,6 +25,10 @@ func CheckSettings(l *config.Loaded, strict bool) error {
 	if err != nil {
 		return err
 	}
+	people, err := gateway.CheckPeople(l)
+	if err != nil {
+		return err
+	}
 	states, err := gateway.CheckChannels(l)
 	if err != nil {
 		return err
@@ -37,7 +41,7 @@ func CheckSettings(l *config.Loaded, strict bool) error {
 	if strict && len(wrong) > 0 {
 		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
 	}
-	l.Warnings = append(l.Warnings, wrong...)
+	l.Warnings = append(append(l.Warnings, wrong...), people...)
 	return nil
 }
 

@@ -186,6 +186,22 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 	return m.Status(), nil
 }
 
+// CheckPeople finds entries of allowFrom and owners that mean less than it may
+// seem, in the sections of channels that are switched on.
+func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
+	m, err := channel.NewManager(unconnected(l))
+	if err != nil {
+		return nil, err
+	}
+	var wrong []config.Problem
+	for name, list := range m.Doubts() {
+		for _, doubt := range list {
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: doubt, Hint: "see docs/channels.md"})
+		}
+	}
+	return wrong, nil
+}
+
 // CheckDisabled finds keys that a platform does not know in sections that are
 // switched off. Whatever else such a section lacks is not a mistake yet.
 func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {

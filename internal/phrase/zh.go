@@ -149,6 +149,10 @@ func chinese() [][2]string { //nolint:funlen // a table
 		{"I missed the scheduled job %q: %s. It was to be: %s", "错过了定时任务 %q：%s。任务内容：%s"},
 		{"I missed the scheduled job %q: %s.", "错过了定时任务 %q：%s。"},
 		{
+			"You are on my list by your name, which others can take over, so I treat you as a guest. If this is your bot, write your id %[1]q into channels.%[2]s.allowFrom and channels.%[2]s.owners in its configuration.",
+			"名单里只有您的用户名，而用户名可能被别人占用，所以我把您当作访客。如果这是您的机器人，请把您的 id %[1]q 写进它配置中的 channels.%[2]s.allowFrom 和 channels.%[2]s.owners。",
+		},
+		{
 			"I only talk to people that my owner has approved. Your code is %[1]s, valid for 10 minutes. The owner can approve it with /pairing approve %[1]s in a chat with me, with \"nanobot pairing approve %[1]s\" in a terminal, or in the web UI. If this is your bot, run in a terminal instead: nanobot pairing approve %[1]s --owner",
 			"我只与所有者批准的人对话。您的配对码是 %[1]s，10 分钟内有效。所有者可以在与我的私聊中发送 /pairing approve %[1]s，在终端中运行 nanobot pairing approve %[1]s，或在网页界面中批准。如果这是您自己的机器人，请在终端中运行：nanobot pairing approve %[1]s --owner",
 		},

@@ -83,3 +83,15 @@ func offset(s string, n int) int {
 	}
 	return len(s)
 }
+
+// LowerASCII makes small letters of the large ones of ASCII and leaves everything
+// else alone. It is for comparing identifiers: strings.ToLower and EqualFold also
+// take some other letters for those of ASCII, such as the sign for kelvin.
+func LowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}

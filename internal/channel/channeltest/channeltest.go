@@ -52,6 +52,7 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"answers":      testAnswers,
 		"order":        testOrder,
 		"stranger":     testStranger,
+		"borrowed id":  testBorrowedID,
 		"group":        testGroup,
 		"long text":    testLongText,
 		"rate limit":   testLimit,

@@ -81,6 +81,11 @@ type Fixture struct {
 	// Impatient makes a new channel give up a silent connection after a second
 	// or two, instead of a minute or two.
 	Impatient func(ch channel.Channel)
+	// Pose is Deliver, alone with us, by somebody unknown who put a name into
+	// everything that people, or the administrators of an organisation, choose
+	// there: user name, shown name, name in a group, id within another
+	// organisation.
+	Pose func(t *testing.T, in In, name string)
 	// Alias is another stable id of a person.
 	Alias func(sender string) string
 	// Second is another account on a fake of its own, for a second section.

@@ -62,6 +62,26 @@ func testStranger(t *testing.T, h *house) {
 	}
 }
 
+// Who takes the id of the owner as a name is nobody we know.
+func testBorrowedID(t *testing.T, h *house) {
+	h.need("Pose")
+	h.Pose(t, In{ID: "2100", Sender: h.Stranger, Chat: h.Chat(h.Stranger), Text: "/pairing list"}, h.Owner)
+	h.await("a request to be let in", func() bool {
+		waiting, _, err := h.m.Pairing().List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(waiting) > 0 && waiting[0].Sender == h.Owner {
+			t.Errorf("the request is one of the owner")
+		}
+		return len(waiting) == 1
+	})
+	h.settled()
+	if got := h.received(); len(got) > 0 {
+		t.Errorf("the agent got %+v of a stranger with the name of the owner", got)
+	}
+}
+
 func pairingCode(text string) string {
 	return regexp.MustCompile(`[A-Z0-9]{4}-[A-Z0-9]{4}`).FindString(text)
 }

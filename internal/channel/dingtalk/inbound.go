@@ -34,6 +34,8 @@ type message struct {
 	Kind           string  `json:"conversationType"` // 1 direct, 2 group
 	SenderID       string  `json:"senderId"`
 	StaffID        string  `json:"senderStaffId"`
+	SenderCorp     string  `json:"senderCorpId"`
+	BotCorp        string  `json:"chatbotCorpId"`
 	Nick           string  `json:"senderNick"`
 	Webhook        string  `json:"sessionWebhook"`
 	WebhookExpires int64   `json:"sessionWebhookExpiredTime"` // milliseconds
@@ -127,13 +129,22 @@ func (rc *receiver) take(ctx context.Context, f frame) bool {
 	return true
 }
 
+// ownStaff reports whether the staff id says who wrote. Administrators choose
+// these: one of another organisation can be the same, and one can look like the
+// ids that DingTalk gives out.
+func (m *message) ownStaff() bool {
+	foreign := m.SenderCorp != "" && m.BotCorp != "" && m.SenderCorp != m.BotCorp
+	return m.StaffID != "" && !foreign && !strings.HasPrefix(m.StaffID, "$:")
+}
+
 // visitor is who wrote. False: nothing says who.
 func (rc *receiver) visitor(m *message) (v channel.Visitor, ok bool) {
 	v.Route = bus.Route{Channel: rc.bot.deps.Name, MessageID: m.ID}
-	for _, id := range []string{m.StaffID, m.SenderID} {
-		if id != "" {
-			v.IDs = append(v.IDs, id)
-		}
+	if m.ownStaff() {
+		v.IDs = append(v.IDs, m.StaffID)
+	}
+	if m.SenderID != "" {
+		v.IDs = append(v.IDs, m.SenderID)
 	}
 	if len(v.IDs) == 0 || m.ID == "" {
 		return v, false

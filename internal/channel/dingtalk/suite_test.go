@@ -75,6 +75,9 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
 		Group:    groupPrefix + "cid1",
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Write(in.Sender, "", in.Text, object{"msgId": in.ID, "senderNick": name, "senderStaffId": name, "senderCorpId": "another corp"})
+		},
 		Deliver: func(_ *testing.T, in channeltest.In) {
 			if in.Group && !in.Mentioned {
 				return // DingTalk does not send it

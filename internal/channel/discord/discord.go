@@ -62,8 +62,8 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		quoted: recent.New[string, bool](1000),
 		marks:  recent.New[string, *mark](1000),
 	}
-	if d.Gate != nil && len(o.AllowChannels) > 0 {
-		d.Gate.SetRules(channel.Rules{Group: o.inAllowedChannel})
+	if d.Gate != nil {
+		d.Gate.SetRules(o.rules())
 	}
 	return b, nil
 }

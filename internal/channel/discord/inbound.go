@@ -164,7 +164,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 // visitor is who wrote, or used a command or a button.
 func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) channel.Visitor {
 	v := channel.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
-	if who.Username != "" {
+	if who.unique() {
 		v.Names = []string{who.Username}
 	}
 	return v
@@ -206,6 +206,9 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 	}
 	route.MessageID = m.ID
 	v := rc.visitor(route, m.GuildID, m.Author, m.Member.nick())
+	if m.WebhookID != "" {
+		v.Names = nil // whoever made the webhook chose it
+	}
 	v.Backlog = how == backlog
 	if v.At = moment(m.Timestamp); how == edited {
 		v.At = moment(m.Edited)

@@ -102,6 +102,15 @@ func (o *options) proxy() string {
 	return u.String()
 }
 
+// rules are those of allowChannels, and that people have names besides their ids.
+func (o *options) rules() channel.Rules {
+	r := channel.Rules{Entries: channel.ReadNames(channel.Digits)}
+	if len(o.AllowChannels) > 0 {
+		r.Group = o.inAllowedChannel
+	}
+	return r
+}
+
 // inAllowedChannel is the rule of allowChannels. A thread has the chat id of its
 // channel.
 func (o *options) inAllowedChannel(v channel.Visitor) channel.Decision {

@@ -38,6 +38,9 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Write(in.Sender, fake.DM(in.Sender), in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "username": name, "global_name": name, "discriminator": "0"}})
+		},
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },

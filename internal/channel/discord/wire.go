@@ -46,6 +46,14 @@ type user struct {
 	Username   string `json:"username,omitempty"`
 	GlobalName string `json:"global_name,omitempty"`
 	Bot        bool   `json:"bot,omitempty"`
+	// Discriminator follows the names of bots and of people who have not chosen a
+	// name of the new kind: "0" if the name is nobody else's.
+	Discriminator string `json:"discriminator,omitempty"`
+}
+
+// unique reports whether nobody else has the same user name now.
+func (u *user) unique() bool {
+	return u.Username != "" && !u.Bot && (u.Discriminator == "" || u.Discriminator == "0")
 }
 
 type member struct {

@@ -81,6 +81,9 @@ func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 		deps: d, o: o, own: o.own(), facts: &facts{state: d.State},
 		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
 	}
+	if d.Gate != nil {
+		d.Gate.SetRules(channel.Rules{Entries: readEntry})
+	}
 	if o.oauth != nil {
 		var h *http.Client
 		if h, err = d.Client(o.Proxy); err != nil {

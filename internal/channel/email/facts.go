@@ -2,11 +2,11 @@ package email
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Bounds of what is remembered.
@@ -138,6 +138,6 @@ func (f *facts) remember(who string, t thread) {
 func (f *facts) thread(who string) (thread, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t, ok := f.kept.Threads[strings.ToLower(who)]
+	t, ok := f.kept.Threads[text.LowerASCII(who)]
 	return t, ok
 }

@@ -211,15 +211,9 @@ func (p *post) unwanted() verdict {
 }
 
 func (p *post) visitor(l letter, h head) channel.Visitor {
-	id := l.from.Address
-	if list := slices.Concat(p.o.AllowFrom, p.o.Owners); !slices.Contains(list, id) {
-		if i := slices.IndexFunc(list, func(s string) bool { return strings.EqualFold(s, id) }); i >= 0 {
-			id = list[i] // the same address, spelled as the list has it
-		}
-	}
 	return channel.Visitor{
 		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
-		IDs:   []string{id}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
+		IDs:   []string{l.from.Address}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
 	}
 }
 
@@ -318,7 +312,7 @@ func (p *post) mayAnswer(l letter) bool {
 		return local + "@" + host
 	}
 	return box(l.replyTo) == box(l.from.Address) ||
-		slices.ContainsFunc(slices.Concat(p.o.AllowFrom, p.o.Owners), func(s string) bool { return strings.EqualFold(s, l.replyTo) })
+		slices.ContainsFunc(slices.Concat(p.o.AllowFrom, p.o.Owners), func(s string) bool { return text.LowerASCII(strings.TrimSpace(s)) == l.replyTo })
 }
 
 // id tells a mail from all others. Of a proven sender the mail's own id counts,

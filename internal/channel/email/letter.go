@@ -61,7 +61,7 @@ func readHeader(data []byte) letter {
 		}
 	}
 	if list := people(h, "Reply-To"); len(list) == 1 {
-		l.replyTo = strings.ToLower(list[0].Address)
+		l.replyTo = text.LowerASCII(list[0].Address)
 	}
 	l.to, l.cc = people(h, "To"), people(h, "Cc")
 	return l
@@ -78,7 +78,7 @@ func sender(h textproto.Header) *mail.Address {
 		return nil
 	}
 	a := *list[0]
-	a.Address = strings.ToLower(a.Address)
+	a.Address = text.LowerASCII(a.Address)
 	if local, host, ok := strings.Cut(a.Address, "@"); !ok || local == "" || host == "" || strings.Contains(host, "@") || strings.ContainsAny(a.Address, " \t\r\n<>,;\"\x00") {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // options is the section of the configuration.
@@ -200,4 +201,19 @@ func address(s string) string {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// readEntry reads an entry of allowFrom or owners: an address, in which large and
+// small letters of ASCII are the same. Other letters are not: some of them are
+// taken for letters of ASCII, and the mailbox is another person's.
+func readEntry(written string) []channel.Entry {
+	s := strings.TrimSpace(written)
+	if s == "*" {
+		return []channel.Entry{{Kind: channel.Anyone}}
+	}
+	e := channel.Entry{Kind: channel.ID, Value: text.LowerASCII(s), As: written}
+	if local, host, ok := strings.Cut(s, "@"); !ok || local == "" || host == "" {
+		e.Advice = "it is no address; write person@example.org"
+	}
+	return []channel.Entry{e}
 }

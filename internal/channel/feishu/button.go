@@ -197,6 +197,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	if err == nil {
 		err = json.Unmarshal(p.Action.Value, &p.Choice)
 	}
+	p.Operator = p.Operator.sound(h.Tenant)
 	c := &p.Choice
 	if err != nil || c.Label == "" || c.Chat == "" || p.Operator.Open == "" || p.Context.Message == "" || h.EventID == "" {
 		b.once(ctx, "a button that is not ours is ignored", "err", err)

@@ -108,7 +108,10 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 			return section(t, fake, all)
 		},
 		Owner: feishutest.AnnID, Stranger: "ou_mallory", Group: feishutest.GroupID, Thread: feishutest.ThreadRoot,
-		Chat:    func(sender string) string { return "oc_p2p_" + sender },
+		Chat: func(sender string) string { return "oc_p2p_" + sender },
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Say(feishutest.Message{ID: "om_" + in.ID, Sender: in.Sender, UserID: name, Chat: in.Chat, Content: feishutest.Text(in.Text)})
+		},
 		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
 		Idle:    fake.Idle,
 		Seen: func() []channeltest.Seen {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -36,13 +37,26 @@ type head struct {
 	Created string `json:"create_time"`
 	Token   string `json:"token"`
 	AppID   string `json:"app_id"`
+	Tenant  string `json:"tenant_key"` // the organisation of the app
 }
 
 // ids are those of a person.
 type ids struct {
-	Open  string `json:"open_id"`
-	User  string `json:"user_id"`
-	Union string `json:"union_id"`
+	Open   string `json:"open_id"`
+	User   string `json:"user_id"`
+	Union  string `json:"union_id"`
+	Tenant string `json:"tenant_key,omitempty"` // the organisation of the person
+}
+
+// sound leaves out a user id that proves nothing. Administrators choose these: one
+// of another organisation can be the same, and one can look like an id of the
+// other kinds, which Feishu gives out.
+func (p ids) sound(home string) ids {
+	foreign := home != "" && p.Tenant != "" && p.Tenant != home
+	if foreign || strings.HasPrefix(p.User, "ou_") || strings.HasPrefix(p.User, "on_") {
+		p.User = ""
+	}
+	return p
 }
 
 // event is a message, or a button that was pressed.
@@ -50,8 +64,9 @@ type event struct {
 	Press  *press `json:"press,omitempty"`
 	App    string `json:"app,omitempty"` // that it is for
 	Sender struct {
-		ID   ids    `json:"sender_id"`
-		Type string `json:"sender_type"`
+		ID     ids    `json:"sender_id"`
+		Type   string `json:"sender_type"`
+		Tenant string `json:"tenant_key,omitempty"`
 	} `json:"sender"`
 	Message message `json:"message"`
 }
@@ -119,6 +134,8 @@ func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err er
 		return nil, nil
 	}
 	e.Press = nil // we alone write it
+	e.Sender.ID.Tenant = e.Sender.Tenant
+	e.Sender.ID = e.Sender.ID.sound(h.Tenant)
 	return nil, b.hold(ctx, h.AppID, e)
 }
 

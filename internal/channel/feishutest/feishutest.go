@@ -57,6 +57,7 @@ type Message struct {
 	Upper                string // of a part of a forwarded conversation
 	Mentions             []Mention
 	SenderType           string    // user, if empty
+	UserID, Tenant       string    // of the sender: the id that administrators choose, and the organisation
 	At                   time.Time // now, if zero
 	EventID              string    // of its event; made if empty
 
@@ -447,7 +448,7 @@ func (s *Server) Say(m Message) Message {
 		message["mentions"] = mentions
 	}
 	s.emit(made.EventID, made.ID, "im.message.receive_v1", stamp, map[string]any{
-		"sender":  map[string]any{"sender_id": map[string]any{"open_id": made.Sender, "union_id": "on_" + made.Sender, "user_id": nil}, "sender_type": made.SenderType, "tenant_key": "t1"},
+		"sender":  map[string]any{"sender_id": map[string]any{"open_id": made.Sender, "union_id": "on_" + made.Sender, "user_id": made.UserID}, "sender_type": made.SenderType, "tenant_key": cmp.Or(made.Tenant, "t1")},
 		"message": message,
 	})
 	return *made

@@ -92,8 +92,8 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		}
 		*c = &client{base: o.Homeserver, http: h}
 	}
-	if o.GroupPolicy == channel.Open && d.Gate != nil { // which is our default, not that of the gate
-		d.Gate.SetRules(channel.Rules{ForUs: func(channel.Visitor) bool { return true }})
+	if d.Gate != nil {
+		d.Gate.SetRules(o.rules())
 	}
 	return b, nil
 }

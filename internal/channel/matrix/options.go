@@ -105,3 +105,26 @@ func (o *options) caps() channel.Caps {
 	}
 	return c
 }
+
+// rules are what the gate cannot know: open is our default, and ids begin as names
+// do elsewhere.
+func (o *options) rules() channel.Rules {
+	r := channel.Rules{Entries: readEntry}
+	if o.GroupPolicy == channel.Open {
+		r.ForUs = func(channel.Visitor) bool { return true }
+	}
+	return r
+}
+
+// readEntry reads an entry of allowFrom or owners.
+func readEntry(written string) []channel.Entry {
+	s := strings.TrimSpace(written)
+	if s == "*" {
+		return []channel.Entry{{Kind: channel.Anyone}}
+	}
+	e := channel.Entry{Kind: channel.ID, Value: s}
+	if !strings.HasPrefix(s, "@") || !strings.Contains(s, ":") {
+		e.Advice = "it is no Matrix id; write @person:server"
+	}
+	return []channel.Entry{e}
+}

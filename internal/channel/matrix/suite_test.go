@@ -107,6 +107,12 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 			return malRoom
 		},
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			local, _, _ := strings.Cut(name, ":")
+			who, where := local+":elsewhere.example", "!pose:example.org"
+			fake.Room(where, nil, who, self)
+			fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: where, Sender: who, At: time.Now().UnixMilli()}, matrixtest.Text(in.Text))
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
 		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
 		Idle:    func() int { return fake.Idle(self) },

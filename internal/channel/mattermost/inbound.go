@@ -90,21 +90,14 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (channel
 	return v, nil
 }
 
-// names are what the lists may know a person by: nothing but their id, unless
-// the settings say so. Addresses of mail are the same in large and small letters.
+// names are what the lists may know a person by besides their id, if the settings
+// say so. An address of mail is one of these: a server need not check it.
 func (rc *receiver) names(who user) []string {
-	b := rc.bot
-	switch b.o.AllowFromMatchMode {
+	switch rc.bot.o.AllowFromMatchMode {
 	case matchName:
 		return []string{who.Username}
 	case matchMail:
-		out := []string{who.Email}
-		for _, entry := range slices.Concat(b.o.AllowFrom, b.o.Owners, b.o.DM.AllowFrom) {
-			if strings.EqualFold(entry, who.Email) {
-				out = append(out, entry)
-			}
-		}
-		return out
+		return []string{who.Email}
 	}
 	return nil
 }

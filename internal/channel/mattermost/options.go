@@ -170,8 +170,32 @@ func (b *bot) rules() channel.Rules {
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
+		ForUs:   func(v channel.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
+		Entries: b.o.entry,
 	}
+}
+
+// entry reads an entry of a list of people. What has the form of an id is one in
+// every mode: a person could take the id of another one as their name.
+func (o *options) entry(written string) []channel.Entry {
+	s := strings.TrimSpace(written)
+	e := channel.Entry{Kind: channel.Name, Value: s}
+	switch {
+	case s == "*":
+		e = channel.Entry{Kind: channel.Anyone}
+	case isID(s):
+		e.Kind = channel.ID
+	case o.AllowFromMatchMode == matchName:
+		e.Value = strings.TrimPrefix(s, "@")
+	case o.AllowFromMatchMode == matchID:
+		e = channel.Entry{Kind: channel.Unreadable, Advice: "it is no id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
+	}
+	return []channel.Entry{e}
+}
+
+// isID reports whether a word has the form of an id: 26 small letters and digits.
+func isID(s string) bool {
+	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // forUs reports whether a post in a channel, or in a thread of it, is for us.
@@ -192,7 +216,5 @@ func (o *options) forUs(chat, thread string, mentioned bool) bool {
 // listed reports whether a list has a person, in the sense of
 // allowFromMatchMode.
 func (b *bot) listed(list []string, v channel.Visitor) bool {
-	return slices.ContainsFunc(list, func(entry string) bool {
-		return entry == "*" || slices.Contains(v.Names, entry) || b.o.AllowFromMatchMode == matchID && slices.Contains(v.IDs, entry)
-	})
+	return slices.ContainsFunc(list, func(written string) bool { return channel.Matches(b.o.entry(written), v) })
 }

@@ -45,6 +45,10 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 			return commonSection(t, c, fake, map[string]any{"webhookUrl": front + path, "webhookPath": path})
 		},
 		Owner: mattermosttest.AnnID(), Stranger: mattermosttest.ID("mallory"), Chat: fake.Direct, Group: mattermosttest.TownID(), Thread: "root",
+		Pose: func(t *testing.T, in channeltest.In, name string) {
+			fake.AddUser(mattermosttest.User{ID: in.Sender, Username: name, Nickname: name, FirstName: name, Email: name})
+			deliver(t, fake, in, 0)
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },

@@ -61,7 +61,10 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: mochattest.Ann, Stranger: stranger, Group: mochattest.Panel,
-		Chat:    mochattest.SessionOf,
+		Chat: mochattest.SessionOf,
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Say(in.Chat, mochattest.Message{ID: in.ID, From: in.Sender, Name: name, Text: in.Text})
+		},
 		Deliver: func(_ *testing.T, in channeltest.In) { write(in, time.Time{}) },
 		Seen: func() (out []channeltest.Seen) {
 			for _, m := range fake.Sent() {

@@ -35,7 +35,18 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
-		Chat:    func(sender string) string { return privatePrefix + sender },
+		Chat: func(sender string) string { return privatePrefix + sender },
+		Pose: func(t *testing.T, in channeltest.In, name string) {
+			id, err := strconv.ParseInt(in.ID, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := strconv.ParseInt(in.Sender, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fake.Say(napcattest.Message{ID: id, From: from, CQ: in.Text, Name: name})
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, self, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {

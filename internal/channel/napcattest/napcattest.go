@@ -44,6 +44,7 @@ type Message struct {
 	To       int64 // of ours, without a group
 	Segments []Segment
 	CQ       string // instead of Segments: a text with codes
+	Name     string // "": one made of From
 	At       time.Time
 	Files    []string // names of what came along, of ours
 }
@@ -285,7 +286,10 @@ func (s *Server) describe(m *Message) map[string]any {
 	if m.CQ != "" {
 		content = m.CQ
 	}
-	name := fmt.Sprintf("user%d", m.From)
+	name := m.Name
+	if name == "" {
+		name = fmt.Sprintf("user%d", m.From)
+	}
 	out := map[string]any{
 		"message_id": s.num(m.ID), "user_id": s.num(m.From), "message": content, "raw_message": m.CQ, "font": 14, "message_format": "array",
 		"time": m.At.Unix(), "message_type": "private", "sub_type": "friend", "sender": map[string]any{"user_id": s.num(m.From), "nickname": name},

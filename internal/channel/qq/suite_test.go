@@ -66,6 +66,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
 		Group:    "G1",
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Write(qqtest.Direct, in.Sender, in.Chat, in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "user_openid": in.Sender, "username": name}})
+		},
 		Deliver: func(_ *testing.T, in channeltest.In) {
 			m := object{"id": in.ID}
 			if in.File != "" {

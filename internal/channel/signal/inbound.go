@@ -101,7 +101,7 @@ func (rc *receiver) visitor(l *letter) channel.Visitor {
 	b := rc.bot
 	words, mentioned := rc.withoutUs(l.dataMessage)
 	l.words = words
-	v := channel.Visitor{IDs: b.people.spelled(l.ids), Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
+	v := channel.Visitor{IDs: l.ids, Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
 	author := b.facts.chat(l.ids)
 	v.Route.MessageID = strconv.FormatInt(l.Timestamp, 10) + "/" + author
 	if l.Timestamp > 0 {

@@ -165,7 +165,7 @@ func (o *options) rules() channel.Rules {
 		}
 		return ""
 	}
-	r := channel.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize}
+	r := channel.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
 	if o.GroupHistory > 0 {
 		r.History = o.GroupHistory
 	}

@@ -43,18 +43,32 @@ func isGroup(id string) bool {
 	return err == nil && (len(b) == 32 || len(b) == 16)
 }
 
-// list is a list of people by normal ids. The values are its own spellings. An
-// entry may hold several ids of a person, with bars between.
-type list map[string]string
+// readEntry reads an entry of a list of people. It may hold several ids of a
+// person, with bars between.
+func readEntry(written string) []channel.Entry {
+	var out []channel.Entry
+	for part := range strings.SplitSeq(written, "|") {
+		switch n := normal(part); {
+		case n == anyone:
+			out = append(out, channel.Entry{Kind: channel.Anyone})
+		case isNumber(n), isUUID(n), isGroup(strings.TrimSpace(part)):
+			out = append(out, channel.Entry{Kind: channel.ID, Value: n, As: written})
+		default:
+			out = append(out, channel.Entry{Kind: channel.Unreadable, Advice: "it is neither a number with the country code nor a UUID"})
+		}
+	}
+	return out
+}
 
-func newList(lists ...[]string) list {
+// list is a list of people by normal ids.
+type list map[string]bool
+
+func newList(entries []string) list {
 	out := list{}
-	for _, entries := range lists {
-		for _, e := range entries {
-			for part := range strings.SplitSeq(e, "|") {
-				if n := normal(part); n != "" && n != anyone {
-					out[n] = e
-				}
+	for _, written := range entries {
+		for _, e := range readEntry(written) {
+			if e.Kind == channel.ID {
+				out[e.Value] = true
 			}
 		}
 	}
@@ -62,29 +76,7 @@ func newList(lists ...[]string) list {
 }
 
 func (l list) has(ids []string) bool {
-	return slices.ContainsFunc(ids, func(id string) bool {
-		for part := range strings.SplitSeq(id, "|") {
-			if _, ok := l[normal(part)]; ok {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// spelled are ids as the list spells them, so that others who compare letter by
-// letter find them there.
-func (l list) spelled(ids []string) []string {
-	out := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if s, ok := l[id]; ok {
-			id = s
-		}
-		if !slices.Contains(out, id) {
-			out = append(out, id)
-		}
-	}
-	return out
+	return slices.ContainsFunc(ids, func(id string) bool { return l[id] })
 }
 
 // facts are what is remembered of people: which chat is theirs, whatever id a

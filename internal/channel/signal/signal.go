@@ -32,7 +32,6 @@ type bot struct {
 	deps   channel.Deps
 	o      *options
 	rpc    *client
-	people list   // of allowFrom and owners
 	dm     list   // of dm.allowFrom
 	dir    string // of received files, "" if it is not known
 	facts  *facts
@@ -68,7 +67,7 @@ func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	}
 	return &bot{
 		deps: d, o: o, rpc: newClient(o.base(), o.PhoneNumber, h),
-		people: newList(o.AllowFrom, o.Owners), dm: newList(o.DM.AllowFrom), dir: o.files(home),
+		dm: newList(o.DM.AllowFrom), dir: o.files(home),
 		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), warned: map[string]bool{},
 	}, nil
 }

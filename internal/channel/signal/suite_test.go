@@ -30,6 +30,9 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
 		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Post(from(in.Sender, "", name, began+2100, object{"message": in.Text, "profileName": name}))
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
 		Seen: func() []channeltest.Seen {
 			var out []channeltest.Seen

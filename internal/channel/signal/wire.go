@@ -141,7 +141,7 @@ func (m *dataMessage) group() string {
 func (e *envelope) senders() []string {
 	var out []string
 	for _, id := range []string{e.SourceNumber, e.Source, e.SourceUUID, e.SourceServiceID, e.SourceACI} {
-		if id = normal(id); id != "" && !slices.Contains(out, id) {
+		if id = normal(id); (isNumber(id) || isUUID(id)) && !slices.Contains(out, id) {
 			out = append(out, id)
 		}
 	}

@@ -85,6 +85,13 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "U0ANN", Stranger: "U0EVE", Chat: fake.DM, Group: "C0GEN", Thread: thread,
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Join([]slacktest.Person{{ID: in.Sender, Handle: name, Name: name}})
+			fake.Post(object{
+				"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": stamp(in.ID), "username": name,
+				"user_profile": object{"name": name, "display_name": name, "real_name": name},
+			})
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in); delivered.Store(in.ID, true) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },

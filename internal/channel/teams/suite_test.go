@@ -41,6 +41,11 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Post(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, teamstest.Object{
+				"from": teamstest.Object{"id": "29:" + in.Sender, "name": name, "aadObjectId": in.Sender, "userPrincipalName": name},
+			}))
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },

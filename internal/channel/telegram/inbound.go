@@ -139,14 +139,17 @@ func (rc *receiver) id(m *message) string {
 	return fmt.Sprintf("%d.%d.%d", rc.bot.me.Load().ID, m.Chat.ID, m.ID)
 }
 
+// isID reports whether an entry of a list is the number of a person or a chat.
+func isID(s string) bool { return channel.Digits(strings.TrimPrefix(s, "-")) }
+
 func (rc *receiver) visitor(m *message, from *user) channel.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
 	v := channel.Visitor{
 		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
-	if from.Username != "" {
-		v.Names = []string{id + "|" + from.Username, from.Username}
+	if from.Username != "" && m.SenderChat == nil { // else it is the name of all who write as a group or a channel
+		v.Names = []string{from.Username}
 	}
 	if t := m.topic(); t != 0 {
 		v.Route.ThreadID = strconv.FormatInt(t, 10)

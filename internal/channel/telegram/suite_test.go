@@ -55,6 +55,11 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
+		Pose: func(t *testing.T, in channeltest.In, name string) {
+			m := messageOf(t, fake, in)
+			m["from"] = object{"id": atoi(t, in.Sender), "first_name": name, "last_name": name, "username": name}
+			fake.Post(m)
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
@@ -226,6 +231,15 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 		return object{"message": m}
 	}
 	f.Deliver = func(_ *testing.T, in channeltest.In) { c.update(in.ID, message(in)) }
+	f.Pose = func(t *testing.T, in channeltest.In, name string) {
+		u := message(in)
+		m, ok := u["message"].(object)
+		if !ok {
+			t.Fatalf("no message: %v", u)
+		}
+		m["from"] = object{"id": atoi(t, in.Sender), "first_name": name, "last_name": name, "username": name}
+		c.update(in.ID, u)
+	}
 	f.Cut, f.Impatient = nil, nil
 	f.Lacks = map[string]string{
 		"Cut":       "Telegram calls us: no connection is kept",

@@ -80,6 +80,9 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		}
 		*c = &client{base: o.APIBase, token: o.Token, http: h}
 	}
+	if d.Gate != nil {
+		d.Gate.SetRules(channel.Rules{Entries: channel.ReadNames(isID)})
+	}
 	return b, nil
 }
 

@@ -39,7 +39,10 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 		Driver:  Driver(),
 		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, name) },
 		Owner:   wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
-		Chat:    func(sender string) string { return sender },
+		Chat: func(sender string) string { return sender },
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			fake.Say(wecomtest.Message{ID: in.ID, From: name, Corp: "another corp", Text: in.Text})
+		},
 		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },

@@ -99,6 +99,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			}
 		},
 		Lacks: map[string]string{
+			"Pose":    "Weixin tells nothing of a person but the id",
 			"Group":   "WeChat does not offer groups to bots",
 			"Thread":  "WeChat has no threads",
 			"Streams": "what was sent cannot be changed",

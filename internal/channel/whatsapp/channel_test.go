@@ -41,7 +41,8 @@ func TestPeople(t *testing.T) {
 				r.fake.Post(from("A", annLID, "", "one"))
 			}
 			in := r.receive(1)[0]
-			if in.Route.ChatID != annLID || in.Scope != "" || in.Untrusted || in.Text != "one" {
+			guest := name == "bare, hidden" // it does not say that it is a hidden id
+			if in.Route.ChatID != annLID || (in.Scope == "") == guest || in.Untrusted || in.Text != "one" {
 				t.Errorf("got %+v", in)
 			}
 			// By one of the ids alone it is the same person and the same chat.
@@ -51,6 +52,32 @@ func TestPeople(t *testing.T) {
 			}
 			if in := r.receive(2)[1]; in.Route.ChatID != annLID {
 				t.Errorf("the chat is %s", in.Route.ChatID)
+			}
+		})
+	}
+}
+
+// A hidden id whose digits are the number of the owner is not the owner, and neither
+// is a number whose digits are the owner's hidden id.
+func TestNumbersOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		listed, jid string
+	}{
+		"number": {ann, ann + "@lid"},
+		"JID":    {annJID, ann + "@lid"},
+		"hidden": {annLID, strings.TrimSuffix(annLID, "@lid") + "@s.whatsapp.net"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if e := readEntry(c.listed); channel.Matches(e, channel.Visitor{IDs: []string{ann + "@lid"}, Names: []string{ann}}) {
+				t.Errorf("%q is read as %+v", c.listed, e)
+			}
+			r := newRig(t, false, object{"allowFrom": []string{"*", c.listed}, "owners": []string{c.listed}})
+			defer r.begin()()
+			r.fake.Post(from("A", c.jid, "", "/pairing list"))
+			if in := r.receive(1)[0]; in.Scope == "" {
+				t.Errorf("%s is taken for %s: %+v", c.jid, c.listed, in)
 			}
 		})
 	}

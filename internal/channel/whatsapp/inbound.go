@@ -86,7 +86,7 @@ func (f *frame) person() person {
 func (rc *receiver) visitor(f *frame, who person) channel.Visitor {
 	b := rc.bot
 	v := channel.Visitor{
-		IDs: spelled(who.ids(), b.o.AllowFrom, b.o.Owners), Name: cleanName(f.Name), Direct: !f.IsGroup,
+		IDs: who.ids(), Names: who.loose(), Name: cleanName(f.Name), Direct: !f.IsGroup,
 		Mentioned: f.WasMentioned || strings.HasPrefix(f.Content, "/") || f.ReplyTo != nil && f.ReplyTo.Ours,
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: f.Sender, MessageID: f.ID},
 		Owner:     f.Self, // only the account itself writes there
@@ -98,8 +98,7 @@ func (rc *receiver) visitor(f *frame, who person) channel.Visitor {
 		v.Route.MessageID += "/" + f.Participant
 	}
 	if f.IsGroup && len(v.IDs) == 0 { // it is all that is known
-		user, _ := parseJID(f.Sender)
-		v.IDs = []string{f.Sender, user}
+		v.IDs = []string{f.Sender}
 	}
 	if s := f.seconds(); s > 0 {
 		v.At = time.Unix(s, 0)

@@ -99,6 +99,7 @@ func (o *options) rules() channel.Rules {
 		return slices.Contains(list, jid) || slices.Contains(list, user)
 	}
 	return channel.Rules{
+		Entries: readEntry,
 		Group: func(v channel.Visitor) channel.Decision {
 			if listed(o.AllowFrom, v.Route.ChatID) {
 				return channel.Admit

@@ -1,7 +1,6 @@
 package whatsapp
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -58,38 +57,47 @@ func (p *person) add(jid string) {
 	}
 }
 
-// ids are all forms of it, the best first.
+// ids are all forms of it, the best first. A bare number is that of a phone:
+// nobody's hidden id may pass for one.
 func (p *person) ids() []string {
 	var out []string
 	if p.phone != "" {
 		out = append(out, p.phone, p.phone+"@"+phoneServer)
 	}
 	if p.lid != "" {
-		out = append(out, p.lid, p.lid+"@"+lidServer)
+		out = append(out, p.lid+"@"+lidServer)
 	}
 	return out
 }
 
-// spelled are the ids with those of a list in the spelling of the list, which
-// may have a plus, another server or the number of a device.
-func spelled(ids []string, lists ...[]string) []string {
-	out := slices.Clone(ids)
-	for _, list := range lists {
-		for _, entry := range list {
-			user, server := parseJID(entry)
-			if !strings.Contains(entry, "@") {
-				server = "" // any
-			}
-			i := slices.IndexFunc(out, func(id string) bool {
-				u, s := parseJID(id)
-				return u == user && (server == "" || strings.Contains(id, "@") && s == server)
-			})
-			if i >= 0 && entry != anyone {
-				out[i] = entry
-			}
-		}
+// loose are forms that do not say what they are: a hidden id without its server,
+// as Python nanobot and older versions took it from lists.
+func (p *person) loose() []string {
+	if p.lid == "" {
+		return nil
 	}
-	return out
+	return []string{p.lid}
+}
+
+// phoneDigits is how many digits the number of a phone has at most; hidden ids have
+// more.
+const phoneDigits = 13
+
+// readEntry reads an entry of allowFrom or owners: a number, perhaps with a plus,
+// or an id with its server, perhaps with the number of a device.
+func readEntry(written string) []channel.Entry {
+	user, server := parseJID(written)
+	e := channel.Entry{Kind: channel.ID, Value: user + "@" + server, As: written}
+	switch {
+	case strings.TrimSpace(written) == anyone:
+		return []channel.Entry{{Kind: channel.Anyone}}
+	case user == "" || strings.Trim(user, "0123456789-") != "":
+		return []channel.Entry{{Kind: channel.Unreadable, Advice: "it is neither a phone number with the country code nor an id such as 123@lid or 123@g.us"}}
+	case !strings.Contains(written, "@") && len(user) > phoneDigits:
+		return []channel.Entry{e, {Kind: channel.Name, Value: user, As: written}}
+	default:
+		return []channel.Entry{e}
+	}
 }
 
 // facts are what is remembered of people: which phone belongs to a hidden id,

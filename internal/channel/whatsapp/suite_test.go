@@ -57,6 +57,11 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender + "@s.whatsapp.net" }, Group: crowd,
+		Pose: func(_ *testing.T, in channeltest.In, name string) {
+			m := from(in.ID, name+"@lid", "", in.Text) // the digits of a hidden id are no number
+			m["name"] = name
+			fake.Post(m)
+		},
 		Deliver: func(t *testing.T, in channeltest.In) {
 			t.Helper()
 			m := from(in.ID, jidOf(in.Sender), jidOf(in.Also), in.Text)
@@ -114,6 +119,7 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 		f.Lacks["Acked"] = "the bridge of Python nanobot asks for no acknowledgement"
 		f.Lacks["Typing"] = "the bridge of Python nanobot shows no typing"
 		f.Lacks["Alias"] = "the bridge of Python nanobot tells one id"
+		f.Pose, f.Lacks["Pose"] = nil, "the bridge of Python nanobot tells one id and no name"
 		return f
 	}
 	f.Acked = func(id string) bool {

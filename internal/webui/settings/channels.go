@@ -316,7 +316,11 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	people := []person{}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
-			people = append(people, person{name, who, p.Owner(name, who)})
+			known, err := p.Known(name, who)
+			if err != nil {
+				return nil, err
+			}
+			people = append(people, person{name, who, known.Owner})
 		}
 	}
 	for i := range waiting {
