@@ -43,6 +43,7 @@ func causes() []string {
 		"guests have a place of their own",
 		"limits are limits",
 		"secrets",
+		"a name proves nothing",
 	}
 }
 
@@ -56,7 +57,7 @@ type named struct {
 func attempts() []named {
 	var all []named
 	for i, list := range [][]attempt{
-		stateAttempts(), originAttempts(), networkAttempts(), approvalAttempts(), writeAttempts(), guestAttempts(), limitAttempts(), secretAttempts(),
+		stateAttempts(), originAttempts(), networkAttempts(), approvalAttempts(), writeAttempts(), guestAttempts(), limitAttempts(), secretAttempts(), nameAttempts(),
 	} {
 		for n, a := range list {
 			a.cause = i + 1
@@ -79,6 +80,7 @@ type trial struct {
 	gate    *gateway
 	forge   *site       // that commands may reach, if the attempt wants one
 	apps    []*platform // chat platforms of the attempt
+	posed   func(text string)
 }
 
 // broke notes that the attempt got something.
