@@ -209,6 +209,7 @@ func (b *board) fixture() channeltest.Fixture {
 		Alias:  func(sender string) string { return "alias of " + sender },
 		Lacks: map[string]string{
 			"Frame":     "a platform in memory has no frames",
+			"Pose":      "a platform in memory has no names",
 			"Forge":     "a platform in memory has no address",
 			"Backlog":   "a platform in memory has no history",
 			"Impatient": "a platform in memory has no connection",
