@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,8 +182,16 @@ func TestProbe(t *testing.T) {
 	if err != nil || report.Identity != matrixtest.Bot || len(report.Checks) != 3 || report.Checks[2].OK != linked {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if n := len(fake.Calls("/login")); n != 0 {
-		t.Error("the probe logged in")
+	if in, out := len(fake.Calls("/login")), len(fake.Calls("/logout")); in != 1 || out != 1 {
+		t.Errorf("%d logins and %d logouts, want no device to be left", in, out)
+	}
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "check channels.matrix.userId and channels.matrix.password") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"hello":"world"}`)) }))
+	t.Cleanup(other.Close)
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"homeserver": other.URL})); err == nil || !strings.Contains(err.Error(), "is not a Matrix homeserver") {
+		t.Errorf("another server: %v", err)
 	}
 	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": nil, "accessToken": "wrong"})); !channel.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
