@@ -34,6 +34,7 @@ const (
 	sweepEvery    = 24 * time.Hour
 	backoffLowest = 5 * time.Second
 	backoffMax    = 300 * time.Second
+	firstBackoff  = 30 * time.Second // ... until the first connection
 )
 
 // Filters says what besides answers is sent, where a section says nothing.

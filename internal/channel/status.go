@@ -14,9 +14,12 @@ type Condition string
 
 // The conditions.
 const (
-	Starting Condition = "starting" // on its way to the platform, for the first time or again
+	Starting Condition = "starting" // on its way to the platform; nothing went wrong so far
 	Running  Condition = "running"  // the platform has let us in
-	Failed   Condition = "failed"   // Error says why; tried again at Retry, if that is set
+	// Failed: the platform cannot be reached, or does not let us in; Error says
+	// why. It is tried again, unless only a person can mend it. Whether a channel
+	// tries by itself or is started again makes no difference.
+	Failed  Condition = "failed"
 	Stopped  Condition = "stopped"  // not enabled, or the gateway has stopped it
 )
 
@@ -64,6 +67,7 @@ type health struct {
 	status    Status
 	connected chan struct{} // closed and replaced by ready
 	up        time.Time     // since when it runs
+	met       bool          // it ran before
 }
 
 func newHealth(o *Options, log *slog.Logger) *health {
@@ -105,8 +109,8 @@ func (h *health) ready(identity string, err error) {
 	if err != nil {
 		reason := h.redact(err.Error())
 		h.mu.Lock()
-		told := h.status.State == Starting && h.status.Error != ""
-		h.set(Starting, reason)
+		told := h.status.State == Failed
+		h.set(Failed, reason)
 		h.mu.Unlock()
 		if !told {
 			h.log.Warn("a channel has lost its platform and tries to get back", "err", reason)
@@ -120,6 +124,7 @@ func (h *health) ready(identity string, err error) {
 		h.up = h.now()
 	}
 	h.set(Running, "")
+	h.met = true
 	if identity != "" {
 		h.status.Identity = identity
 	}
@@ -156,11 +161,19 @@ func (h *health) restartAt(t time.Time) {
 	h.status.Restarts++
 }
 
-// restarting records that the channel is started again. The last error stays.
+// restarting records that the channel is started again. Until the platform lets us
+// in, it stays as it was.
 func (h *health) restarting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.set(Starting, h.status.Error)
+	h.set(h.status.State, h.status.Error)
+}
+
+// everUp reports whether the platform has let us in since the channel was made.
+func (h *health) everUp() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.met
 }
 
 // failed records that the channel does not work.

@@ -55,7 +55,7 @@ func TestLostAndBackInTheLog(t *testing.T) {
 		log := &logLines{}
 		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) { o.Log = slog.New(log) })
 		time.Sleep(3*time.Minute + time.Second)
-		if s := r.m.Status()[0]; s.State != channel.Starting || s.Error != "no route" {
+		if s := r.m.Status()[0]; s.State != channel.Failed || s.Error != "no route" {
 			t.Errorf("status %+v, want the last reason", s)
 		}
 		time.Sleep(time.Hour)
@@ -122,4 +122,38 @@ func TestHalfAStreamer(t *testing.T) {
 			t.Errorf("no warning in the log:\n%s", all)
 		}
 	})
+}
+
+// Until the platform has let us in once, the pauses stay short: somebody may be
+// waiting for the first connection.
+func TestFirstConnectionIsTriedSoon(t *testing.T) {
+	for name, c := range map[string]struct {
+		up       bool
+		longest  time.Duration
+		shortest time.Duration // of the last pause
+	}{
+		"never up":    {false, 40 * time.Second, 20 * time.Second},
+		"up for once": {true, 400 * time.Second, 200 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var starts []time.Time
+				p := &platform{}
+				p.run = func(context.Context) error {
+					starts = append(starts, time.Now())
+					if c.up && len(starts) == 1 {
+						p.deps.Ready("@bot", nil)
+					}
+					return errors.New("no route")
+				}
+				r := newRig(t, map[string]*platform{"a": p}, func(*channel.Options) {})
+				time.Sleep(time.Hour)
+				s := r.m.Status()[0]
+				n := len(starts)
+				if last := starts[n-1].Sub(starts[n-2]); last > c.longest || last < c.shortest || s.State != channel.Failed {
+					t.Errorf("after %d tries %s pass, %s", n, last, s.State)
+				}
+			})
+		})
+	}
 }

@@ -198,6 +198,9 @@ func (s *supervisor) supervise(ctx context.Context) {
 			continue
 		}
 
+		if !s.health.everUp() { // somebody may be waiting beside a terminal
+			pause = min(pause, firstBackoff)
+		}
 		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load
 		s.health.restartAt(s.m.o.Now().Add(d))
 		if wait.For(ctx, d) != nil {
