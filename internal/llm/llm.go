@@ -134,8 +134,13 @@ type Usage struct {
 // Add sums two usages.
 func (u Usage) Add(o Usage) Usage {
 	return Usage{
-		u.Prompt + o.Prompt, u.Completion + o.Completion, u.Cached + o.Cached, u.CacheWrite + o.CacheWrite,
-		u.Reasoning + o.Reasoning, u.Cost + o.Cost, u.Estimated || o.Estimated,
+		Prompt:     SumCounts(Count(u.Prompt), Count(o.Prompt)),
+		Completion: SumCounts(Count(u.Completion), Count(o.Completion)),
+		Cached:     SumCounts(Count(u.Cached), Count(o.Cached)),
+		CacheWrite: SumCounts(Count(u.CacheWrite), Count(o.CacheWrite)),
+		Reasoning:  SumCounts(Count(u.Reasoning), Count(o.Reasoning)),
+		Cost:       u.Cost + o.Cost,
+		Estimated:  u.Estimated || o.Estimated,
 	}
 }
 

@@ -57,16 +57,16 @@ func (a *answer) begin() {
 }
 
 type usage struct {
-	Input      *int `json:"input_tokens"`
-	Output     *int `json:"output_tokens"`
-	CacheWrite *int `json:"cache_creation_input_tokens"`
-	CacheRead  *int `json:"cache_read_input_tokens"`
+	Input      *llm.Count `json:"input_tokens"`
+	Output     *llm.Count `json:"output_tokens"`
+	CacheWrite *llm.Count `json:"cache_creation_input_tokens"`
+	CacheRead  *llm.Count `json:"cache_read_input_tokens"`
 }
 
 // update takes over the fields that are present. A zero never replaces a
 // count: some servers repeat the prompt's fields empty at the end.
 func (u *usage) update(o usage) {
-	for _, f := range []struct{ dst, src **int }{
+	for _, f := range []struct{ dst, src **llm.Count }{
 		{&u.Input, &o.Input}, {&u.Output, &o.Output}, {&u.CacheWrite, &o.CacheWrite}, {&u.CacheRead, &o.CacheRead},
 	} {
 		if *f.src != nil && (*f.dst == nil || **f.src != 0) {
@@ -76,15 +76,17 @@ func (u *usage) update(o usage) {
 }
 
 func (u *usage) counted() llm.Usage {
-	n := func(p *int) int {
+	n := func(p *llm.Count) llm.Count {
 		if p == nil {
 			return 0
 		}
-		return max(0, *p)
+		return *p
 	}
 	return llm.Usage{
-		Prompt:     n(u.Input) + n(u.CacheWrite) + n(u.CacheRead),
-		Completion: n(u.Output), Cached: n(u.CacheRead), CacheWrite: n(u.CacheWrite),
+		Prompt:     llm.SumCounts(n(u.Input), n(u.CacheWrite), n(u.CacheRead)),
+		Completion: int(n(u.Output)),
+		Cached:     int(n(u.CacheRead)),
+		CacheWrite: int(n(u.CacheWrite)),
 	}
 }
 

@@ -41,10 +41,10 @@ type answer struct {
 }
 
 type usage struct {
-	Input      int `json:"inputTokens"`
-	Output     int `json:"outputTokens"`
-	CacheRead  int `json:"cacheReadInputTokens"`
-	CacheWrite int `json:"cacheWriteInputTokens"`
+	Input      llm.Count `json:"inputTokens"`
+	Output     llm.Count `json:"outputTokens"`
+	CacheRead  llm.Count `json:"cacheReadInputTokens"`
+	CacheWrite llm.Count `json:"cacheWriteInputTokens"`
 }
 
 // event is the union of all stream events.
@@ -326,11 +326,13 @@ func (a *answer) counted() llm.Usage {
 	if a.usage == nil {
 		return llm.Usage{}
 	}
-	u := *a.usage
-	for _, n := range []*int{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite} {
-		*n = max(0, *n)
+	u := a.usage
+	return llm.Usage{
+		Prompt:     llm.SumCounts(u.Input, u.CacheRead, u.CacheWrite),
+		Completion: int(u.Output),
+		Cached:     int(u.CacheRead),
+		CacheWrite: int(u.CacheWrite),
 	}
-	return llm.Usage{Prompt: u.Input + u.CacheRead + u.CacheWrite, Completion: u.Output, Cached: u.CacheRead, CacheWrite: u.CacheWrite}
 }
 
 // failed is the error in a stop reason. A malformed answer may come out right

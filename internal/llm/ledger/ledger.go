@@ -14,6 +14,7 @@ package ledger
 
 import (
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -154,17 +155,30 @@ type account struct {
 }
 
 func (a account) plus(b account) account {
-	return account{a.Calls + b.Calls, a.Nano + b.Nano, a.Tokens + b.Tokens, a.Unpriced + b.Unpriced}
+	return account{a.Calls + b.Calls, saturate(a.Nano, b.Nano), saturate(a.Tokens, b.Tokens), saturate(a.Unpriced, b.Unpriced)}
+}
+
+// saturate adds without an overflow, which would turn the dearest sum into none.
+func saturate(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 func (a account) minus(b account) account {
 	return account{a.Calls - b.Calls, a.Nano - b.Nano, a.Tokens - b.Tokens, a.Unpriced - b.Unpriced}
 }
 
+// larger is the larger of two sums, amount by amount.
+func (a account) larger(b account) account {
+	return account{max(a.Calls, b.Calls), max(a.Nano, b.Nano), max(a.Tokens, b.Tokens), max(a.Unpriced, b.Unpriced)}
+}
+
 // accountOf is what one entry adds to the sums.
 func accountOf(e *Entry) account {
 	a := account{Calls: 1}
-	tokens := int64(e.Prompt) + int64(e.Completion)
+	tokens := saturate(max(0, int64(e.Prompt)), max(0, int64(e.Completion)))
 	switch e.Billing {
 	case Free:
 	case Priced, Reported:

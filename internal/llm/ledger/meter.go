@@ -52,13 +52,19 @@ type tariff struct {
 	// perToken is the most a token cost on average in a call, as the vendor
 	// reported it, in nano dollars. It stands in for a price that is unknown.
 	perToken atomic.Int64
+	// over is how many times what was reserved the dearest call was billed, as the
+	// bits of a number; 0 is never more.
+	over    atomic.Uint64
+	doubted atomic.Bool // the user was told of a report that cannot be
 }
 
 // expected is the price to reserve with.
 func (t *tariff) expected() Price {
 	n := t.perToken.Load()
 	if t.price.Billing != Unknown || n == 0 {
-		return t.price
+		p := t.price
+		p.Rate *= t.factor()
+		return p
 	}
 	v := fromNano(n) * 1e6
 	return Price{Billing: Priced, In: v, Out: v, CacheRead: v, CacheWrite: v, Currency: usd, Rate: 1}
@@ -94,9 +100,16 @@ func (m *meter) tariff(model string) *tariff {
 func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		c := m.begin(req)
+		c.mostPrompt, c.window = m.mostPrompt(req, c.tariff.scale.Apply(c.prompt)), m.o.Window
 		h, notices, err := m.o.Ledger.reserve(ctx, ask{
-			source: c.entry.Source, turn: req.TurnID, price: c.tariff.expected(), prompt: m.mostPrompt(req, c.tariff.scale.Apply(c.prompt)), answer: req.MaxTokens,
-			session: req.SessionKey, provider: m.o.Provider, model: req.Model,
+			source:   c.entry.Source,
+			turn:     req.TurnID,
+			price:    c.tariff.expected(),
+			prompt:   c.mostPrompt,
+			answer:   req.MaxTokens,
+			session:  req.SessionKey,
+			provider: m.o.Provider,
+			model:    req.Model,
 		})
 		if err != nil {
 			yield(llm.Event{}, err)
@@ -142,15 +155,19 @@ func tell(yield func(llm.Event, error) bool, notices []string) bool {
 
 // call is one request under way.
 type call struct {
-	l       *Ledger
-	tariff  *tariff
-	hold    hold
-	entry   Entry
-	prompt  int // tokens of the request, estimated and not corrected
-	answer  int // tokens that came so far, estimated
-	start   time.Time
-	sent    bool
-	settled bool
+	l      *Ledger
+	tariff *tariff
+	hold   hold
+	entry  Entry
+	prompt int // tokens of the request, estimated and not corrected
+	// mostPrompt is how many tokens were reserved for the request, and window how many
+	// a request of the model can have; 0 is unknown.
+	mostPrompt, window int
+	answer             int // tokens that came so far, estimated
+	start              time.Time
+	sent               bool
+	settled            bool
+	doubted            bool // its provider reported what cannot be
 }
 
 func (m *meter) begin(req llm.Request) *call {
@@ -181,6 +198,12 @@ func (c *call) saw(ev llm.Event) {
 // done settles a complete answer. A vendor that counted nothing is estimated.
 func (c *call) done(resp *llm.Response) []string {
 	u := resp.Usage
+	if !c.isBelievable(u) {
+		u = c.worst()
+		resp.Usage = u // what the turn took is not what nobody can believe
+		c.doubted = true
+		return append(c.disbelief(), c.settle(u, OutcomeOK)...)
+	}
 	if u.Prompt == 0 && u.Completion == 0 {
 		n := text.Tokens(resp.Message.Content.String()) + text.Tokens(resp.Message.Reasoning)
 		for _, call := range resp.Message.ToolCalls {
@@ -234,10 +257,14 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 	case u.Cost > 0 && (p.Billing == Priced || p.Billing == Unknown):
 		e.Billing, e.Cost, e.USD, e.Currency = Reported, u.Cost, u.Cost, usd
 		c.tariff.reported(u)
+	case c.doubted && c.hold.Nano > 0:
+		e.Billing, e.USD, e.Currency = Priced, fromNano(c.hold.Nano), usd
+		e.Cost = e.USD
 	case p.Billing == Priced:
 		e.Cost, e.USD = p.Cost(u)
 		e.Currency = p.Currency
 	}
+	c.tariff.billed(c.hold, e)
 	notices := c.l.settle(c.hold, e)
 	if c.l.watch != nil {
 		c.l.watch(*e)

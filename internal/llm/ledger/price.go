@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
-	"math"
 	"os"
 	"path"
 	"slices"
@@ -299,8 +298,8 @@ func (r *priceRow) check(rates map[string]float64) error {
 		return errors.New("in and out are needed, per million tokens")
 	}
 	for _, v := range []*float64{r.In, r.Out, r.CacheRead, r.CacheWrite} {
-		if v != nil && (*v < 0 || math.IsInf(*v, 0) || math.IsNaN(*v)) {
-			return errors.New("a price is below zero")
+		if v != nil && !(*v >= 0 && *v <= maxPrice) {
+			return fmt.Errorf("a price must be between 0 and %d per million tokens", maxPrice)
 		}
 	}
 	if r.Currency = strings.ToUpper(r.Currency); r.Currency == "" {
@@ -309,10 +308,15 @@ func (r *priceRow) check(rates map[string]float64) error {
 	if r.rate = 1; r.Currency == usd {
 		return nil
 	}
-	if r.rate = rates[r.Currency]; r.rate > 0 && !math.IsInf(r.rate, 0) {
+	if r.rate = rates[r.Currency]; r.rate > 0 && r.rate <= maxRate {
 		return nil
 	}
 	return fmt.Errorf("rates must say how many US dollars one %s is", r.Currency)
 }
 
-const usd = "USD"
+const (
+	usd = "USD"
+
+	maxPrice = 1_000_000 // per million tokens, in any currency
+	maxRate  = 1_000_000 // US dollars per unit of a currency
+)

@@ -105,7 +105,9 @@ func TestPriceFileErrors(t *testing.T) {
 		{"no model", `[{"in":1,"out":2}]`, "row 1 (): model"},
 		{"bad pattern", `[{"model":"[","in":1,"out":2}]`, "model must be"},
 		{"no price", `[{"model":"a","in":1}]`, "row 1 (a): in and out"},
-		{"below zero", `[{"model":"a","in":1,"out":-2}]`, "below zero"},
+		{"below zero", `[{"model":"a","in":1,"out":-2}]`, "between 0 and"},
+		{"absurd price", `[{"model":"a","in":1e300,"out":2}]`, "between 0 and"},
+		{"absurd rate", `{"rates":{"CNY":1e300},"prices":[{"model":"a","in":1,"out":2,"currency":"CNY"}]}`, "rates must say"},
 		{"no rate", `[{"model":"a","in":1,"out":2,"currency":"SEK"}]`, "one SEK is"},
 		{"billing", `[{"model":"a","billing":"maybe"}]`, `billing "maybe"`},
 	} {

@@ -192,7 +192,14 @@ func (l *Ledger) readOn(at time.Time) error {
 		return err
 	}
 	if change == store.Another {
+		// The disk lost a part of the log, or somebody replaced it: what was counted
+		// on this day and in this month stays spent.
+		before := l.sums
 		l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)
+		defer func() {
+			l.sums.keepLarger(&before)
+			l.checkpoint()
+		}()
 	}
 	if info.Size > l.sums.Offset {
 		var g gap
@@ -213,6 +220,27 @@ func (l *Ledger) readOn(at time.Time) error {
 	}
 	l.seen = store.Cursor{ID: info.ID, At: l.sums.Offset, Changed: info.Changed, Tail: l.sums.Tail}
 	return nil
+}
+
+// keepLarger raises the sums to those of earlier ones of the same day and month.
+func (t *totals) keepLarger(o *totals) {
+	if t.Month != o.Month {
+		return
+	}
+	t.ThisMonth = t.ThisMonth.larger(o.ThisMonth)
+	t.GuestsMonth = t.GuestsMonth.larger(o.GuestsMonth)
+	if t.Day != o.Day {
+		return
+	}
+	t.Today = t.Today.larger(o.Today)
+	for name, a := range o.Sources {
+		t.Sources[name] = t.Sources[name].larger(a)
+	}
+	for name, a := range o.Sessions {
+		if t.Sessions != nil {
+			t.Sessions[name] = t.Sessions[name].larger(a)
+		}
+	}
 }
 
 // passed notes that the log is counted up to end, where line and its newline stop.

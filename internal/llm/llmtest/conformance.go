@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,6 +46,7 @@ func Run(t *testing.T, newModel func(t *testing.T, s *Server) llm.Model, q Quirk
 		skip bool
 	}{
 		{"text", c.text, false},
+		{"usage that cannot be", c.impossibleUsage, false},
 		{"tool calls", c.toolCalls, false},
 		{"tool calls as they come", c.toolDeltas, false},
 		{"thinking", c.thinking, q.NoThinking},
@@ -188,6 +190,23 @@ func (c suite) text(t *testing.T) {
 	}
 	if want := (llm.Usage{Prompt: 10, Completion: 5, Cached: 4}); r.Usage != want {
 		t.Errorf("usage = %+v, want %+v", r.Usage, want)
+	}
+}
+
+// impossibleUsage: numbers that cannot be do not overflow and do not disappear.
+func (c suite) impossibleUsage(t *testing.T) {
+	for _, u := range []llm.Usage{
+		{Prompt: math.MaxInt, Completion: 5},
+		{Prompt: 5, Completion: math.MaxInt},
+		{Prompt: math.MinInt + 1, Completion: 5},
+		{Prompt: 5, Completion: -7},
+	} {
+		s := NewServer(t)
+		s.Say(StreamReply{Text: []string{"hi"}, Usage: u})
+		got := c.must(t, c.newModel(t, s), c.request()).Usage
+		if got.Prompt >= 0 && got.Completion >= 0 || got.Prompt > 5 || got.Completion > 5 {
+			t.Errorf("reported %+v: usage = %+v, want a number below zero", u, got)
+		}
 	}
 }
 

@@ -327,7 +327,7 @@ func (a *assembler) complete() error {
 
 // count gives the usage, or an estimate if the server sent none.
 func (a *assembler) count() llm.Usage {
-	if a.usage != nil && (a.usage.Prompt > 0 || a.usage.Completion > 0) {
+	if a.usage != nil && (a.usage.Prompt != 0 || a.usage.Completion != 0) {
 		return a.usage.normal()
 	}
 	n := a.text.Len() + a.reasoning.Len()

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -82,33 +83,30 @@ func (c *chunk) failed() bool {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// usage counts tokens in the spellings of all vendors. Numbers are floats
-// because some servers write 12.0.
+// usage counts tokens in the spellings of all vendors.
 type usage struct {
-	Prompt        float64 `json:"prompt_tokens"`
-	Completion    float64 `json:"completion_tokens"`
-	Cached        float64 `json:"cached_tokens"`
-	CacheHit      float64 `json:"prompt_cache_hit_tokens"`
-	Cost          float64 `json:"cost"`
+	Prompt        llm.Count `json:"prompt_tokens"`
+	Completion    llm.Count `json:"completion_tokens"`
+	Cached        llm.Count `json:"cached_tokens"`
+	CacheHit      llm.Count `json:"prompt_cache_hit_tokens"`
+	Cost          float64   `json:"cost"`
 	PromptDetails struct {
-		Cached     float64 `json:"cached_tokens"`
-		CacheWrite float64 `json:"cache_write_tokens"`
+		Cached     llm.Count `json:"cached_tokens"`
+		CacheWrite llm.Count `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
-		Reasoning float64 `json:"reasoning_tokens"`
+		Reasoning llm.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 }
 
 func (u *usage) normal() llm.Usage {
-	cached := u.PromptDetails.Cached
-	for _, v := range []float64{u.Cached, u.CacheHit} {
-		if cached == 0 {
-			cached = v
-		}
-	}
 	return llm.Usage{
-		Prompt: int(u.Prompt), Completion: int(u.Completion), Cached: int(cached), CacheWrite: int(u.PromptDetails.CacheWrite),
-		Reasoning: int(u.CompletionDetails.Reasoning), Cost: u.Cost,
+		Prompt:     int(u.Prompt),
+		Completion: int(u.Completion),
+		Cached:     int(cmp.Or(u.PromptDetails.Cached, u.Cached, u.CacheHit)),
+		CacheWrite: int(u.PromptDetails.CacheWrite),
+		Reasoning:  int(u.CompletionDetails.Reasoning),
+		Cost:       u.Cost,
 	}
 }
 

@@ -365,7 +365,7 @@ func (a *assembler) finish(calls []llm.ToolCall) llm.Finish {
 
 // count gives the usage, or an estimate if the server sent none.
 func (a *assembler) count() llm.Usage {
-	if u := a.final.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
+	if u := a.final.Usage; u != nil && (u.Input != 0 || u.Output != 0) {
 		return u.normal()
 	}
 	n := a.text.Len() + a.reasoning.Len()

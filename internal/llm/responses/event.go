@@ -74,24 +74,28 @@ type part struct {
 	Refusal string `json:"refusal"`
 }
 
-// usage counts tokens. Numbers are floats because some servers write 12.0.
+// usage counts tokens.
 type usage struct {
-	Input        float64 `json:"input_tokens"`
-	Output       float64 `json:"output_tokens"`
-	Cost         float64 `json:"cost"`
+	Input        llm.Count `json:"input_tokens"`
+	Output       llm.Count `json:"output_tokens"`
+	Cost         float64   `json:"cost"`
 	InputDetails struct {
-		Cached     float64 `json:"cached_tokens"`
-		CacheWrite float64 `json:"cache_write_tokens"`
+		Cached     llm.Count `json:"cached_tokens"`
+		CacheWrite llm.Count `json:"cache_write_tokens"`
 	} `json:"input_tokens_details"`
 	OutputDetails struct {
-		Reasoning float64 `json:"reasoning_tokens"`
+		Reasoning llm.Count `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 }
 
 func (u *usage) normal() llm.Usage {
 	return llm.Usage{
-		Prompt: int(u.Input), Completion: int(u.Output), Cached: int(u.InputDetails.Cached), CacheWrite: int(u.InputDetails.CacheWrite),
-		Reasoning: int(u.OutputDetails.Reasoning), Cost: u.Cost,
+		Prompt:     int(u.Input),
+		Completion: int(u.Output),
+		Cached:     int(u.InputDetails.Cached),
+		CacheWrite: int(u.InputDetails.CacheWrite),
+		Reasoning:  int(u.OutputDetails.Reasoning),
+		Cost:       u.Cost,
 	}
 }
 
