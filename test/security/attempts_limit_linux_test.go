@@ -19,7 +19,10 @@ import (
 func limitAttempts() []attempt {
 	list := greedyCommands()
 	list = append(list, protectedState()...)
-	return append(append(list, doors()...), spendingAttempts()...)
+	list = append(append(list, doors()...), spendingAttempts()...)
+	list = append(list, peerAttempts()...)
+	list = append(list, silentFiles()...)
+	return append(list, reportAttempts()...)
 }
 
 // greedyCommands run in a house where a command may have 512 MiB of memory and

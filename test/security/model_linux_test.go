@@ -56,6 +56,7 @@ type model struct {
 	beside         string            // what it says in work beside the turns, such as a summary
 	repeated       int               // how often it said that
 	usage          [2]int            // tokens it says it used
+	report         string            // JSON that it says instead, if set
 	prompt, answer int               // tokens of all calls
 	ended          []string          // marks of turns that are over
 	n              int
@@ -131,11 +132,15 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	m.prompt, m.answer = m.prompt+usage[0], m.answer+usage[1]
 	m.mu.Unlock()
-	reply(w, say, calls, usage)
+	var report any = map[string]any{"prompt_tokens": max(usage[0], 10), "completion_tokens": max(usage[1], 5)}
+	if m.report != "" {
+		report = json.RawMessage(m.report)
+	}
+	reply(w, say, calls, report)
 }
 
-// reply streams an answer. usage is what it says it used, prompt and answer.
-func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall, usage [2]int) {
+// reply streams an answer. usage is what it says it used.
+func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall, usage any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(v any) {
 		b, _ := json.Marshal(v) // plain maps
@@ -152,7 +157,7 @@ func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall, usage 
 		delta["tool_calls"] = list
 	}
 	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": nil}}})
-	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": map[string]any{"prompt_tokens": max(usage[0], 10), "completion_tokens": max(usage[1], 5)}})
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": usage})
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
