@@ -42,6 +42,7 @@ var byPath = map[string][]string{
 // that changes the file.
 var byPathAllowed = map[string]string{
 	"internal/backup/database.go":         "copies databases of the data folder",
+	"internal/backup/origin.go":           "copies records of outside files of the data folder",
 	"internal/doctor/scrub.go":            "reads sessions, which lie in the data folder",
 	"internal/doctor/web.go":              "removes its own temporary folder, in the data folder",
 	"internal/gateway/operations.go":      "makes and removes its own temporary folder, in the data folder",

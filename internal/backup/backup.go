@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -50,6 +51,7 @@ type Manifest struct {
 	Secrets   bool      `json:"with_secrets"`
 	Blank     []string  `json:"blank,omitempty"`   // settings whose credentials were taken out
 	Skipped   []string  `json:"skipped,omitempty"` // what could not be taken, and why
+	Outside   []string  `json:"outside,omitempty"` // files of the workspace that came from outside
 	Files     []File    `json:"files"`
 }
 
@@ -125,6 +127,8 @@ type backup struct {
 	tar  *tar.Writer
 	skip fs.FileInfo
 	m    Manifest
+
+	origin *origin.Store // which files came from outside; nil: not yet asked
 }
 
 func (b *backup) write() error {
@@ -325,7 +329,11 @@ func (b *backup) file(at visit) error {
 		}
 		size -= torn
 	}
-	return b.add(&tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}, io.NewSectionReader(f, 0, size))
+	err = b.add(&tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}, io.NewSectionReader(f, 0, size))
+	if err == nil {
+		b.outside(name) // after it was read: a mark that it gets meanwhile counts
+	}
+	return err
 }
 
 // add puts a file into the archive and the manifest.

@@ -200,6 +200,10 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if err := b.unpack(ctx, moves, stamp); err != nil {
 		return r, errors.Join(err, removeStaging(moves, stamp))
 	}
+	if err := b.mark(moves, stamp); err != nil {
+		err = fmt.Errorf("record which files came from outside: %w", err)
+		return r, errors.Join(err, removeStaging(moves, stamp))
+	}
 	aside, err := swap(moves, stamp)
 	r.Aside = aside
 	if err == nil && b.ID != "" {
@@ -238,6 +242,9 @@ func (b *Backup) moves(o RestoreOptions, data string) []move {
 		default:
 			out = append(out, move{part, filepath.Join(data, filepath.FromSlash(strings.TrimPrefix(part, "data/")))})
 		}
+	}
+	if len(b.Outside) > 0 && !slices.Contains(parts, originPart) {
+		out = append(out, move{originPart, datadir.Origin.In(data)})
 	}
 	// These describe what was there before.
 	for _, name := range datadir.Select(datadir.Data(), func(e datadir.Entry) bool { return e.Stale }) {

@@ -93,6 +93,26 @@ func (s *Store) Restore(abs string, k Kept, put func() error) error {
 	return errors.Join(put(), s.Mark(abs))
 }
 
+// Copied says that the files of the workspace are copies now, as a backup puts
+// them back: commands that were running wrote none of these, and the named ones
+// came from outside.
+func (s *Store) Copied(outside []string) error {
+	s.mu.Lock()
+	err := s.follow()
+	var lines []line
+	for id := range s.windows {
+		lines = append(lines, line{Op: opDrop, ID: id})
+	}
+	if err == nil && len(lines) > 0 {
+		err = s.append(lines...)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.Mark(outside...)
+}
+
 // verdict is where a content comes from, decided when it is put back.
 type verdict int
 
