@@ -27,7 +27,8 @@ func originAttempts() []attempt {
 	list = append(list, mailWords()...)
 	list = append(list, speechWords()...)
 	list = append(list, lastingAttempts()...)
-	return append(list, platformWords()...)
+	list = append(list, platformWords()...)
+	return append(list, undoneFiles()...)
 }
 
 // raw answers with bytes as they are.
