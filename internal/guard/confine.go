@@ -252,14 +252,14 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	}
 	asked := c
 	asked.Tainted = w.why != "" // what it may send is counted
-	out, err := connect(e.box, &p, func() (*line, error) { return f.proxy.serve(asked) })
+	out, err := connect(e.box, &p, func() (*line, error) { return f.proxy.serve(asked, w.connections) })
 	if err != nil {
 		return shell.Confined{}, err
 	}
 	release = append(release, out.stop)
 	used := func() bool { return out.used().Requests > 0 }
 	w.used.Store(&used)
-	w.counts = out.taint
+	w.counting(out.taint)
 	if c.Project.Started && diskio.Within(resolved(f.places.workspace), c.Project.Dir) { // it is hidden, and nothing can be mounted there
 		inside := func(path string) bool {
 			return diskio.Within(path, f.places.workspace) || diskio.Within(path, resolved(f.places.workspace))

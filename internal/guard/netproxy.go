@@ -201,11 +201,15 @@ func systemCertificates() []byte {
 	return nil
 }
 
-// serve opens a line for the command of a call.
-func (p *commandProxy) serve(c tool.Call) (*line, error) {
+// serve opens a line for the command of a call. see is told how it decides about
+// connections, and may be nil.
+func (p *commandProxy) serve(c tool.Call, see func(*httpsafe.Access)) (*line, error) {
 	var taint func()
 	access := func(ctx context.Context) (a *httpsafe.Access) {
 		a, taint = p.policy.Command(ctx, c)
+		if see != nil {
+			see(a)
+		}
 		return a
 	}
 	l, err := p.open(access, func(t httpsafe.Traffic) {

@@ -236,7 +236,7 @@ func TestCommandsBudget(t *testing.T) {
 func TestSocketsOfOthersAreHidden(t *testing.T) {
 	n := newNetLab(t, `"network":"proxy","allowedHosts":["mine.example.org"]`)
 	t.Setenv("TMPDIR", n.g.o.Workspace)
-	other, err := n.g.confiner.proxy.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "other"})
+	other, err := n.g.confiner.proxy.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "other"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,11 +255,11 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	n := newNetLab(t, `"network":"proxy","allowedHosts":["mine.example.org"]`)
 	p := n.g.confiner.proxy
-	first, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"})
+	first, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "2"})
+	second, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "2"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func BenchmarkCommandWithLine(b *testing.B) {
 	p := newCommandProxy(l, nil, slog.New(slog.DiscardHandler))
 	defer p.close()
 	for b.Loop() {
-		line, err := p.serve(tool.Call{})
+		line, err := p.serve(tool.Call{}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	const calls = maxRefusals * 2
 	call := func(i int) tool.Call { return tool.Call{SessionKey: "s", TurnID: "t", ID: fmt.Sprint(i)} }
 	for i := range calls {
-		line, err := p.serve(call(i))
+		line, err := p.serve(call(i), nil)
 		if err != nil {
 			t.Skip("no sockets here: ", err)
 		}
@@ -66,7 +66,7 @@ func TestRemarkIsShort(t *testing.T) {
 	p := newCommandProxy(&config.Loaded{Config: config.Default(), DataDir: t.TempDir()}, nil, nil)
 	t.Cleanup(p.close)
 	c := tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}
-	line, err := p.serve(c)
+	line, err := p.serve(c, nil)
 	if err != nil {
 		t.Skip("no sockets here: ", err)
 	}
@@ -98,7 +98,7 @@ func TestPortsOfTheConfigurationAreClosed(t *testing.T) {
 	}
 	p := newCommandProxy(l, nil, nil)
 	t.Cleanup(p.close)
-	line, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"})
+	line, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}, nil)
 	if err != nil {
 		t.Skip("no sockets here: ", err)
 	}

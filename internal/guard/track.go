@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -63,28 +64,76 @@ func follows(c tool.Call) []string {
 	return datadir.FollowedFiles()
 }
 
+// sight is a folder that a command sees, and the record of its files.
+type sight struct {
+	rec   *origin.Store
+	dir   string // absolute
+	cache bool   // it is the cache of clean commands; those that are contained have another one
+}
+
+// sights are what a command of a call can read of the workspace and of other
+// folders with a record. There is none for guests.
+func (t *tracker) sights(c tool.Call) ([]sight, error) {
+	if c.Scope != "" {
+		return nil, nil
+	}
+	main, err := t.origins.of("")
+	if err != nil {
+		return nil, err
+	}
+	workspace, dir := t.jail.Workspace(), c.Project.Dir
+	if dir == "" || diskio.Within(dir, workspace) || diskio.Within(dir, resolved(workspace)) {
+		if dir == "" || !c.Project.Only && !c.Project.Started {
+			dir = workspace
+		}
+		return []sight{{rec: main, dir: dir}}, nil
+	}
+
+	own, err := t.origins.of(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Project.Started && t.posture.Sandbox == sandbox.None: // nothing keeps it from the workspace
+		return []sight{{rec: own, dir: dir}, {rec: main, dir: workspace}}, nil
+	case c.Project.Only, c.Project.Started:
+		return []sight{{rec: own, dir: dir}, {rec: main, dir: t.origins.cache, cache: true}}, nil
+	}
+	return []sight{{rec: main, dir: workspace}, {rec: own, dir: dir}}, nil
+}
+
 // contained says why a command must not do more than a stranger's: it has the
 // rights of the least trusted thing it can read. "" means that it is clean.
 func (t *tracker) contained(c tool.Call) string {
-	if t.posture.Sandbox == sandbox.None && !c.Project.Only {
-		return "nothing confines it"
+	if why := t.containedAnyway(c); why != "" {
+		return why
 	}
-	if c.Tainted {
-		return "content from outside is in this conversation"
-	}
-	rec, err := t.record(c)
-	switch {
-	case err != nil:
+	sights, err := t.sights(c)
+	if err != nil {
 		return err.Error()
-	case rec == nil:
+	}
+	return t.readable(sights)
+}
+
+// containedAnyway is contained without a look at what there is to read.
+func (t *tracker) containedAnyway(c tool.Call) string {
+	switch {
+	case t.posture.Sandbox == sandbox.None && !c.Project.Only:
+		return "nothing confines it"
+	case c.Tainted:
+		return "content from outside is in this conversation"
+	case c.Scope != "":
 		return "it is a guest's"
 	}
-	dir := c.Project.Dir
-	if dir == "" || !c.Project.Only && !c.Project.Started {
-		dir = t.jail.Workspace()
-	}
-	if example := rec.Example(dir); example != "" {
-		return "it can read a file from outside: " + example
+	return ""
+}
+
+// readable says what a command can read from outside; "" is nothing.
+func (t *tracker) readable(sights []sight) string {
+	for _, at := range sights {
+		if example := at.rec.Example(at.dir); example != "" {
+			return "it can read a file from outside: " + example
+		}
 	}
 	if list, err := os.ReadDir(t.share); t.share != "" && err == nil && len(list) > 0 {
 		return "it can read what guests share"
@@ -93,32 +142,39 @@ func (t *tracker) contained(c tool.Call) string {
 }
 
 // watch observes a command from start to end, to decide whether what it writes and
-// prints counts as from outside.
+// prints counts as from outside. What it could read is looked at again with every
+// question, because others write while it runs.
 type watch struct {
-	window  *origin.Window              // nil: nothing is recorded
-	why     string                      // it is contained; "" if it is clean
+	windows []*origin.Window            // none: nothing is recorded
+	why     string                      // it is contained from the start; "" if it was clean then
+	started atomic.Bool                 // and so that other goroutines may know
 	tainted atomic.Bool                 // content from outside was typed into it
 	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
+	shared  sharedFolder                // that guests write to
 	absent  []string                    // files that the agent would follow, which were not there
 	folder  string                      // the workspace; "" if the command cannot reach it
 	follows []string                    // files of its folder that the agent takes for instructions
 	rec     *origin.Store
-	counts  func() // starts to count what it sends; may be nil
+	counts  atomic.Pointer[func()] // starts to count what it sends; nil: nothing is counted
 	ended   sync.Once
 	log     *slog.Logger
 }
 
-// watch begins to observe a command.
+// watch begins to observe a command. Its windows are opened before it is decided
+// whether it is contained: what is marked in between is seen by one or the other.
 func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
-	w := &watch{why: t.contained(c), log: t.log}
-	rec, err := t.record(c)
+	w := &watch{why: t.containedAnyway(c), log: t.log}
+	w.started.Store(w.why != "")
+	sights, err := t.sights(c)
 	if err != nil {
 		return nil, err
 	}
-	if rec == nil {
+	if len(sights) == 0 {
 		return w, nil
 	}
-	w.rec, w.follows = rec, follows(c)
+
+	w.rec, w.follows = sights[0].rec, follows(c)
+	w.shared = sharedFolder{dir: t.share, changed: origin.Changed(t.share)}
 	if c.Project.Started { // its folder is the user's own, in which nothing is moved
 		seals = true // it has no sealed folders
 	} else {
@@ -132,19 +188,118 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 			w.absent = append(w.absent, name)
 		}
 	}
-	if w.window, err = rec.Begin(origin.Running{Unsealed: !seals, Outside: w.outside}); err != nil {
-		return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
+
+	for _, at := range sights {
+		if at.cache && w.why != "" {
+			continue
+		}
+		window, err := at.rec.Begin(origin.Running{Unsealed: !seals, Outside: w.brought, Dir: at.dir, Flipped: w.flipped})
+		if err != nil {
+			w.end()
+			w.close()
+			return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
+		}
+		w.windows = append(w.windows, window)
+	}
+	if w.why == "" {
+		w.why = t.readable(sights)
+	}
+	if w.why != "" {
+		w.started.Store(true)
+		w.record()
 	}
 	return w, nil
 }
 
-// outside reports whether the command may have brought in content from outside.
-func (w *watch) outside() bool {
-	if w.why != "" || w.tainted.Load() {
+// sharedFolder is the folder that guests write to, as it was when a command began.
+type sharedFolder struct {
+	dir     string
+	changed time.Time
+}
+
+// isOutside reports whether there is or was something in it since.
+func (s sharedFolder) isOutside() bool {
+	if s.dir == "" {
+		return false
+	}
+	list, err := os.ReadDir(s.dir)
+	return err == nil && len(list) > 0 || !origin.Changed(s.dir).Equal(s.changed)
+}
+
+// brought reports whether the command itself may have brought in content from
+// outside, or could read some when it began. It does not look at the record.
+func (w *watch) brought() bool {
+	if w.started.Load() || w.tainted.Load() {
 		return true
 	}
 	used := w.used.Load()
 	return used != nil && (*used)()
+}
+
+// outside reports whether what the command printed and wrote until now may come
+// from outside. It looks again: at what it did, and at what became readable for
+// it since it began, by whichever conversation or process.
+func (w *watch) outside() bool {
+	if w.brought() {
+		return true
+	}
+	for _, window := range w.windows {
+		if window.Outside() {
+			w.flipped()
+			return true
+		}
+	}
+	if w.shared.isOutside() {
+		w.taint()
+		return true
+	}
+	return false
+}
+
+// flipped starts to count what the command sends, because something from outside
+// became readable for it.
+func (w *watch) flipped() {
+	if counts := w.counts.Load(); counts != nil {
+		(*counts)()
+	}
+}
+
+// counting says how to start to count what the command sends.
+func (w *watch) counting(start func()) { w.counts.Store(&start) }
+
+// connections looks at the record with each connection: what comes through the
+// first one is content from outside, and what the command sends counts from the
+// moment when it can read some.
+func (w *watch) connections(a *httpsafe.Access) {
+	decide := a.Decide
+	a.Decide = func(ctx context.Context, r httpsafe.HostRequest) (httpsafe.Reach, error) {
+		for _, window := range w.windows {
+			if window.Flipped() {
+				w.flipped()
+			}
+		}
+		reach, err := decide(ctx, r)
+		if err == nil {
+			w.record()
+		}
+		return reach, err
+	}
+}
+
+// taint records that content from outside reaches the command.
+func (w *watch) taint() {
+	w.tainted.Store(true)
+	w.record()
+	w.flipped()
+}
+
+// record tells other processes that the command brings in content from outside.
+func (w *watch) record() {
+	for _, window := range w.windows {
+		if err := window.Taint(); err != nil {
+			w.log.Error("record that a command reads what came from outside", "err", err)
+		}
+	}
 }
 
 // settleTime limits the search for files that a command wrote.
@@ -155,21 +310,34 @@ const settleTime = 30 * time.Second
 func (w *watch) end() { w.ended.Do(w.settle) }
 
 func (w *watch) settle() {
-	if w.window == nil {
+	if len(w.windows) == 0 {
 		return
 	}
-	var err error
-	if w.outside() {
-		ctx, cancel := context.WithTimeout(context.Background(), settleTime) // the turn may be over
-		defer cancel()
-		err = w.window.Foreign(ctx)
-	} else {
-		err = w.window.Clean(w.follows...)
-	}
-	if err != nil {
-		w.log.Error("record what a command wrote; its window stays open", "err", err)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime) // the turn may be over
+	defer cancel()
+	outside := w.outside()
+	for i, window := range w.windows {
+		var err error
+		switch {
+		case outside:
+			err = window.Foreign(ctx)
+		case i == 0:
+			err = window.Clean(w.follows...)
+		default:
+			err = window.Clean()
+		}
+		if err != nil {
+			w.log.Error("record what a command wrote; its window stays open", "err", err)
+		}
 	}
 	w.setAside()
+}
+
+// close ends the observation, when the command prints nothing any more.
+func (w *watch) close() {
+	for _, window := range w.windows {
+		window.Close()
+	}
 }
 
 // setAside renames files that a command created where the agent would follow them.
@@ -196,17 +364,13 @@ func (w *watch) setAside() {
 func (w *watch) confined(release ...func()) shell.Confined {
 	return shell.Confined{
 		Outside: w.outside,
-		Taint: func() {
-			w.tainted.Store(true)
-			if w.counts != nil {
-				w.counts()
-			}
-		},
+		Taint:   w.taint,
 		Release: sync.OnceFunc(func() {
 			for _, f := range release {
 				f()
 			}
 			w.end()
+			w.close()
 		}),
 	}
 }
@@ -259,7 +423,7 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 		if err != nil {
 			return err
 		}
-		if err := rec.Mark(path); err != nil {
+		if err := rec.Expect(path); err != nil { // what is there now may be the owner's
 			return err
 		}
 	}

@@ -221,7 +221,7 @@ func TestWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := false
-			w.counts = func() { counted = true }
+			w.counting(func() { counted = true })
 			writeFiles(t, ws, map[string]string{"made.txt": "made\n", "AGENTS.md": "obey\n"})
 			if row.during != nil {
 				row.during(w)

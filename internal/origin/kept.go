@@ -140,7 +140,7 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 		return fromOutside, nil
 	case k.Says == Owned:
 		return fromOwner, nil
-	case k.Size > 0 && s.sums[k.Sum]:
+	case s.known.copies(k):
 		return fromOutside, nil
 	case k.Says == Unasked && s.hasOutside():
 		return fromOutside, nil
@@ -150,14 +150,14 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 
 	sealed := s.sealed(name)
 	for i := range s.past {
-		if !sealed && s.past[i].covers(k.At) {
+		if !sealed && s.past[i].sees(name) && s.past[i].covers(k.At) {
 			return fromOutside, nil
 		}
 	}
 	found := fromOwner
 	for id, w := range s.windows {
 		switch {
-		case sealed && !w.unsealed, !w.covers(k.At):
+		case sealed && !w.unsealed, !w.sees(name), !w.covers(k.At):
 		case s.counts(id):
 			return fromOutside, nil
 		default:
@@ -169,7 +169,7 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 
 // hasOutside reports whether anything from outside was ever recorded here.
 func (s *Store) hasOutside() bool {
-	if s.unwalked || len(s.past) > 0 || len(s.sums) > 0 {
+	if s.unwalked || len(s.past) > 0 || !s.known.empty() {
 		return true
 	}
 	for id := range s.windows {
@@ -198,7 +198,8 @@ func (s *Store) restored(abs string, k Kept, v verdict) error {
 		return nil
 	}
 	name := s.name(abs)
-	if len(s.windows) == 0 && !s.lookup(name).foreign {
+	last := s.lookup(name)
+	if len(s.windows) == 0 && !last.foreign && !s.isKnown(abs, last) {
 		return nil
 	}
 	l := line{Op: opTrust, Path: name, Size: k.Size}
@@ -213,4 +214,11 @@ func (s *Store) restored(abs string, k Kept, v verdict) error {
 		return s.append(line{Op: opMark, Path: name})
 	}
 	return nil
+}
+
+// copies reports whether a content that was kept may be a copy of a known one: it
+// was there no earlier.
+func (n *known) copies(k Kept) bool {
+	seen, ok := n.contents[k.Sum]
+	return ok && k.Size > 0 && (k.At.IsZero() || !k.At.Before(seen.since))
 }

@@ -21,15 +21,18 @@ import (
 const (
 	opMark   = "mark"
 	opTrust  = "trust"
-	opForget = "forget" // the file is gone
+	opForget = "forget" // the file is gone, and what it was is nowhere below the root
+	opKnown  = "known"  // files from outside, without their names
+	opOwn    = "own"    // files of the owner, without their names
 	opOpen   = "open"   // a window begins
+	opTaint  = "taint"  // its command has brought something
 	opClose  = "close"  // its command has ended
 	opDrop   = "drop"   // it brought nothing
 	opSettle = "settle" // what it wrote is marked
 )
 
-// maxLog is the size at which the record is written again without what later
-// lines made void.
+// maxLog is the size from which the record is written again without what later
+// lines made void, if that makes it much shorter.
 const maxLog = 4 << 20
 
 // line is one line of the record.
@@ -41,10 +44,15 @@ type line struct {
 	Size int64  `json:"size,omitempty"`
 	ID   string `json:"id,omitempty"`
 	At   int64  `json:"at,omitempty"`   // Unix time in nanoseconds
-	From int64  `json:"from,omitempty"` // the same, of a beginning
+	From int64  `json:"from,omitempty"` // the same, of a beginning; of a file, when it had changed last
 	PID  int    `json:"pid,omitempty"`
 
+	Number uint64 `json:"ino,omitempty"`
+	Born   int64  `json:"born,omitempty"` // Unix time in nanoseconds
+	Held   []byte `json:"held,omitempty"` // packed identities
+
 	Unsealed bool `json:"unsealed,omitempty"`
+	Clean    bool `json:"clean,omitempty"` // of a window: a line tells when it is no longer
 }
 
 // follow takes over what was recorded since the last look, by any process. If
@@ -98,7 +106,11 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 	clear(s.entries)
 	clear(s.sums)
 	clear(s.windows)
+	s.known, s.trusts = newKnown(), newKnown()
 	s.past, s.unwalked = nil, false
+	if s.loaded { // what was added since a command began cannot be told any more
+		s.flip("")
+	}
 	s.loaded = false
 
 	info, err := log.Info(ctx)
@@ -167,23 +179,35 @@ func (s *Store) apply(data []byte) {
 		s.seq++
 		switch l.Op {
 		case opMark, opTrust:
-			e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir}
+			e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir, size: l.Size}
 			copy(e.sum[:], l.Sum)
 			s.entries[l.Path] = e
-			if e.foreign && len(l.Sum) == len(e.sum) && l.Size >= minSum {
-				s.sums[e.sum] = true
-			}
-			if !e.foreign {
+			if e.foreign {
+				s.learn(l.identity())
+				s.marked(l.Path, l.Dir)
+			} else {
+				s.unlearn(l.identity())
 				s.trusted(l.Path, e)
 			}
-			if e.foreign && l.At > 0 {
+			if e.foreign && l.At > 0 && l.Born == 0 { // its inode does not tell it
 				at := time.Unix(0, l.At)
 				s.past = append(s.past, window{seq: s.seq, start: at, end: at})
 			}
 		case opForget:
 			delete(s.entries, l.Path)
+		case opKnown:
+			unpack(l.Held, s.learn)
+		case opOwn:
+			unpack(l.Held, s.unlearn)
 		case opOpen:
-			s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed}
+			s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed, dir: l.Path}
+			if !l.Clean || s.anyOutside() {
+				s.flip("")
+			}
+		case opTaint:
+			if s.windows[l.ID] != nil {
+				s.flip(l.ID)
+			}
 		case opClose:
 			if w := s.windows[l.ID]; w != nil {
 				w.end = time.Unix(0, l.At)
@@ -193,11 +217,15 @@ func (s *Store) apply(data []byte) {
 		case opSettle:
 			w := s.windows[l.ID]
 			if w == nil && l.From > 0 { // of a record that was written again
-				w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At)}
+				w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At), dir: l.Path}
 			}
 			if w != nil {
+				if l.Dir { // nothing was marked, and what it wrote may be moved
+					w.dir = ""
+				}
 				w.seq = s.seq
 				s.past = append(s.past, *w)
+				s.flip(l.ID)
 			}
 			s.unwalked = s.unwalked || l.Dir
 			delete(s.windows, l.ID)
@@ -207,19 +235,26 @@ func (s *Store) apply(data []byte) {
 
 // trusted forgets the contents that a trusted file or folder holds.
 func (s *Store) trusted(name string, e entry) {
-	delete(s.sums, e.sum)
-	if !e.dir {
+	switch {
+	case !e.dir:
+		return
+	case name == ".":
+		clear(s.sums)
+		s.known = newKnown()
 		return
 	}
 	for path, old := range s.entries {
 		if strings.HasPrefix(path, name+"/") {
-			delete(s.sums, old.sum)
+			s.unlearn(identity{sum: old.sum, size: old.size})
 		}
 	}
 }
 
 // append writes a line into the record and its copy, in one write each.
 func (s *Store) append(lines ...line) error {
+	if len(lines) == 0 {
+		return nil
+	}
 	var buf bytes.Buffer
 	for _, l := range lines {
 		b, err := json.Marshal(l)
@@ -245,7 +280,9 @@ func (s *Store) endDead() {
 	now := s.o.Now()
 	for id, w := range s.windows {
 		if w.end.IsZero() && w.pid != os.Getpid() && !alive(w.pid) {
-			_ = s.append(line{Op: opClose, ID: id, At: now.UnixNano()}) // the next start tries again
+			// What it read and fetched at last may not have been recorded. The next
+			// start tries again.
+			_ = s.append(line{Op: opTaint, ID: id}, line{Op: opClose, ID: id, At: now.UnixNano()})
 		}
 	}
 }
@@ -264,12 +301,15 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 			l.Op = opMark
 		}
 		if e.sum != ([32]byte{}) {
-			l.Sum, l.Size = e.sum[:], minSum
+			l.Sum, l.Size = e.sum[:], e.size
 		}
 		all = append(all, numbered{e.seq, l})
 	}
+	for _, l := range slices.Concat(packedLines(opTrust, s.trusts.pack()), packedLines(opMark, s.known.pack())) {
+		all = append(all, numbered{s.seq + 1, l})
+	}
 	for _, w := range s.past {
-		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano()}})
+		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir}})
 	}
 	slices.SortStableFunc(all, func(a, b numbered) int { return a.seq - b.seq })
 	var buf bytes.Buffer
@@ -281,11 +321,15 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 		_ = enc.Encode(line{Op: opSettle, ID: newID(), Dir: true})
 	}
 	for id, w := range s.windows {
-		_ = enc.Encode(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed})
+		_ = enc.Encode(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed, Path: w.dir, Clean: !w.outside})
 		if !w.end.IsZero() {
 			_ = enc.Encode(line{Op: opClose, ID: id, At: w.end.UnixNano()})
 		}
 	}
+	if int64(buf.Len()) > s.read.At/2 {
+		return nil // it is long because much is known
+	}
+
 	err := s.with(ctx, 1, func(log store.Log) error { return log.Replace(ctx, copied, buf.Bytes()) })
 	if err == nil {
 		err = log.Replace(ctx, s.read.At, buf.Bytes())

@@ -4,7 +4,9 @@
 // It hides how that is known although commands are free to create, rename and
 // copy files: the record lies in the data folder, in two copies, and a command
 // is a window of time. Every file whose inode changed inside the window is
-// marked, because no program can set that time itself.
+// marked, because no program can set that time itself. A mark belongs to what a
+// file is, not to its name: the record knows marked files by their inode and
+// their content, and looks for those below the root before it forgets a path.
 //
 // A Store is safe for concurrent use, also by several processes.
 package origin
@@ -36,8 +38,9 @@ const (
 
 	// maxSum bounds the files whose content is hashed.
 	maxSum = 16 << 20
-	// minSum keeps contents that stand in many files, such as an empty one,
-	// from marking all of them.
+	// minSum is the size from which a content tells by itself that it came from
+	// outside. A shorter one, which many files have, counts in files that changed
+	// after it was first seen; an empty one never does.
 	minSum = 32
 
 	// maxExamples bounds the marks that are checked for existence.
@@ -74,8 +77,15 @@ type Store struct {
 	read    store.Cursor // in the record
 	seq     int
 	entries map[string]entry // by path relative to root, or absolute outside of it
+	// sums are the contents that were seen in marked files; false for those that
+	// are too short to tell by themselves. known has more about them.
 	sums    map[[32]byte]bool
+	known   known
+	trusts  known // what the owner trusted, which other records may know as marked
 	windows map[string]*window
+	readers map[string]*reader // commands of this process that may read, by their windows
+	alone   bool               // this is a view of another record, for its contents
+	others  map[string]*Store  // views of the other records in the same place
 	// unwalked says that the workspace was too large to mark what a command
 	// wrote: some of it may lie anywhere.
 	unwalked bool
@@ -90,6 +100,7 @@ type entry struct {
 	foreign bool
 	dir     bool
 	sum     [32]byte // zero: not known
+	size    int64
 }
 
 // window is a command that could bring content from outside.
@@ -97,7 +108,9 @@ type window struct {
 	seq        int
 	start, end time.Time // end is zero while it runs
 	pid        int
-	unsealed   bool // nothing kept the command from writing to sealed folders
+	unsealed   bool   // nothing kept the command from writing to sealed folders
+	dir        string // by name, what it sees and writes to; "" is everything
+	outside    bool   // it may have brought something by now
 }
 
 // written is a file that the program wrote just now.
@@ -122,7 +135,11 @@ func Open(o Options) (*Store, error) {
 		o:       o,
 		entries: map[string]entry{},
 		sums:    map[[32]byte]bool{},
+		known:   newKnown(),
+		trusts:  newKnown(),
 		windows: map[string]*window{},
+		readers: map[string]*reader{},
+		others:  map[string]*Store{},
 		live:    map[string]func() bool{},
 	}
 	for i, suffix := range []string{".jsonl", ".copy.jsonl"} {
@@ -167,7 +184,7 @@ func (s *Store) Foreign(abs string) bool {
 func (s *Store) foreign(abs string) bool {
 	name := s.name(abs)
 	last := s.lookup(name)
-	return last.foreign || s.inWindow(abs, name, last) || s.inPast(abs, name, last)
+	return last.foreign || s.inWindow(abs, name, last) || s.inPast(abs, name, last) || s.isKnown(abs, last)
 }
 
 // lookup is the latest entry about a path or a folder above it.
@@ -201,7 +218,7 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 	}
 	sealed := s.sealed(name)
 	for id, w := range s.windows {
-		if sealed && !w.unsealed || !w.covers(changed) || !s.counts(id) {
+		if sealed && !w.unsealed || !w.sees(name) || !w.covers(changed) || !s.counts(id) {
 			continue
 		}
 		return !isOwn(abs, last)
@@ -217,7 +234,7 @@ func (s *Store) inPast(abs, name string, last entry) bool {
 		return false
 	}
 	changed, err := changeTime(abs)
-	return err == nil && s.pastCovers(changed, last) && !isOwn(abs, last)
+	return err == nil && s.pastCovers(name, changed, last) && !isOwn(abs, last)
 }
 
 // isOwn reports whether a file has the content that the program gave it.
@@ -229,20 +246,14 @@ func isOwn(abs string, last entry) bool {
 	return err == nil && sum == last.sum
 }
 
-func (s *Store) pastCovers(changed time.Time, last entry) bool {
+func (s *Store) pastCovers(name string, changed time.Time, last entry) bool {
 	return slices.ContainsFunc(s.past, func(w window) bool {
-		return w.covers(changed) && (last.seq < w.seq || last.foreign)
+		return w.sees(name) && w.covers(changed) && (last.seq < w.seq || last.foreign)
 	})
 }
 
 func (s *Store) sealed(name string) bool {
 	return slices.ContainsFunc(s.o.Sealed, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
-}
-
-// counts reports whether a window may hold content from outside by now.
-func (s *Store) counts(id string) bool {
-	outside := s.live[id]
-	return outside == nil || outside()
 }
 
 func (w *window) covers(changed time.Time) bool {
@@ -255,19 +266,17 @@ func (s *Store) ForeignContent(data []byte) bool {
 	if len(data) < minSum || len(data) > maxSum {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.follow(); err != nil {
-		return true
-	}
-	return len(s.sums) > 0 && s.sums[sha256.Sum256(data)]
+	return s.ForeignSum(sha256.Sum256(data))
 }
 
 // ForeignSum is ForeignContent for a content whose SHA-256 is known.
 func (s *Store) ForeignSum(sum [sha256.Size]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.follow() != nil || s.sums[sum]
+	if s.follow() != nil {
+		return true
+	}
+	return !s.trusts.has(sum) && slices.ContainsFunc(s.records(), func(r *Store) bool { return r.sums[sum] })
 }
 
 // Example is a file from outside that a command could read which sees dir, an
@@ -278,42 +287,51 @@ func (s *Store) Example(dir string) string {
 	if err := s.follow(); err != nil {
 		return "a file (the record cannot be read)"
 	}
+	return s.example(s.name(dir), "")
+}
+
+// example is Example for a command that sees a folder, by the name of the
+// folder. The command's own window does not count.
+func (s *Store) example(dir, own string) string {
 	for id := range s.windows {
-		if s.counts(id) {
+		if id != own && s.counts(id) {
 			return "what another command is writing"
 		}
 	}
-
 	if s.unwalked {
 		return "what a command wrote in this large workspace"
 	}
 
 	var gone []string
-	defer func() {
-		for _, name := range gone {
-			_ = s.append(line{Op: opForget, Path: name}) // only saves the next look
-			delete(s.entries, name)
-		}
-	}()
-	seen := s.name(dir)
 	for name, e := range s.entries {
-		if !e.foreign || !s.lookup(name).foreign || !s.visible(name, seen, e.dir) {
+		if !e.foreign || !s.lookup(name).foreign || !s.visible(name, dir, e.dir) {
 			continue
 		}
-		path := name
-		if !filepath.IsAbs(filepath.FromSlash(name)) {
-			path = filepath.Join(s.realRoot(), filepath.FromSlash(name))
-		}
-		_, err := changeTime(path)
-		if err == nil {
-			return name
-		}
-		if !errors.Is(err, fs.ErrNotExist) || len(gone) >= maxExamples {
+		_, err := changeTime(s.path(name))
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || len(gone) >= maxExamples {
 			return name
 		}
 		gone = append(gone, name)
 	}
-	return ""
+
+	// What is not under its name any more may lie under another one.
+	example := s.search(dir)
+	if example != tooLarge {
+		for _, name := range gone {
+			_ = s.append(line{Op: opForget, Path: name}) // only saves the next look
+			delete(s.entries, name)
+		}
+	}
+	return example
+}
+
+// path is where a recorded name is.
+func (s *Store) path(name string) string {
+	path := filepath.FromSlash(name)
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.realRoot(), path)
 }
 
 // visible reports whether a marked path can be read from a folder.
@@ -322,7 +340,19 @@ func (s *Store) visible(name, dir string, prefix bool) bool {
 		strings.HasPrefix(name, dir+"/") || prefix && strings.HasPrefix(dir, name+"/")
 }
 
-// Mark records files as from outside, before or after they are written.
+// Expect records files as from outside that are about to be written. What they
+// hold now is not known as from outside by that.
+func (s *Store) Expect(paths ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []line
+	for _, path := range paths {
+		lines = append(lines, line{Op: opMark, Path: s.name(path)})
+	}
+	return s.append(lines...)
+}
+
+// Mark records files as from outside, with the content they have now.
 func (s *Store) Mark(paths ...string) error {
 	return s.note(opMark, paths)
 }
@@ -338,7 +368,8 @@ func (s *Store) Trust(paths ...string) error {
 func (s *Store) Wrote(abs string) error {
 	s.mu.Lock()
 	err := s.follow()
-	needed := err == nil && (len(s.windows) > 0 || s.lookup(s.name(abs)).foreign)
+	last := s.lookup(s.name(abs))
+	needed := err == nil && (len(s.windows) > 0 || last.foreign || s.isKnown(abs, last))
 	s.justWrote(abs)
 	s.mu.Unlock()
 	if err != nil || !needed {
@@ -379,15 +410,19 @@ func (s *Store) note(op string, paths []string) error {
 
 	for _, path := range paths {
 		l := line{Op: op, Path: s.name(path)}
-		sum, size, err := sumOf(path)
+		k, err := identify(path)
 		switch {
-		case err == nil && sum != ([32]byte{}):
-			l.Sum, l.Size = sum[:], size
+		case err == nil:
+			l.describe(k)
 		case errors.Is(err, errFolder):
 			l.Dir = true
+			l.Number, l.Born = k.inode.number, k.inode.born
+			if err := s.append(s.held(op, path)...); err != nil {
+				return err
+			}
 		}
-		if at, err := changeTime(path); err == nil && op == opMark && !l.Dir {
-			l.At = at.UnixNano() // by which it is known when the folder around it is moved
+		if op == opMark && !l.Dir && !k.changed.IsZero() {
+			l.At = k.changed.UnixNano() // by which it is known when the folder around it is moved
 		}
 		if err := s.append(l); err != nil {
 			return err

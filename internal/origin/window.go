@@ -27,14 +27,21 @@ type Running struct {
 	// Unsealed says that nothing keeps it from writing to sealed folders.
 	Unsealed bool
 	// Outside reports whether it may have brought in content from outside so
-	// far. Other processes, and those after a crash, cannot ask and assume it.
-	// nil means that it may.
+	// far. Other processes cannot ask: they know what was recorded with Taint or
+	// by a question in this process. After a crash it is assumed. nil means that
+	// it may. It must not call the Store.
 	Outside func() bool
+	// Dir is the folder that it sees and writes to, absolute; "" is the root.
+	Dir string
+	// Flipped is called once when something from outside becomes readable for it
+	// that was not when it began. It must not call the Store. May be nil.
+	Flipped func()
 }
 
 // Begin records that a command starts that may bring content from outside.
 // While it has, every file that changes counts as marked, until the window is
-// ended.
+// ended. Ask for an Example after Begin, not before: what is added later is
+// found by Window.Outside.
 func (s *Store) Begin(r Running) (*Window, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +49,11 @@ func (s *Store) Begin(r Running) (*Window, error) {
 		return nil, err
 	}
 	now := s.o.Now()
-	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: r.Unsealed}}
+	dir := "."
+	if r.Dir != "" {
+		dir = s.name(r.Dir)
+	}
+	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: r.Unsealed, Path: dir, Clean: r.Outside != nil && !r.Outside()}}
 	for _, own := range s.recent {
 		if sum, size, err := sumOf(own.path); err == nil && now.Sub(own.at) <= justNow && !s.foreign(own.path) {
 			lines = append(lines, line{Op: opTrust, Path: s.name(own.path), Sum: sum[:], Size: size})
@@ -60,6 +71,7 @@ func (s *Store) Begin(r Running) (*Window, error) {
 	if r.Outside != nil {
 		s.live[lines[0].ID] = r.Outside
 	}
+	s.readers[lines[0].ID] = &reader{dir: dir, changed: r.Flipped}
 	return &Window{s: s, id: lines[0].ID}, nil
 }
 
@@ -76,9 +88,10 @@ func (w *Window) Clean(followed ...string) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.live, w.id) // for what it changed here, it counts
+	delete(s.live, w.id)
 	var lines []line
 	if open := s.windows[w.id]; open != nil {
+		open.outside = true // for what it changed here, it counts
 		for _, name := range followed {
 			abs := filepath.Join(s.realRoot(), filepath.FromSlash(name))
 			changed, err := changeTime(abs)
@@ -210,9 +223,28 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 		}
 	}
 	if all && name != "." && len(w.lines) > first {
-		w.lines = append(w.lines[:first], line{Op: opMark, Path: name, Dir: true})
+		w.collapse(name, first)
 	}
 	return all, nil
+}
+
+// collapse puts one mark of a folder in place of those of everything in it. What
+// the files are is recorded without their names.
+func (w *walk) collapse(name string, first int) {
+	var packed []byte
+	for i := range w.lines[first:] {
+		switch l := &w.lines[first+i]; l.Op {
+		case opKnown:
+			packed = append(packed, l.Held...)
+		case opMark:
+			packed = l.identity().pack(packed)
+		}
+	}
+	mark := line{Op: opMark, Path: name, Dir: true}
+	if k, err := identify(w.s.path(name)); errors.Is(err, errFolder) {
+		mark.Number, mark.Born = k.inode.number, k.inode.born
+	}
+	w.lines = append(append(w.lines[:first], packedLines(opMark, packed)...), mark)
 }
 
 // outcome is what a walk finds out about a file.
@@ -236,9 +268,9 @@ func (w *walk) look(name string, e fs.DirEntry) outcome {
 	at := changeTimeOf(info)
 	last := w.s.lookup(name)
 	switch {
-	case w.window.covers(at):
+	case w.window.covers(at) && w.window.sees(name):
 		return changed
-	case !w.s.pastCovers(at, last):
+	case !w.s.pastCovers(name, at, last):
 		return unchanged
 	case last.foreign && !w.s.unwalked: // every change until now was looked at
 		return alreadyMarked
@@ -248,17 +280,27 @@ func (w *walk) look(name string, e fs.DirEntry) outcome {
 
 // mark notes a file; false if the program itself wrote it meanwhile.
 func (w *walk) mark(name string) bool {
-	abs := filepath.Join(w.s.realRoot(), filepath.FromSlash(name))
 	l := line{Op: opMark, Path: name}
-	sum, size, err := sumOf(abs)
-	if err == nil && sum != ([32]byte{}) {
-		if last := w.s.lookup(name); last.seq > 0 && !last.foreign && last.sum == sum {
+	k, err := identify(w.s.path(name))
+	if err == nil {
+		last := w.s.lookup(name)
+		if last.seq > 0 && !last.foreign && k.sum != ([32]byte{}) && last.sum == k.sum {
 			return false
 		}
-		l.Sum, l.Size = sum[:], size
+		l.describe(k)
 	}
 	w.lines = append(w.lines, l)
 	return true
+}
+
+// Changed is when the inode of a path last changed, which no program can set;
+// zero if nothing is there.
+func Changed(path string) time.Time {
+	at, err := changeTime(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 func changeTime(path string) (time.Time, error) {
