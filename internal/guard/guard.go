@@ -318,6 +318,13 @@ func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Res
 		return nil
 	}
 
+	if t.Paths != nil {
+		if err := g.tracker.redirected(c, t.Paths(c.Input)); err != nil {
+			no := tool.Fail(tool.DeniedPolicy, "%v", err)
+			return &no
+		}
+	}
+
 	// The old content is kept with what is known about it until now, before the
 	// call gives the file a mark of its own.
 	g.keep(ctx, t, c)

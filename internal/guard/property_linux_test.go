@@ -126,6 +126,7 @@ func (w *world) step() {
 		{2, w.freeze},
 		{8, w.owner},
 		{2, w.ownerAway},
+		{2, w.passing},
 		{1, w.restart},
 		{1, func() { w.pause() }},
 	}
@@ -304,6 +305,26 @@ func (w *world) end() {
 func (w *world) endAll() {
 	for len(w.running) > 0 {
 		w.end()
+	}
+}
+
+// passing is a stranger's file that is there for a moment only, while every
+// command looks.
+func (w *world) passing() {
+	name := fmt.Sprintf("passing%d", w.number)
+	body := w.body(true)
+	s := w.processes[w.r.IntN(2)]
+	c := tool.Call{ID: "2", SessionKey: "s", TurnID: fmt.Sprint(w.number), Name: "write_file", Tainted: true}
+	w.tell("a stranger's %s passes by, and every command prints it", name)
+	w.must(s.writes(c, []string{name}))
+	w.put(name, body)
+	w.must(s.wrote(c))
+	for _, c := range w.running {
+		c.printed += body
+	}
+	w.must(os.Remove(filepath.Join(w.ws, name)))
+	for _, s := range w.processes {
+		s.contained(tool.Call{}) // the records notice that it is gone
 	}
 }
 
