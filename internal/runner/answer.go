@@ -29,6 +29,17 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	resp.Message.ToolCalls = nil
 	final := r.hooks.finalize(ctx, it, resp.Message.Content.String())
 	blank := strings.TrimSpace(final) == ""
+	if beganAgain(r.fragments, final) {
+		if resp.Finish != llm.FinishLength || len(final) > len(r.fragments) {
+			r.fragments, it.glue = "", "" // it has all that was said before, and more
+		} else {
+			final = ""
+		}
+		if resp.Finish == llm.FinishLength {
+			r.res.Cut = true
+			return endRepeated(ctx, r, it, final)
+		}
+	}
 	switch {
 	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
 		return r.emptyAnswer(ctx, it)
@@ -65,6 +76,20 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 		return r.emptyAnswer(ctx, it)
 	}
 	return r.finish(ctx, it, resp.Message, final, stop)
+}
+
+// beganAgain reports whether an answer that should go on where the last one was cut
+// begins at the same beginning. Joining them would say everything twice.
+func beganAgain(before, piece string) bool {
+	before, piece = strings.TrimSpace(before), strings.TrimSpace(piece)
+	if before == "" {
+		return false
+	}
+	if before == piece {
+		return true
+	}
+	n := min(len(before), anchorChars)
+	return n >= beginningChars && strings.HasPrefix(piece, before[:n])
 }
 
 // finish records the answer and ends the run, unless new user input arrived.

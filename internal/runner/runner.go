@@ -157,6 +157,7 @@ const (
 	safetyTokens       = 1024
 	parallelTools      = 8
 	anchorChars        = 64
+	beginningChars     = 16 // that a shorter beginning of an answer must have to be known again
 	overflowRetries    = 4
 )
 

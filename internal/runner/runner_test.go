@@ -283,6 +283,38 @@ func TestLengthRecovery(t *testing.T) {
 	}
 }
 
+// An answer that begins again instead of going on is not joined to what it repeats.
+func TestLengthBeginsAgain(t *testing.T) {
+	t.Parallel()
+	beginning := strings.Repeat("The first sentence of a long answer. ", 3)
+	for name, c := range map[string]struct {
+		steps []llmtest.Step
+		want  string
+		asked int
+	}{
+		"the same":            {[]llmtest.Step{llmtest.Length(beginning), llmtest.Length(beginning)}, strings.TrimSpace(beginning), 2},
+		"the same, short":     {[]llmtest.Step{llmtest.Length("Yes, and"), llmtest.Length("Yes, and")}, "Yes, and", 2},
+		"cut earlier":         {[]llmtest.Step{llmtest.Length(beginning + "The end."), llmtest.Length(beginning + "Th")}, beginning + "The end.", 2},
+		"cut later":           {[]llmtest.Step{llmtest.Length(beginning), llmtest.Length(beginning + "And a second one, which is cut as w")}, beginning + "And a second one, which is cut as w", 2},
+		"after it went on":    {[]llmtest.Step{llmtest.Length(beginning), llmtest.Length("Another. "), llmtest.Length(beginning + "Anoth")}, beginning + "Another.", 3},
+		"whole at last":       {[]llmtest.Step{llmtest.Length(beginning), llmtest.Reply(beginning + "That is all.")}, beginning + "That is all.", 2},
+		"as the last attempt": {[]llmtest.Step{llmtest.Length(beginning), llmtest.Length("a "), llmtest.Length("b "), llmtest.Length(beginning)}, beginning + "a b", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := llmtest.NewScript(t, c.steps...)
+			res := newBench(t, m).run(t)
+			said, _, _ := strings.Cut(res.Text, "\n\n")
+			if said != c.want || len(m.Requests()) != c.asked {
+				t.Errorf("after %d requests the text is %q, want %q after %d", len(m.Requests()), res.Text, c.want, c.asked)
+			}
+			if res.Cut != (name != "whole at last") {
+				t.Errorf("cut = %v", res.Cut)
+			}
+		})
+	}
+}
+
 // S15: tool calls under finish_reason length never run.
 func TestCutCallsAreNotRun(t *testing.T) {
 	t.Parallel()
