@@ -246,6 +246,11 @@ func TestToolChoice(t *testing.T) {
 			if got := h.last(t).NoTools; got != want {
 				t.Errorf("%s %s: without tools %v, want %v", path, choice, got, want)
 			}
+			// Tools that are not to be called are no reason to refuse a request.
+			tools := `"tools":[{"type":"function","name":"f","function":{"name":"f"}}],`
+			if status, _, got := h.post(t, path, `{`+tools+`"tool_choice":`+choice+`,`+body+`}`); (status == 200) != want {
+				t.Errorf("%s %s with tools: status %d: %s", path, choice, status, got)
+			}
 		}
 	}
 }

@@ -220,12 +220,12 @@ type unsupported struct {
 	Logprobs   bool     `json:"logprobs"`
 }
 
-func (u unsupported) check() error {
+func (u unsupported) check(choice toolChoice) error {
 	switch {
 	case u.N != nil && *u.N != 1:
 		return badRequest("n", "There is one answer to a request: leave n out.")
-	case len(u.Tools) > 0 || len(u.Functions) > 0:
-		return badRequest("tools", "The agent runs its own tools and cannot call those of a client: leave tools out. To see its calls, send \"nanobot\": {\"events\": true}.")
+	case !choice.none && (len(u.Tools) > 0 || len(u.Functions) > 0):
+		return badRequest("tools", "The agent runs its own tools and cannot call those of a client: leave tools out, or set tool_choice to none. To see its calls, send \"nanobot\": {\"events\": true}.")
 	case u.ResponseFormat.Type != "" && u.ResponseFormat.Type != "text":
 		return badRequest("response_format", "Answers are text: leave response_format out and ask for the form in words.")
 	case u.Logprobs:
@@ -284,7 +284,7 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if err := decode(w, r, &req); err != nil {
 		return c, err
 	}
-	if err := req.check(); err != nil {
+	if err := req.check(req.ToolChoice); err != nil {
 		return c, err
 	}
 	if len(req.Messages) == 0 {

@@ -87,7 +87,7 @@ func (r responsesRequest) check() error {
 	case r.Text.Format.Type != "" && r.Text.Format.Type != "text":
 		return badRequest("text.format", "Answers are text: leave the format out and ask for it in words.")
 	}
-	return unsupported{Tools: r.Tools}.check()
+	return unsupported{Tools: r.Tools}.check(r.ToolChoice)
 }
 
 // readResponses reads a request to /v1/responses. The call is there also when
