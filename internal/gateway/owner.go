@@ -23,14 +23,13 @@ type ownerChat struct {
 	mu      sync.Mutex
 	route   bus.Route
 	read    bool
-	writing *time.Timer // set while a change is not on the disk
+	written bus.Route // on the disk
+	work    sync.WaitGroup
 }
 
-// noteDelay is how long a change may wait for the disk: with many chats at
-// once nearly every message is one.
-const noteDelay = time.Second
-
-// note remembers where a message of the owner came from.
+// note remembers where a message of the owner came from. If the process is killed,
+// jobs of the next one still find the owner: the first chat is on the disk when note
+// returns, another one a moment later.
 func (o *ownerChat) note(in bus.Inbound) {
 	if in.Scope != "" || in.Untrusted || in.Event != "" || !in.Interactive {
 		return
@@ -38,32 +37,44 @@ func (o *ownerChat) note(in bus.Inbound) {
 	r := in.Route
 	r.MessageID = ""
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.load(); o.route == r {
-		return
-	}
+	o.load()
+	changed, first := o.route != r, o.route.Channel == ""
 	o.route = r
-	if o.writing == nil {
-		o.writing = time.AfterFunc(noteDelay, o.flush)
+	o.mu.Unlock()
+	switch {
+	case !changed:
+	case first:
+		o.write()
+	default:
+		o.work.Go(o.write)
 	}
 }
 
-// flush writes what was noted since the last time.
-func (o *ownerChat) flush() {
+// write puts the chat on the disk, unless it is there. With many chats at once nearly
+// every message is a change; those that come while one is written share the next write.
+func (o *ownerChat) write() {
 	o.disk.Lock()
 	defer o.disk.Unlock()
 	o.mu.Lock()
-	r, timer := o.route, o.writing
-	o.writing = nil
+	r, done := o.route, o.route == o.written
 	o.mu.Unlock()
-	if timer == nil {
+	if done {
 		return
 	}
-	timer.Stop()
-	if data, err := json.Marshal(r); err == nil {
-		_, _ = o.state.Put(context.Background(), string(datadir.OwnerChat), append(data, '\n'), store.Any, true) // the next change tries again
+	data, err := json.Marshal(r)
+	if err == nil {
+		_, err = o.state.Put(context.Background(), string(datadir.OwnerChat), append(data, '\n'), store.Any, true)
 	}
+	if err != nil {
+		return // the next change tries again
+	}
+	o.mu.Lock()
+	o.written = r
+	o.mu.Unlock()
 }
+
+// flush waits until what was noted is written.
+func (o *ownerChat) flush() { o.work.Wait() }
 
 // load reads the chat of an earlier run. The caller holds the lock.
 func (o *ownerChat) load() {
@@ -73,6 +84,7 @@ func (o *ownerChat) load() {
 	o.read = true
 	if data, _, err := o.state.Doc(context.Background(), string(datadir.OwnerChat)); err == nil {
 		_ = json.Unmarshal(data, &o.route) // damaged: not known
+		o.written = o.route
 	}
 }
 

@@ -18,6 +18,9 @@ func TestOwnerChat(t *testing.T) {
 		return m
 	}
 	o.note(in("owner", func(*bus.Inbound) {}))
+	if r, _ := (&ownerChat{state: o.state}).last(); r.ChatID != "owner" {
+		t.Errorf("after a kill the owner is looked for at %+v", r)
+	}
 	o.note(in("guest", func(m *bus.Inbound) { m.Scope = "x:guest/1" }))
 	o.note(in("mail", func(m *bus.Inbound) { m.Untrusted = true }))
 	o.note(in("job", func(m *bus.Inbound) { m.Event = "cron" }))
