@@ -276,6 +276,7 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	release = append([]func(){cleanup}, release...)
 	confined := held()
 	confined.Brief = !e.box.Level().Freeze
+	confined.Writes = append([]string{p.Workspace}, p.ReadWrite...)
 	confined.Freeze = func() error {
 		if err := freeze(); err != nil {
 			return err

@@ -219,6 +219,7 @@ func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held s
 	}
 	defer out.attach(&held.Release, &err)
 	held.Brief = !box.Level().Freeze
+	held.Writes = append([]string{p.Workspace}, p.ReadWrite...)
 	held.Freeze, held.Release, err = box.WrapFreezable(cmd, p)
 	return held, err
 }

@@ -34,6 +34,9 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 		}
 	}
 	none := sandbox.Limits{Processes: -1, Memory: -1, FileSize: -1, Files: -1, CPU: -1}
+	if most := f.posture.maxDisk(f.exec); most > 0 {
+		none.FileSize = most
+	}
 	return box.Wrap(cmd, sandbox.Profile{
 		Workspace: f.places.workspace,
 		ReadOnly:  []string{f.places.media},

@@ -95,18 +95,12 @@ func (p Posture) maxMemory(cfg config.Exec) int64 {
 	return sandbox.TotalMemory()
 }
 
-// maxDisk is what a command may add to the disk. Commands without a sandbox
-// have no limit.
-func (p Posture) maxDisk(cfg config.Exec) int64 {
-	if p.Sandbox == sandbox.None {
-		return 0
-	}
-	return int64(cfg.MaxDiskMB) << 20
-}
+// maxDisk is what a command may add to the disk, in every mode.
+func (p Posture) maxDisk(cfg config.Exec) int64 { return int64(cfg.MaxDiskMB) << 20 }
 
 // limits are what the sandbox itself bounds.
 func (p Posture) limits(cfg config.Exec) sandbox.Limits {
-	return sandbox.Limits{Total: p.maxMemory(cfg)}
+	return sandbox.Limits{Total: p.maxMemory(cfg), FileSize: p.maxDisk(cfg)}
 }
 
 // describe is the sandbox in one line; an approval is void when it changes.

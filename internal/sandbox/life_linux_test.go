@@ -310,3 +310,31 @@ print("made", n)'`)
 		eventually(t, "nothing is left", func() bool { return !alive(m) })
 	})
 }
+
+// Space is not reserved past the limits, in any form, and programs that want to
+// reserve it go on with writing it.
+func TestReservedSpace(t *testing.T) {
+	t.Parallel()
+	skipWithout(t, "python3")
+	everyBox(t, func(t *testing.T, b *box) {
+		p := b.profile()
+		p.Limits = sandbox.Limits{FileSize: 4 << 20}
+		out, _ := b.run(t, p, `
+fallocate -l 64M a; fallocate -n -l 64M b; fallocate -z -l 64M c; fallocate -z -n -l 64M d
+python3 -c 'import os
+f = os.open("e", os.O_CREAT | os.O_RDWR)
+os.posix_fallocate(f, 0, 1 << 20); print("reserved", os.fstat(f).st_size)
+try: os.posix_fallocate(f, 0, 64 << 20)
+except OSError as e: print("refused")'
+fallocate -p -o 0 -l 4096 e && echo hole
+du -sm . | cut -f1`)
+		lines := strings.Fields(out)
+		used := 0
+		if len(lines) > 0 {
+			_, _ = fmt.Sscan(lines[len(lines)-1], &used)
+		}
+		if used > 8 || !strings.Contains(out, "reserved 1048576") || !strings.Contains(out, "hole") {
+			t.Errorf("%d MiB were taken: %s", used, out)
+		}
+	})
+}

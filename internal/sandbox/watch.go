@@ -1,7 +1,11 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +22,12 @@ type Watch struct {
 	// less is no bound. Dirs are looked up when they are needed.
 	Disk int64
 	Dirs func() []string
+	// Hold stops the command for the time of a measurement, which takes longer
+	// than it takes to write much; nil lets it go on.
+	Hold func() (release func())
+	// Free is what is left on the disk of a folder, where the system does not
+	// tell this package itself.
+	Free func(dir string) (uint64, bool)
 	// Began is when the command was started.
 	Began time.Time
 }
@@ -36,6 +46,46 @@ func (o *OverError) Error() string {
 			o.What, mebibytes(o.Used), mebibytes(o.Limit))
 	}
 	return fmt.Sprintf("all its processes together used %s of %s; the limit is %s", mebibytes(o.Used), o.What, mebibytes(o.Limit))
+}
+
+// Largest names the largest files that the command added, at most n, for a person
+// who wants the space back.
+func (w Watch) Largest(n int) []string {
+	type file struct {
+		path string
+		size int64
+	}
+	var all []file
+	w.grown(func(path string, size int64) {
+		if size >= mebibyte {
+			all = append(all, file{path, size})
+		}
+	})
+	slices.SortFunc(all, func(a, b file) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.path, b.path)) })
+	var out []string
+	for _, f := range all[:min(n, len(all))] {
+		out = append(out, fmt.Sprintf("%s (%s)", f.path, mebibytes(f.size)))
+	}
+	return out
+}
+
+const mebibyte = 1 << 20
+
+// outermost leaves out folders that lie in other ones, so that nothing counts
+// twice.
+func outermost(dirs []string) []string {
+	dirs = slices.Clone(dirs)
+	slices.Sort(dirs)
+	var out []string
+	for _, dir := range dirs {
+		inside := slices.ContainsFunc(out, func(outer string) bool {
+			return dir == outer || strings.HasPrefix(dir, strings.TrimSuffix(outer, string(filepath.Separator))+string(filepath.Separator))
+		})
+		if dir != "" && !inside {
+			out = append(out, dir)
+		}
+	}
+	return out
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

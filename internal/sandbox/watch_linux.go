@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	watchEvery = 40 * time.Millisecond
-	watchClose = 10 * time.Millisecond // near the limit
-	watchWhole = time.Second           // a complete look at least so often
-	kib        = 1 << 10
+	watchEvery   = 40 * time.Millisecond
+	watchClose   = 10 * time.Millisecond // near the limit
+	watchSoonest = time.Millisecond      // a look at the free space of the disk is cheap
+	watchWhole   = time.Second           // a complete look at least so often
+	kib          = 1 << 10
 )
 
 // Run looks after the command until the context ends, or returns what it used
@@ -35,7 +36,7 @@ func (w Watch) Run(ctx context.Context) *OverError {
 		s.most, s.shared = s.machine()
 	}
 	s.disks(func(dir string, free uint64) { s.free[dir] = free })
-	tick := time.NewTimer(watchEvery)
+	tick := time.NewTimer(min(watchEvery, s.pace()))
 	defer tick.Stop()
 	for {
 		select {
@@ -50,8 +51,25 @@ func (w Watch) Run(ctx context.Context) *OverError {
 		if s.near {
 			next = watchClose
 		}
-		tick.Reset(next)
+		tick.Reset(min(next, s.pace()))
 	}
+}
+
+// fastest is how many bytes a second a command is expected to add at most, into
+// the memory that the kernel writes to the disk later.
+const fastest = 4 << 30
+
+// pace is how long the disk can be left alone: no longer than the fastest
+// writer takes for half of what is left.
+func (s *watching) pace() time.Duration {
+	switch {
+	case s.Disk <= 0:
+		return watchEvery
+	case s.gone >= s.Disk:
+		return watchClose // somebody else fills the disk
+	}
+	left := max(s.Disk-s.gone, 0) / 2
+	return max(watchSoonest, time.Duration(float64(left)/fastest*float64(time.Second)))
 }
 
 type watching struct {
@@ -62,6 +80,7 @@ type watching struct {
 	near   bool
 	free   map[string]uint64 // of the disks, when the command began
 	walked int64             // what was gone from the disks at the last walk
+	gone   int64             // what was gone from them at the last look
 }
 
 func (s *watching) look() *OverError {
@@ -216,10 +235,14 @@ func (s *watching) lookAtDisk() *OverError {
 			low = low || free < lowDisk
 		}
 	})
+	s.gone = gone
 	if gone < s.Disk/2 || gone-s.walked < s.Disk/16 && s.walked > 0 {
 		return nil
 	}
 	s.walked = gone
+	if gone > s.Disk && s.Hold != nil {
+		defer s.Hold()()
+	}
 	used := s.Added()
 	switch {
 	case min(used, gone) > s.Disk:
@@ -236,14 +259,24 @@ const lowDisk = 256 << 20
 // Added is what the command added to its directories: everything that changed
 // since it began, by the time that programs cannot set.
 func (w Watch) Added() int64 {
+	var sum int64
+	w.grown(func(_ string, size int64) { sum += size })
+	if w.Members != nil {
+		_, removed := openFiles(w.Members())
+		sum += removed
+	}
+	return sum
+}
+
+// grown calls fn with the files in Dirs that changed since the command began.
+func (w Watch) grown(fn func(path string, size int64)) {
 	if w.Dirs == nil {
-		return 0
+		return
 	}
 	type id struct{ dev, ino uint64 }
 	seen := map[id]bool{}
-	var sum int64
 	began := w.Began.Add(-time.Second) // clocks of file systems are coarse
-	for _, dir := range w.Dirs() {
+	for _, dir := range outermost(w.Dirs()) {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not counted
 			if err != nil || !d.Type().IsRegular() {
 				return nil //nolint:nilerr // what cannot be read is not counted
@@ -258,15 +291,10 @@ func (w Watch) Added() int64 {
 				}
 				seen[id{st.Dev, st.Ino}] = true
 			}
-			sum += st.Blocks * 512
+			fn(path, st.Blocks*512)
 			return nil
 		})
 	}
-	if w.Members != nil {
-		_, removed := openFiles(w.Members())
-		sum += removed
-	}
-	return sum
 }
 
 // PrivateDirs are the private temporary directories that commands got since.

@@ -4,17 +4,84 @@ package sandbox
 
 import (
 	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 )
 
-// Run returns when the context ends: only Linux tells what is asked here.
+const watchEvery = 100 * time.Millisecond
+
+// Run looks after what the command adds to the disk until the context ends, or
+// returns what it used too much of. Only Linux tells what processes use.
 func (w Watch) Run(ctx context.Context) *OverError {
-	<-ctx.Done()
-	return nil
+	began := w.freeNow()
+	var walked int64
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		var gone int64
+		for dir, free := range w.freeNow() {
+			if was, ok := began[dir]; ok && was > free {
+				gone = max(gone, int64(was-free)) //nolint:gosec // a size
+			}
+		}
+		if gone < w.Disk/2 || walked > 0 && gone-walked < w.Disk/16 {
+			continue
+		}
+		walked = gone
+		if used := min(w.Added(), gone); used > w.Disk {
+			return &OverError{What: "disk space", Used: used, Limit: w.Disk}
+		}
+	}
 }
 
-// Added is unknown here.
-func (w Watch) Added() int64 { return 0 }
+// freeNow is what is left on each disk that counts.
+func (w Watch) freeNow() map[string]uint64 {
+	out := map[string]uint64{}
+	if w.Disk <= 0 || w.Dirs == nil || w.Free == nil {
+		return out
+	}
+	for _, dir := range append(w.Dirs(), os.TempDir()) {
+		if free, ok := w.Free(dir); ok {
+			out[dir] = free
+		}
+	}
+	return out
+}
+
+// Added is what the command added to its directories: the files that were
+// written since it began.
+func (w Watch) Added() int64 {
+	var sum int64
+	w.grown(func(_ string, size int64) { sum += size })
+	return sum
+}
+
+// grown calls fn with the files that were written since the command began. A
+// program can set the time of a file back; such a file does not count here.
+func (w Watch) grown(fn func(path string, size int64)) {
+	if w.Dirs == nil {
+		return
+	}
+	began := w.Began.Add(-2 * time.Second) // clocks of file systems are coarse
+	for _, dir := range outermost(w.Dirs()) {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not counted
+			if err != nil || !d.Type().IsRegular() {
+				return nil //nolint:nilerr // what cannot be read is not counted
+			}
+			if info, err := d.Info(); err == nil && !info.ModTime().Before(began) {
+				fn(path, info.Size())
+			}
+			return nil
+		})
+	}
+}
 
 func machineMemory() int64 { return 0 }
 

@@ -131,7 +131,7 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 		return nil, startError(err)
 	}
 	j.kin.started(cmd)
-	j.watch = r.watchOver(j.kin, l) // it ends with the command
+	j.watch = r.watchOver(j.kin, l, j.held.Writes) // it ends with the command
 	st.start()
 	return j, nil
 }

@@ -2,7 +2,10 @@
 
 package shell
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 func startTime(int) uint64 { return 0 }
 
@@ -13,6 +16,16 @@ func (k *kin) members() (pids []int, inGroup bool) {
 		return nil, false
 	}
 	return []int{-k.leader}, true
+}
+
+// kill ends the group at once, until nothing is left of it.
+func (k *kin) kill() {
+	for range 200 {
+		if syscall.Kill(-k.leader, syscall.SIGKILL) != nil {
+			return
+		}
+		<-time.After(pollEvery)
+	}
 }
 
 func (k *kin) signal(pid int, sig syscall.Signal) { _ = syscall.Kill(pid, sig) }

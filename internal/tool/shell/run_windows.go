@@ -69,6 +69,11 @@ func (k *kin) ask(cmd *exec.Cmd) error {
 	return cmd.Process.Kill()
 }
 
+// kill ends the tree at once; what has left it ends with the job.
+func (k *kin) kill() {
+	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(k.leader)).Run() //nolint:gosec,noctx // fixed program, ends by itself
+}
+
 func (k *kin) end() (found, left int) {
 	k.job.End()
 	return 0, 0

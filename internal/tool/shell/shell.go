@@ -124,6 +124,9 @@ type Confined struct {
 	Freeze func() error
 	// Brief says that Freeze never works: the command ends with its turn.
 	Brief bool
+	// Writes are folders that the command can write to, besides the workspace
+	// and the folder it starts in: what it adds there counts.
+	Writes []string
 	// Release is called when the command has ended or could not be started. May
 	// be nil.
 	Release func()

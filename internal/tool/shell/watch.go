@@ -3,9 +3,13 @@ package shell
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
@@ -24,8 +28,8 @@ type lookout struct {
 
 // watchOver begins to look after a command that was just started; nil where
 // nothing is bounded or nothing can be seen.
-func (r *runner) watchOver(k *kin, l launch) *lookout {
-	if r.memory <= 0 && r.disk <= 0 || !canWatch {
+func (r *runner) watchOver(k *kin, l launch, writes []string) *lookout {
+	if r.disk <= 0 && (r.memory <= 0 || !canWatch) {
 		return nil
 	}
 	own := k.twin()
@@ -34,7 +38,9 @@ func (r *runner) watchOver(k *kin, l launch) *lookout {
 		r: r, turn: l.call.TurnID, free: freeSpace(r.workspace),
 		watch: sandbox.Watch{
 			Members: own.alive, Memory: r.memory, Disk: r.added.left(l.call.TurnID, r.disk), Began: began,
-			Dirs: func() []string { return append([]string{r.workspace}, sandbox.PrivateDirs(began)...) },
+			Dirs: func() []string { return slices.Concat(r.growing(l), writes, sandbox.PrivateDirs(began)) },
+			Hold: own.hold,
+			Free: diskio.FreeBytes,
 		},
 	}
 	ctx, stop := context.WithCancel(context.Background()) // ends with the command, which has a context of its own
@@ -44,19 +50,38 @@ func (r *runner) watchOver(k *kin, l launch) *lookout {
 		if over == nil {
 			return
 		}
+		own.kill() // first: it goes on writing meanwhile
 		o.over = o.explain(over)
-		own.kill()
 	})
 	return o
 }
 
-// explain says which setting it was.
-func (o *lookout) explain(over *sandbox.OverError) error {
-	setting := "tools.exec.maxMemoryMB"
-	if over.What != "memory" {
-		setting = "tools.exec.maxDiskMB"
+// growing are folders in which a command adds files. One that nothing confines
+// adds them anywhere; these are where programs do so without being told.
+func (r *runner) growing(l launch) []string {
+	dirs := []string{r.workspace}
+	if l.dir != "" {
+		dirs = append(dirs, l.dir)
 	}
-	return fmt.Errorf("%w (%s). Do the work in smaller steps", over, setting)
+	if !r.guard.sandboxed {
+		dirs = append(dirs, r.guard.home, os.TempDir())
+	}
+	return dirs
+}
+
+// maxNamed bounds the files that are named after the disk limit was reached.
+const maxNamed = 3
+
+// explain says which setting it was, and what is left of what the command made.
+func (o *lookout) explain(over *sandbox.OverError) error {
+	if over.What == "memory" {
+		return fmt.Errorf("%w (tools.exec.maxMemoryMB). Do the work in smaller steps", over)
+	}
+	left := ""
+	if files := o.watch.Largest(maxNamed); len(files) > 0 {
+		left = " Files that were written meanwhile are still there, the largest: " + strings.Join(files, ", ") + ". Remove what is not needed"
+	}
+	return fmt.Errorf("%w (tools.exec.maxDiskMB). Do the work in smaller steps.%s", over, left)
 }
 
 // end stops looking and says why the command was ended, if it was. What the

@@ -17,10 +17,25 @@ func (k *kin) alive() []int {
 	return pids
 }
 
+// hold stops the group of the command until release is called. What is in a
+// session of its own goes on.
+func (k *kin) hold() (release func()) {
+	signal := func(sig syscall.Signal) {
+		if p, ok := readProcess(k.leader); ok && p.start == k.since {
+			_ = syscall.Kill(-k.leader, sig)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	return func() { signal(syscall.SIGCONT) }
+}
+
 // kill ends all processes at once, without asking, until none is left: what
 // they use would only grow. The leader was not waited for yet or is gone with
 // its group.
 func (k *kin) kill() {
+	if p, ok := readProcess(k.leader); ok && p.start == k.since { // the search below takes time
+		_ = syscall.Kill(-k.leader, syscall.SIGKILL)
+	}
 	for range 200 {
 		pids, inGroup := k.members()
 		if len(pids) == 0 {

@@ -131,7 +131,7 @@ func peakOf(t *testing.T) func() int64 {
 func diskHogs() map[string]string {
 	return map[string]string{
 		"many files":        `for i in $(seq 100); do head -c 4000000 /dev/zero > f$i; sleep 0.02; done; echo survived`,
-		"reserved":          `for i in $(seq 100); do fallocate -l 4M g$i; sleep 0.02; done; echo survived`,
+		"reserved":          `for i in $(seq 100); do fallocate -l 4M g$i || head -c 4000000 /dev/zero > g$i; sleep 0.02; done; echo survived`,
 		"removed but open":  `for i in $(seq 10 90); do eval "exec $i>r$i"; rm r$i; head -c 4000000 /dev/zero >&$i; sleep 0.02; done; echo survived`,
 		"with old times":    `for i in $(seq 100); do head -c 4000000 /dev/zero > t$i; touch -d 2001-01-01 t$i; sleep 0.02; done; echo survived`,
 		"temporary":         `for i in $(seq 100); do head -c 4000000 /dev/zero > $TMPDIR/f$i; sleep 0.02; done; echo survived`,
@@ -214,5 +214,46 @@ func TestDiskOfATurn(t *testing.T) {
 	}
 	if res := callExecIn(t, sh, `for i in $(seq 10); do head -c 4000000 /dev/zero > n$i; sleep 0.02; done; echo survived`, "another"); res.IsError {
 		t.Errorf("another turn: %s", res.Content.String())
+	}
+}
+
+// A command without a sandbox fills the disk no more than one in it does, where
+// it adds files without being told: the workspace, its folder, the home folder
+// and that of temporary files. Nothing that is bounded by a file alone counts.
+func TestDiskIsBoundedWithoutSandbox(t *testing.T) {
+	const limit = 48 * mib
+	for name, script := range map[string]string{
+		"zeros":                "cat /dev/zero > z",
+		"dd":                   "dd if=/dev/zero of=z bs=1M",
+		"yes":                  "yes > z",
+		"reserved space":       "for i in $(seq 40); do fallocate -l 40M z$i; done; sleep 60",
+		"kept out of the size": "fallocate -n -l 700M z; for i in $(seq 40); do fallocate -n -l 40M z$i; done; sleep 60",
+		"in the home folder":   "cd; for i in $(seq 40); do head -c 40M /dev/zero > z$i; done; sleep 60",
+		"many at once":         "for i in $(seq 8); do cat /dev/zero > z$i & done; wait",
+		"a session of its own": "setsid sh -c 'cat /dev/zero > z' & wait; sleep 60",
+		"a file without name":  "exec 3>z; rm z; cat /dev/zero >&3",
+		"appended":             "for i in $(seq 200); do head -c 8M /dev/urandom >> z$((i%9)); done; sleep 60",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws, home := t.TempDir(), t.TempDir()
+			sh, err := New(Options{
+				Workspace: ws, Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, MaxDisk: limit, Timeout: 2 * time.Minute,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := callExec(t, sh, script)
+			if text := res.Content.String(); !res.IsError || !strings.Contains(text, "tools.exec.maxDiskMB") {
+				t.Errorf("got %.600s", text)
+			}
+			if strings.Contains(script, "> z") && !strings.Contains(script, "rm z") && !strings.Contains(res.Content.String(), "still there, the largest: ") {
+				t.Errorf("it does not say what is left: %s", res.Content.String())
+			}
+			out, err := exec.CommandContext(t.Context(), "du", "-scm", ws, home).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s", out)
+		})
 	}
 }

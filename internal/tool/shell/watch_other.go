@@ -2,14 +2,20 @@
 
 package shell
 
-// canWatch says that sums over processes can be seen, which other systems
-// leave to each process.
+import "github.com/nanobot-go/nanobot/internal/diskio"
+
+// canWatch says that the memory of processes together can be seen, which other
+// systems leave to each process.
 const canWatch = false
 
 func (k *kin) twin() *kin { return k }
 
 func (k *kin) alive() []int { return nil }
 
-func (k *kin) kill() {}
+func (k *kin) hold() (release func()) { return func() {} }
 
-func freeSpace(string) uint64 { return 0 }
+// freeSpace is what is left on the disk of a folder.
+func freeSpace(dir string) uint64 {
+	free, _ := diskio.FreeBytes(dir)
+	return free
+}
