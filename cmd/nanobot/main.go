@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"os/user"
 	"runtime/debug"
 	"syscall"
 
@@ -20,6 +21,7 @@ func run() int {
 	_ = guard.Harden() // without it only the sandbox keeps commands out of our memory
 	// Collecting the small heap less often saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
+	findHome(user.Current)
 	releaseStart()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -81,7 +81,7 @@ func Commands() []Command {
 		{Name: "new", Help: "start a new conversation; the old one is archived", EndsGoal: noArgs, Run: runNew},
 		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
-		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},
+		{Name: "skill", Aliases: []string{"skills"}, Help: "list the skills", DuringTurn: true, Run: runSkills},
 		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},
 		{Name: "stop", Help: "stop the running turn and drop waiting messages", DuringTurn: true, Ends: true, Run: runStop},
 		{Name: "trigger", Args: "<name>", Help: "make a trigger: scripts on this machine can then send messages to this chat", Owner: true, Run: runTrigger},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -405,7 +406,15 @@ func workspaceOf(override string, loaded *config.Loaded) (string, error) {
 		}
 		path = filepath.Join(home, rest)
 	}
-	return filepath.Abs(path)
+	path, err := filepath.Abs(path)
+	if err != nil || override == "" {
+		return path, err
+	}
+	// A folder that somebody names is made, but not the way to it: that is a typing error.
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s does not exist, so %s cannot be the workspace; create it first, or correct the path", filepath.Dir(path), path)
+	}
+	return path, nil
 }
 
 // Workspace returns the workspace a configuration means, without touching it.

@@ -35,18 +35,22 @@ func backupCreate(c *command) *cobra.Command {
 pairings and undelivered messages to one .tar.gz file. A gateway may keep
 running. Logs, caches and the search index are left out.
 
+Without FILE, the backup is written next to the data folder, which is your home
+folder unless you moved it.
+
 Keys and logins are removed unless --with-secrets is given; create lists the
 settings that you must fill in again. Conversations can contain private content:
 keep the file where only you can read it.`,
 		Example: "  nanobot backup create\n  nanobot backup create /mnt/usb/bot.tar.gz --with-secrets",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := "nanobot-backup-" + c.Now().Format("20060102-150405") + ".tar.gz"
-			if len(args) == 1 {
-				file = args[0]
-			}
 			l, err := c.lenient()
 			if err != nil {
 				return err
+			}
+			// Not in the folder of the start: that may be a repository.
+			file := filepath.Join(filepath.Dir(l.DataDir), "nanobot-backup-"+c.Now().Format("20060102-150405")+".tar.gz")
+			if len(args) == 1 {
+				file = args[0]
 			}
 			ws, err := app.Workspace(c.workspace, l)
 			if err != nil {

@@ -63,7 +63,11 @@ func Load(o Options) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{File: file, DataDir: filepath.Dir(file), state: &state{home: o.Home, base: base}}
+	home := o.home()
+	if home == "" {
+		home = filepath.Dir(file)
+	}
+	l := &Loaded{File: file, DataDir: filepath.Dir(file), state: &state{home: home, base: base}}
 	data := o.Text
 	if data == nil {
 		data, err = readFile(file)
@@ -232,26 +236,56 @@ func Locate(o Options) (string, error) {
 
 // locate finds the file, and the folder that stands for ~/.nanobot.
 func locate(o Options) (file, base string, explicit bool, err error) {
-	home := o.Home
-	if home == "" {
-		home, _ = os.UserHomeDir()
-	}
-	base = filepath.Join(home, ".nanobot")
-	if dir, _ := lookupEnv(o.Env, "NANOBOT_HOME"); dir != "" {
-		base = expandHome(dir, home)
-	}
 	file = o.Path
 	if file == "" {
 		file, _ = lookupEnv(o.Env, "NANOBOT_CONFIG")
 	}
-	if explicit = file != ""; !explicit {
+	explicit = file != ""
+	dir, _ := lookupEnv(o.Env, "NANOBOT_HOME")
+	home := o.home()
+	switch {
+	case home != "":
+		base = filepath.Join(home, ".nanobot")
+	case strings.HasPrefix(file+dir, "~"), file == "" && dir == "":
+		return "", "", false, homeUnknown()
+	default: // "~" in settings is the folder of the file
+		base = filepath.Dir(file)
+	}
+	if dir != "" {
+		base = expandHome(dir, home)
+	}
+	if !explicit {
 		file = filepath.Join(base, "config.json")
 	}
 	abs, err := filepath.Abs(expandHome(file, home))
 	if err != nil {
 		return "", "", false, &Error{Kind: IOError, File: file, cause: err, Issues: []Problem{{Message: "the path cannot be made absolute"}}}
 	}
+	if base, err = filepath.Abs(base); err != nil {
+		return "", "", false, &Error{Kind: IOError, File: file, cause: err, Issues: []Problem{{Message: "the path cannot be made absolute"}}}
+	}
 	return abs, base, explicit, nil
+}
+
+// home is the home folder; "" if it is not known. A relative one is none: it would be
+// another folder in each place.
+func (o Options) home() string {
+	home := o.Home
+	if home == "" {
+		home, _ = os.UserHomeDir()
+	}
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+func homeUnknown() error {
+	return &Error{
+		Kind: IOError, File: "config.json",
+		Issues: []Problem{{Message: "the home folder is not known: HOME is not set to an absolute path, and the system has no entry for this user"}},
+		Advice: "Set HOME, or NANOBOT_HOME to the folder for nanobot's data",
+	}
 }
 
 // expandHome replaces a leading ~.

@@ -153,6 +153,7 @@ func (s *Server) fields() map[string]func(json.RawMessage) error {
 			return err
 		},
 		"description": func(json.RawMessage) error { return nil }, // for people only
+		"comment":     func(json.RawMessage) error { return nil }, // as the documents of Python nanobot have it
 	}
 }
 

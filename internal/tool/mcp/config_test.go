@@ -38,7 +38,7 @@ func TestParseServer(t *testing.T) {
 			[]string{"enabled_tools: ignored, because enabledTools is set too"},
 		},
 		{
-			"unknown keys", `{"command": "x", "comand": "y", "zzz": 1, "autoApprove": ["a"], "description": "d"}`,
+			"unknown keys", `{"command": "x", "comand": "y", "zzz": 1, "autoApprove": ["a"], "description": "d", "comment": "c"}`,
 			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all},
 			[]string{"autoApprove: ignored; approvals are set in tools.approval", "comand: not known, ignored; did you mean command?", "zzz: not known, ignored"},
 		},
