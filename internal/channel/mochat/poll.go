@@ -84,7 +84,7 @@ func (l *line) refresh(ctx context.Context) error {
 		case err != nil && !quiet:
 			b.deps.Log.WarnContext(ctx, "sessions and panels cannot be looked for", "channel", b.deps.Name, "err", err)
 		}
-		if err != nil && statusOf(err) == 0 {
+		if s := statusOf(err); err != nil && (s == 0 || s >= http.StatusInternalServerError) {
 			l.fails(err)
 		}
 		quiet = err != nil
@@ -122,13 +122,14 @@ func (l *line) idle(ctx context.Context) error {
 // look asks the server what there is.
 func (l *line) look(ctx context.Context, first bool) error {
 	var errs error
+	asked := false
 	if first || wantsAll(l.bot.o.Sessions) {
-		errs = l.lookSessions(ctx)
+		errs, asked = l.lookSessions(ctx), true
 	}
 	if wantsAll(l.bot.o.Panels) && !channel.IsFatal(errs) {
-		errs = errors.Join(errs, l.lookPanels(ctx))
+		errs, asked = errors.Join(errs, l.lookPanels(ctx)), true
 	}
-	if errs == nil {
+	if asked && errs == nil { // where nothing was asked, nothing is known
 		l.works()
 	}
 	l.subscribeNew(ctx)
