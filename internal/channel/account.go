@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // platform is the part of a runtime name before the first dot.
@@ -27,10 +28,24 @@ func platform(name string) string {
 func (m *Manager) driver(name string) (Driver, error) {
 	d := m.o.Drivers[platform(name)]
 	if d.New == nil {
-		known := slices.Sorted(maps.Keys(m.o.Drivers))
-		return d, fmt.Errorf("unknown channel %q; known channels: %s", platform(name), strings.Join(known, ", "))
+		return d, UnknownPlatform(platform(name), m.o.Drivers)
 	}
 	return d, nil
+}
+
+// UnknownPlatform is the error of a name that no driver has. It names the nearest
+// one, or all.
+func UnknownPlatform(name string, drivers map[string]Driver) error {
+	known := slices.Sorted(maps.Keys(drivers))
+	for _, k := range known {
+		if slices.Contains(drivers[k].Aliases, text.LowerASCII(name)) {
+			return fmt.Errorf("unknown channel %q, did you mean %q?", name, k)
+		}
+	}
+	if near := text.Nearest(name, known); near != "" {
+		return fmt.Errorf("unknown channel %q, did you mean %q?", name, near)
+	}
+	return fmt.Errorf("unknown channel %q; known channels: %s", name, strings.Join(known, ", "))
 }
 
 // expand makes sections of those that hold several accounts. One that cannot be
@@ -168,7 +183,8 @@ func (m *Manager) Probe(ctx context.Context, name string) (r Report, err error) 
 	if d.Probe == nil {
 		return Report{}, nil
 	}
-	return d.Probe(ctx, deps, s.section)
+	r, err = d.Probe(ctx, deps, s.section)
+	return r, Explain(err)
 }
 
 // Address finds the chat that a route names, on platforms whose chats have

@@ -16,6 +16,12 @@ import (
 type Driver struct {
 	// Title is the platform's name as people write it.
 	Title string
+	// Aliases are other names by which people look for it.
+	Aliases []string
+	// Needs says what has to be on this machine before a channel with these
+	// settings can work, as a sentence and what to do; nil: it is there. Nil:
+	// nothing is needed.
+	Needs func(settings map[string]string) error
 	// Options makes the struct of a section, filled with its defaults: a
 	// pointer, for Decode. Schema, reference, completion and forms come from
 	// its tags (json, doc, enum, min, max) and its types; what is a secret has

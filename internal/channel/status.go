@@ -20,7 +20,7 @@ const (
 	// why. It is tried again, unless only a person can mend it. Whether a channel
 	// tries by itself or is started again makes no difference.
 	Failed  Condition = "failed"
-	Stopped  Condition = "stopped"  // not enabled, or the gateway has stopped it
+	Stopped Condition = "stopped" // not enabled, or the gateway has stopped it
 )
 
 // failuresKept is how many failed messages status remembers.

@@ -125,21 +125,37 @@ nothing of it. The channel need not be enabled, and no gateway need run.`,
 			} else {
 				printReport(cmd, args[0], report)
 			}
-			for _, check := range report.Checks {
-				if !check.OK {
-					return errors.Join(err, errors.New("a check failed"))
-				}
-			}
-			return err
+			return errors.Join(err, failedChecks(report))
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
+// failedChecks names the checks that failed; nil: none did.
+func failedChecks(r channel.Report) error {
+	var failed []string
+	for _, check := range r.Checks {
+		if !check.OK {
+			failed = append(failed, check.Name)
+		}
+	}
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("the check %s failed", failed[0])
+	}
+	return fmt.Errorf("the checks %s failed", strings.Join(failed, ", "))
+}
+
 func printReport(cmd *cobra.Command, name string, r channel.Report) {
-	if r.Identity != "" {
+	switch {
+	case r.Identity == "":
+	case failedChecks(r) == nil:
 		cmd.Printf("channels.%s works as %s.\n", name, r.Identity)
+	default:
+		cmd.Printf("channels.%s reaches the platform as %s, but does not work yet.\n", name, r.Identity)
 	}
 	for _, check := range r.Checks {
 		mark := "ok    "

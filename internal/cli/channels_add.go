@@ -69,11 +69,17 @@ type addition struct {
 }
 
 func (a *addition) run(ctx context.Context, untested bool) error {
+	a.name = gateway.ChannelName(a.name)
 	if err := gateway.KnownChannel(a.name); err != nil {
 		return usageError{err}
 	}
 	kind, _, _ := strings.Cut(a.name, ".")
 	driver := gateway.Channels()[kind]
+	if driver.Needs != nil && !untested {
+		if err := driver.Needs(a.set); err != nil {
+			return fmt.Errorf("nothing was changed: %w\nTo add it all the same: --untested", err)
+		}
+	}
 	switch scan, err := a.scans(driver); {
 	case err != nil:
 		return err
@@ -213,10 +219,13 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	report, err := gateway.Accounts{Loaded: next}.Try(ctx, a.name)
+	if err == nil {
+		printReport(a.cmd, a.name, report)
+		err = failedChecks(report)
+	}
 	if err != nil {
 		return fmt.Errorf("nothing was changed, because the settings do not work: %w\nTo add them all the same: --untested", err)
 	}
-	printReport(a.cmd, a.name, report)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -207,16 +206,14 @@ func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
 func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 	o := unconnected(l)
 	o.Sections = map[string]json.RawMessage{}
-	names := slices.Sorted(maps.Keys(o.Drivers))
-
 	var wrong []config.Problem
 	for name, c := range l.Config.Channels.Each {
 		kind, _, _ := strings.Cut(name, ".")
 		section := map[string]json.RawMessage{}
-		switch near := text.Nearest(kind, names); {
+		switch {
 		case c.Enabled:
-		case o.Drivers[kind].New == nil && near != "":
-			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: "unknown channel", Hint: "did you mean " + near + "?"})
+		case o.Drivers[kind].New == nil:
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: channel.UnknownPlatform(kind, o.Drivers).Error()})
 		case o.Drivers[kind].New != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
 			section["enabled"] = json.RawMessage("true")
 			o.Sections[name], _ = json.Marshal(section) // it was JSON before
@@ -244,7 +241,23 @@ func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := Channels()
 	if all[kind].New == nil {
-		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return channel.UnknownPlatform(kind, all)
 	}
 	return nil
+}
+
+// ChannelName is the name of a section with that of its platform as the
+// configuration has it, if people call it otherwise.
+func ChannelName(name string) string {
+	kind, account, several := strings.Cut(name, ".")
+	for platform, driver := range Channels() {
+		if !slices.Contains(driver.Aliases, text.LowerASCII(kind)) {
+			continue
+		}
+		if several {
+			return platform + "." + account
+		}
+		return platform
+	}
+	return name
 }

@@ -59,7 +59,7 @@ type post struct {
 
 // Driver is the platform. It is quiet: nobody wants a letter per tool call.
 func Driver() channel.Driver {
-	return channel.Driver{Title: "E-mail", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+	return channel.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
 }
 
 // newChannel is newPost for the contract.

@@ -19,7 +19,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	note := func(name string, err error) {
 		c := channel.Check{Name: name, OK: err == nil}
 		if err != nil {
-			c.Detail = err.Error()
+			c.Detail = channel.Explain(err).Error()
 		}
 		r.Checks = append(r.Checks, c)
 	}

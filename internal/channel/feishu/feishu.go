@@ -62,6 +62,7 @@ type person struct {
 func Driver() channel.Driver {
 	return channel.Driver{
 		Title:    "Feishu / Lark",
+		Aliases:  []string{"lark"},
 		Options:  func() any { return defaults() },
 		New:      newChannel,
 		Probe:    probe,

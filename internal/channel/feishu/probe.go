@@ -40,7 +40,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if b.o.Mode == modeSocket {
 		events.Detail = "by the long connection"
 		if _, err := b.endpoint(ctx); err != nil {
-			events.OK, events.Detail = false, err.Error()
+			events.OK, events.Detail = false, channel.Explain(err).Error()
 		}
 	}
 	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "app", OK: true}, b.scopes(ctx), events}}, nil
@@ -56,7 +56,7 @@ func (b *bot) scopes(ctx context.Context) channel.Check {
 		} `json:"scopes"`
 	}
 	if err := b.calls.call(ctx, http.MethodGet, "/open-apis/application/v6/scopes", nil, &got); err != nil {
-		check.Detail = "they cannot be read: " + err.Error()
+		check.Detail = "they cannot be read: " + channel.Explain(err).Error()
 		return check
 	}
 	var lack []string

@@ -93,7 +93,7 @@ func (b *bot) verified(ctx context.Context) channel.Check {
 	p, err := b.published(ctx)
 	switch {
 	case err != nil:
-		c.OK, c.Detail = false, err.Error()
+		c.OK, c.Detail = false, channel.Explain(err).Error()
 	case p.device == "":
 		c.Detail = "the device gets its keys when the gateway starts"
 	case !p.signed:

@@ -37,7 +37,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 
 func checked(name, good string, err error) channel.Check {
 	if err != nil {
-		return channel.Check{Name: name, Detail: err.Error()}
+		return channel.Check{Name: name, Detail: channel.Explain(err).Error()}
 	}
 	return channel.Check{Name: name, OK: true, Detail: good}
 }

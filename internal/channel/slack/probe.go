@@ -29,7 +29,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if b.o.Mode == modeSocket {
 		events.Detail = "by Socket Mode"
 		if _, _, err := b.api.StartSocketModeContext(ctx); err != nil {
-			events.OK, events.Detail = false, b.web.refusedToken("appToken", err).Error()
+			events.OK, events.Detail = false, channel.Explain(b.web.refusedToken("appToken", err)).Error()
 		}
 	}
 	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "token", OK: true}, scopes, events}}, nil

@@ -45,7 +45,7 @@ type bot struct {
 
 // Driver is the platform.
 func Driver() channel.Driver {
-	return channel.Driver{Title: "Microsoft Teams", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+	return channel.Driver{Title: "Microsoft Teams", Aliases: []string{"teams"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel makes the channel of a section.
@@ -159,7 +159,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	r := channel.Report{Identity: o.AppID, Checks: []channel.Check{{Name: "credentials", OK: true, Detail: "Microsoft issued a token"}}}
 	check := channel.Check{Name: "keys", OK: true, Detail: "the keys that Teams signs with can be read"}
 	if _, err := newVerifier(d, o, h).framework.fetch(ctx); err != nil {
-		check.OK, check.Detail = false, err.Error()+"; check openIdUrl and the proxy"
+		check.OK, check.Detail = false, channel.Explain(err).Error()+"; check openIdUrl and the proxy"
 	}
 	r.Checks = append(r.Checks, check)
 	return r, nil

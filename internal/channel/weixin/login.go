@@ -307,7 +307,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	case refusedAs(err, codeStale):
 		check.OK, check.Detail = false, "the login of WeChat has expired: run nanobot channels login "+d.Name
 	case err != nil && refusal(err) == nil:
-		check.OK, check.Detail = false, err.Error()
+		check.OK, check.Detail = false, channel.Explain(err).Error()
 	}
 	return channel.Report{Identity: r.BotID, Checks: []channel.Check{check}}, nil
 }

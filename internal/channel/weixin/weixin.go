@@ -50,7 +50,7 @@ type bot struct {
 // Driver is the platform.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title: "Weixin (personal WeChat)", Options: func() any { return defaults() }, New: newChannel,
+		Title: "Weixin (personal WeChat)", Aliases: []string{"wechat"}, Options: func() any { return defaults() }, New: newChannel,
 		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Language: phrase.Chinese, Folder: "weixin",
 	}
 }

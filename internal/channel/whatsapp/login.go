@@ -185,7 +185,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		return errDone
 	})
 	if err != nil && ctx.Err() == nil {
-		r.Checks[0].OK, r.Checks[0].Detail = false, err.Error()
+		r.Checks[0].OK, r.Checks[0].Detail = false, channel.Explain(err).Error()
 	}
 	return r, nil
 }

@@ -47,9 +47,18 @@ type bot struct {
 // Driver is the platform.
 func Driver() channel.Driver {
 	return channel.Driver{
-		Title: "WhatsApp", Options: func() any { return defaults() }, New: newChannel,
+		Title: "WhatsApp", Options: func() any { return defaults() }, New: newChannel, Needs: needs,
 		Probe: probe, Login: login, Logout: logout, Folder: "whatsapp-auth",
 	}
+}
+
+// needs is the second program, unless a bridge is used.
+func needs(settings map[string]string) error {
+	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || channel.HasProgram(program) == nil {
+		return nil
+	}
+	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " + //nolint:staticcheck // a name
+		"Build it with \"make build-whatsapp\" in the source of nanobot and put it beside nanobot; see docs/whatsapp.md")
 }
 
 // newChannel makes the channel of a section.

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// A channel of which a check failed does not work, whoever it is on the platform.
+func TestFailedChecks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		checks []channel.Check
+		want   string // the error
+		says   string
+	}{
+		"well": {[]channel.Check{{Name: "token", OK: true}}, "", "works as @bot"},
+		"one":  {[]channel.Check{{Name: "token", OK: true}, {Name: "scopes"}}, "the check scopes failed", "does not work yet"},
+		"two":  {[]channel.Check{{Name: "events"}, {Name: "scopes"}}, "the checks events, scopes failed", "does not work yet"},
+	} {
+		r := channel.Report{Identity: "@bot", Checks: c.checks}
+		got := ""
+		if err := failedChecks(r); err != nil {
+			got = err.Error()
+		}
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		printReport(cmd, "slack", r)
+		if got != c.want || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %q, %q", name, got, out.String())
+		}
+	}
+}
