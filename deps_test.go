@@ -51,7 +51,7 @@ func purposes() map[string]string {
 		"github.com/zalando/go-keyring":          "the keyrings of macOS and Windows (decision 31)",
 		"go.mau.fi/util":                         "the database of mautrix (decision 75)",
 		"go.uber.org/goleak":                     "tests: left-over goroutines",
-		"go.yaml.in/yaml/v3":                     "front matter of skills (decision 37)",
+		"go.yaml.in/yaml/v3":                     "front matter of skills, configurations of others (decision 37)",
 		"golang.org/x/image":                     "pictures in WebP",
 		"golang.org/x/oauth2":                    "OAuth logins: codes with PKCE, device codes, refresh",
 		"golang.org/x/net":                       "parsing HTML, the list of public suffixes",

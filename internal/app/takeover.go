@@ -146,6 +146,10 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
 	}
+	if sessions.Sessions > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("The conversations moved from %s to %s. To go back to Python nanobot, copy them to where it looks for them with: nanobot sessions restore-workspace",
+			filepath.Join(w.Path, "sessions"), datadir.Sessions.In(loaded.DataDir)))
+	}
 	if what != "" && isContained(loaded) {
 		w.Notes = append(w.Notes, "The agent stays inside the workspace, its commands run in a sandbox, and risky calls need your approval, because "+loaded.File+
 			" does not say otherwise. Python nanobot has none of this; the settings are tools.restrictToWorkspace, tools.exec.sandbox and tools.approval.mode.")

@@ -27,10 +27,20 @@ confirmation, imports them: new conversations, additions to conversations, jobs
 and history entries. Review them first: imported content counts as your own
 words. The files in the workspace stay where they are.
 
+A configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is turned into
+config.json first; run migrate again for the rest.
+
 --from names the previous folder of the workspace, if nanobot did not recognise
 it after a move to another disk.`,
 		Example: "  nanobot migrate --dry-run\n  nanobot migrate\n  nanobot migrate --from /old/disk/workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			source, target, err := c.yamlToConvert()
+			if err != nil {
+				return err
+			}
+			if source != "" {
+				return c.convertYAML(cmd, source, target, yes, dry)
+			}
 			if from != "" {
 				return adopt(c, cmd, from, yes, dry)
 			}

@@ -84,6 +84,13 @@ func Load(o Options) (*Loaded, error) {
 			Advice: "Create it with: nanobot onboard -c " + file,
 		}
 	}
+	if l.Exists && IsYAML(file) && o.Text == nil {
+		return nil, &Error{
+			Kind: InvalidJSON, File: file,
+			Issues: []Problem{{Message: "this is YAML, and nanobot reads JSON"}},
+			Advice: "Turn it into config.json with: nanobot migrate -c " + file,
+		}
+	}
 	err = l.build(o, data)
 	for range maxDisabled {
 		if !o.Lenient || err == nil || !l.disable(err) {
@@ -93,6 +100,11 @@ func Load(o Options) (*Loaded, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !l.Exists {
+		if other := YAMLBeside(file); other != "" {
+			l.Warnings = append(l.Warnings, Problem{Message: other + " is not used, because nanobot reads JSON", Hint: "turn it into config.json with: nanobot migrate"})
+		}
 	}
 	return l, nil
 }

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// yamlToConvert returns the configuration in YAML that migrate turns into JSON, and the
+// file that it becomes; "" if there is none.
+func (c *command) yamlToConvert() (from, to string, err error) {
+	file, err := config.Locate(c.configOptions())
+	if err != nil {
+		return "", "", err
+	}
+	if config.IsYAML(file) {
+		return file, filepath.Join(filepath.Dir(file), "config.json"), nil
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return "", "", nil
+	}
+	return config.YAMLBeside(file), file, nil
+}
+
+// convertYAML writes a configuration in YAML as JSON, after a look at whether it can be
+// used. The file in YAML stays.
+func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool) error {
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s exists already; move it away first, or remove %s", to, from)
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var root map[string]any
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return fmt.Errorf("%s is not YAML that can be read: %w", from, err)
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s has keys that JSON does not know: %w", from, err)
+	}
+	text = append(text, '\n')
+	o := c.configOptions()
+	o.Path, o.Text, o.Optional = to, text, true
+	if _, err := config.Load(o); err != nil {
+		return err
+	}
+	cmd.Printf("%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
+	switch {
+	case dry:
+		return nil
+	case !yes:
+		ok, err := c.agreed(cmd, "Write it?")
+		if err != nil || !ok {
+			return err
+		}
+	}
+	if err := diskio.WriteFile(to, text, 0o600); err != nil {
+		return err
+	}
+	cmd.Printf("Wrote %s\n", to)
+	return nil
+}
