@@ -63,6 +63,7 @@ type world struct {
 	processes [2]*tracker
 	running   []*runningCommand
 	number    int
+	sparse    bool // there is one file of a stranger at most, so that nothing else keeps a command from being clean
 	story     []string
 }
 
@@ -82,6 +83,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.must(os.MkdirAll(dir, 0o700))
 	}
 	w.must(os.Remove(filepath.Join(ws, "AGENTS.md"))) // a tainted turn's words in it are the owner's after a yes
+	w.sparse = seed%2 == 1
 	w.processes[0] = s
 	w.start(1)
 	return w
@@ -188,6 +190,9 @@ func (w *world) read(name string) string {
 // write is a turn with a file tool. A clean one that edits a file has read it, and
 // is not clean any more if that came from outside.
 func (w *world) write(tainted, edits bool) {
+	if tainted && w.enough() {
+		return
+	}
 	i := w.r.IntN(2)
 	c := tool.Call{ID: "1", SessionKey: "s", TurnID: fmt.Sprint(w.number), Name: "write_file", Tainted: tainted}
 	name, body := w.name(), w.body(tainted)
@@ -209,11 +214,16 @@ func (w *world) write(tainted, edits bool) {
 	w.must(s.wrote(c))
 }
 
+// enough reports whether a sparse world has its stranger's file.
+func (w *world) enough() bool {
+	return w.sparse && slices.ContainsFunc(w.files(w.ws), func(name string) bool { return strings.Contains(w.read(name), stranger) })
+}
+
 func (w *world) begin() {
 	if len(w.running) >= 4 {
 		return
 	}
-	i, tainted := w.r.IntN(2), w.r.IntN(5) == 0
+	i, tainted := w.r.IntN(2), w.r.IntN(5) == 0 && !w.sparse
 	w.tell("process %d: command %d begins, tainted %v", i, len(w.running), tainted)
 	one, err := w.processes[i].watch(tool.Call{Tainted: tainted}, true)
 	w.must(err)
@@ -235,7 +245,7 @@ func (w *world) work() {
 		return
 	}
 	switch n := w.r.IntN(8); {
-	case n < 3 || c.frozen:
+	case n < 3 || c.frozen || n == 6 && w.sparse:
 		name := w.anyFile()
 		c.printed += w.read(name)
 		w.tell("command %d prints %s", i, name)

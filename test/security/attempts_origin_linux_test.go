@@ -28,7 +28,9 @@ func originAttempts() []attempt {
 	list = append(list, speechWords()...)
 	list = append(list, lastingAttempts()...)
 	list = append(list, platformWords()...)
-	return append(list, undoneFiles()...)
+	list = append(list, undoneFiles()...)
+	list = append(list, movedByOwner()...)
+	return append(list, readOn()...)
 }
 
 // raw answers with bytes as they are.

@@ -17,7 +17,8 @@ func writeAttempts() []attempt {
 	list := append(laterPrograms(), laterSettings()...)
 	list = append(list, followedFiles()...)
 	list = append(list, outliving()...)
-	return append(list, laterRuns()...)
+	list = append(list, laterRuns()...)
+	return append(list, foreignLinks()...)
 }
 
 // laterPrograms are programs that a tainted turn writes and the owner starts

@@ -62,6 +62,7 @@ type model struct {
 	n              int
 	requests       [][]byte
 	results        []string
+	session        string // of the command that goes on
 	// script, if set, decides instead of all that: by what the user wrote last
 	// and by the results of the turn so far.
 	script func(user string, results []string) (say string, calls []call)
@@ -161,6 +162,10 @@ func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall, usage 
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
+// sessionWord is how a result names a command that goes on; calls name it as
+// {{session}}.
+var sessionWord = regexp.MustCompile(`session_id ([0-9a-z]+)`)
+
 var orderWord = regexp.MustCompile(`INJECTED:([a-z0-9-]+)`)
 
 func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []llmtest.StreamCall) {
@@ -185,6 +190,9 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 			results = append(results, text)
 		}
 		texts = append(texts, text)
+		if found := sessionWord.FindStringSubmatch(text); msg.Role == string(llm.ToolRole) && found != nil {
+			m.session = found[1]
+		}
 	}
 	m.results = results
 	if m.script != nil {
@@ -250,7 +258,8 @@ func (m *model) wire(calls []call, last string) []llmtest.StreamCall {
 	fill := m.house.values(url.QueryEscape(last))
 	var out []llmtest.StreamCall
 	for i, c := range calls {
-		out = append(out, llmtest.StreamCall{ID: fmt.Sprintf("c%d_%d", m.n, i), Name: c.name, Args: []string{fill.Replace(c.args)}})
+		args := strings.ReplaceAll(fill.Replace(c.args), "{{session}}", m.session)
+		out = append(out, llmtest.StreamCall{ID: fmt.Sprintf("c%d_%d", m.n, i), Name: c.name, Args: []string{args}})
 	}
 	return out
 }
