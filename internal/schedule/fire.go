@@ -206,7 +206,7 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 		in.Route, _ = rs.o.LastRoute(ctx)
 	}
 	if in.Route.Channel == "" {
-		in.Route = bus.Route{Channel: "cli", ChatID: "direct"}
+		in.Route = noChat()
 	}
 	if in.Text = jobText(j, rs.o.Location) + j.State.Last.note(rs.o.Location); !j.Payload.Untrusted {
 		in.Text += j.Payload.Message
@@ -215,6 +215,9 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 	in.Quoted = []bus.Quote{{About: "what the job says; a turn that had words from outside before it wrote it", Text: j.Name + "\n\n" + j.Payload.Message}}
 	return in, ""
 }
+
+// noChat is where a run works for which no chat is known.
+func noChat() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
 
 // jobText is what the model reads when a job is due, before what the job says.
 func jobText(j *Job, loc *time.Location) string {

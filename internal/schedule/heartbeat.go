@@ -69,14 +69,12 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip
 	case tasks == "":
 		return "there are no active tasks"
 	}
-	if h.o.LastRoute == nil {
-		return "there is no chat to tell anything"
+	in.Route = noChat() // what there is to tell waits for the first chat
+	if h.o.LastRoute != nil {
+		if route, ok := h.o.LastRoute(ctx); ok {
+			in.Route = route
+		}
 	}
-	route, ok := h.o.LastRoute(ctx)
-	if !ok || h.o.Deliverable != nil && h.o.Deliverable(route) != nil {
-		return "there is no chat to tell anything"
-	}
-	in.Route = route
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
 		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n" + last.note(h.o.Location)
 	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, HeartbeatFile)) {

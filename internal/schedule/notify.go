@@ -54,6 +54,10 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 	// What belongs to somebody else is not for the owner's eyes.
 	if nt.o.LastRoute != nil && in.Scope == "" {
 		if last, ok := nt.o.LastRoute(ctx); ok && nt.o.Deliverable(last) == nil {
+			if out.Route.Channel == "" || out.Route == noChat() { // it had no chat of its own
+				out.Route, out.ReplyTo = last, ""
+				return out, true, "sent to " + last.SessionKey(), ""
+			}
 			note = fmt.Sprintf("%s cannot be reached (%v); sent to %s", out.Route.SessionKey(), err, last.SessionKey())
 			out.Text = fmt.Sprintf("(For %s, which cannot be reached: %v.)\n\n%s", out.Route.SessionKey(), err, out.Text)
 			out.Route, out.ReplyTo = last, ""
@@ -110,6 +114,9 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 		waiting = true
 		out := bus.Outbound{
 			ID: fmt.Sprintf("undelivered:%s:%d", j.ID, u.AtMS), Kind: bus.Message, Route: j.Payload.Route(), Text: u.Text,
+		}
+		if out.Route.Channel == "" {
+			out.Route = noChat()
 		}
 		out, deliver, note, _ := nt.place(ctx, bus.Inbound{Scope: j.Payload.Scope}, out)
 		if !deliver || nt.o.Notify(ctx, out) != nil {

@@ -671,6 +671,12 @@ func testHeartbeat(t *testing.T, open storetest.Open) {
 				defer f.mu.Unlock()
 				return home(), route
 			},
+			Deliverable: func(r bus.Route) error {
+				if r.Channel == "cli" {
+					return errors.New("no terminal is open")
+				}
+				return nil
+			},
 			Heartbeat: Heartbeat{Every: 30 * time.Minute, Dedupe: 24 * time.Hour, Judge: func(context.Context, string, string) (bool, error) {
 				f.mu.Lock()
 				defer f.mu.Unlock()
@@ -717,10 +723,15 @@ func testHeartbeat(t *testing.T, open storetest.Open) {
 				t.Errorf("%d told, want one more after three failures of the judge", len(f.said))
 			}
 			n := f.count()
-			f.set(func() { route = false })
+			f.set(func() { route, jerr, verdict, text = false, nil, true, "fresh news" })
 			f.pass(30 * time.Minute)
-			if f.count() != n {
-				t.Errorf("a run without a chat to tell")
+			if f.count() != n+1 || len(f.said) != 2 {
+				t.Errorf("%d runs without a chat, said %v; want one whose result waits", f.count()-n, f.said)
+			}
+			f.set(func() { route = true })
+			f.pass(30 * time.Minute)
+			if n := len(f.notices); n != 1 || f.notices[0] != "fresh news" {
+				t.Errorf("told later: %q, want the result that waited for the first chat", f.notices)
 			}
 		})
 		if in := f.runs[0]; !strings.HasPrefix(in, "cron:heartbeat:") {
