@@ -52,10 +52,15 @@ func programCommands(a *App, o Options) []agent.Command {
 		promptRow(a, dreamCommand, "show the instructions that decide what Dream looks for, or copy them to a file of yours"),
 		promptRow(a, evaluatorCommand, "show the instructions that decide what a heartbeat tells you, or copy them to a file of yours"),
 	)
-	if o.Link.inGateway() { // its channels answer this one
-		rows = append(rows, agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true})
+	pairing := agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true}
+	if !o.Link.inGateway() { // else its channels answer this one
+		pairing.DuringTurn = true
+		pairing.Run = func(ctx context.Context, c *agent.Call) (agent.Reply, error) {
+			people := channel.OpenPairing(State(a.Config, a.log), o.Now, a.log)
+			return agent.Say(people.Command(ctx, c.Args)), nil
+		}
 	}
-	return rows
+	return append(rows, pairing)
 }
 
 func promptRow(a *App, name, help string) agent.Command {

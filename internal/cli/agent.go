@@ -35,6 +35,7 @@ type agentFlags struct {
 	json, noMarkdown, markup        bool
 	proceed, resume                 bool
 	implied                         bool // the command line does not say agent
+	given                           bool // message is the question itself, also if it is -
 }
 
 func agentCommand(c *command) *cobra.Command {
@@ -143,6 +144,7 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 	return tui.Options{
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			in.SessionKey, in.Folder = talk.key, cmp.Or(talk.folder, bot.Workspace())
+			in.Language = c.language()
 			return bot.Ask(ctx, in)
 		},
 		Stop:    func(ctx context.Context, _ string) { bot.Stop(ctx, talk.key) },
@@ -164,7 +166,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	question := f.message
-	if question == "-" {
+	if question == "-" && !f.given {
 		var err error
 		if question, err = readQuestion(c.In); err != nil {
 			return err
@@ -316,10 +318,12 @@ func readQuestion(in io.Reader) (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == "" {
-		return "", usageError{errors.New("standard input was empty; nothing to answer")}
+		return "", usageError{errNoQuestion}
 	}
 	return text, nil
 }
+
+var errNoQuestion = errors.New("standard input was empty; nothing to answer")
 
 // chat is the interactive mode.
 func chat(ctx context.Context, c *command, f agentFlags) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Stdio is what a command talks to.
@@ -75,8 +76,8 @@ func (c *command) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
-		Long: `nanobot is a personal AI agent. It chats, reads and edits files in its
-workspace, runs commands and remembers conversations.
+		Long: `nanobot is a personal AI agent. It chats, reads and edits files in the folder it
+is started in and in its workspace, runs commands and remembers conversations.
 
 Without a command, nanobot opens a chat in the terminal; the first time, it asks
 for a model before that. The other commands work before it is configured: with a
@@ -97,7 +98,7 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 	}
 	f := root.PersistentFlags()
 	f.StringVarP(&c.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
-	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` the agent works in (default ~/.nanobot/workspace)")
+	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
 	f.BoolVar(&c.logs, "logs", false, "write logs to standard error")
 	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
@@ -250,6 +251,17 @@ func (c *command) complete(names func(c *command, cmd *cobra.Command, args []str
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return names(c, cmd, args, typed)
 	}
+}
+
+// language is the one of the user's locale, "" if nanobot has no sentences in it.
+func (c *command) language() string {
+	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		if locale := c.getenv(name); locale != "" {
+			tag, _, _ := strings.Cut(locale, ".")
+			return phrase.Language(tag)
+		}
+	}
+	return ""
 }
 
 func (c *command) getenv(name string) string {

@@ -108,6 +108,9 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 		}
 	} else {
 		printSecurity(cmd, r, fixed)
+		if folder, _ := c.startsIn(cmd.Context()); folder != "" {
+			cmd.Printf("note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
+		}
 	}
 	if len(r.Findings()) > 0 {
 		return failure{exitFailure}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"syscall"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -158,5 +160,28 @@ func describe(err error) string {
 	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
 		return "stopped before the answer was complete"
 	}
+	switch path := pathOf(err); {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk is full: " + err.Error() + "\nMake room" + where(path) + " and try again. Nothing that was stored before is lost."
+	case errors.Is(err, syscall.EROFS):
+		return "the disk is read-only: " + err.Error() + "\nnanobot must be able to write" + where(path) + "."
+	case errors.Is(err, fs.ErrPermission) && path != "":
+		return "not allowed: " + err.Error() + "\nGive your user access to it (ls -ld " + path + " shows who has it), or choose another place with -c or -w."
+	}
 	return err.Error()
+}
+
+// pathOf is the file that an error is about; "" is none.
+func pathOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Path
+	}
+	return ""
+}
+
+func where(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " where " + path + " is"
 }

@@ -63,7 +63,7 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 		},
 	}
 	fl := cmd.PersistentFlags()
-	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
+	portFlag(fl, &f.port, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log in more detail")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check everything without connecting and print the plan")

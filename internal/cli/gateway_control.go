@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +75,7 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 		if address, ok := answers(ctx, l, pid); ok {
 			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, address)
 			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
+			tellChannels(ctx, cmd, l, tick.C)
 			return nil
 		}
 		select {
@@ -83,6 +85,42 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 			return fmt.Errorf("the gateway exited immediately. Its output:\n%s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
 			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gateway.LogFile(l))
+		}
+	}
+}
+
+// connectWait is how long a start waits to see whether chat platforms let us in.
+const connectWait = 3 * time.Second
+
+// tellChannels says which chat platforms a gateway that was just started cannot
+// reach. One that is still connecting after a while is not mentioned.
+func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tick <-chan time.Time) {
+	if !l.Config.Gateway.ControlSocket {
+		return // nothing tells
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	var s gateway.Status
+	for {
+		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+			break // what the last answer said
+		}
+		connecting := slices.ContainsFunc(s.Channels, func(ch channel.Status) bool {
+			return ch.Enabled && ch.State == channel.Starting && ch.Error == ""
+		})
+		if !connecting {
+			break
+		}
+		select {
+		case <-tick:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	for i := range s.Channels {
+		if ch := &s.Channels[i]; ch.Enabled && ch.Error != "" {
+			cmd.PrintErrf("nanobot: warning: the channel %s does not work: %s\n", ch.Name, printable(ch.Error))
 		}
 	}
 }

@@ -68,7 +68,7 @@ func atTerminal(c *command) bool {
 // if nothing is configured, and else chats. Without a terminal it shows its help.
 func firstContact(c *command, cmd *cobra.Command) error {
 	if !atTerminal(c) {
-		return cmd.Help()
+		return piped(c, cmd)
 	}
 	o := c.configOptions()
 	o.Optional = true
@@ -84,6 +84,23 @@ func firstContact(c *command, cmd *cobra.Command) error {
 		}
 	}
 	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
+}
+
+// piped answers a question that comes through a pipe. Without one, such as in a
+// service or in an editor's task, it shows the help.
+func piped(c *command, cmd *cobra.Command) error {
+	info, err := c.In.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
+		return cmd.Help()
+	}
+	question, err := readQuestion(c.In)
+	if errors.Is(err, errNoQuestion) {
+		return cmd.Help()
+	}
+	if err != nil {
+		return err
+	}
+	return oneShot(cmd.Context(), c, agentFlags{message: question, given: true, markup: true, implied: true})
 }
 
 func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {

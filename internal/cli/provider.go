@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -169,8 +170,13 @@ receives. It makes no requests.`,
 				in.Provider = cmp.Or(provider, p.Provider)
 			}
 			choice, err := catalog.Match(in)
+			missing := err
 			if err != nil {
-				return err
+				// What a key would lead to is worth knowing before there is one.
+				if choice, err = catalog.Match(withKeys(in)); err != nil {
+					return missing
+				}
+				choice.KeySource = ""
 			}
 			e := choiceJSON{
 				Model: in.Model, Provider: choice.Name, Display: choice.Row.Display, Step: choice.Step, Why: choice.Why, KeySource: choice.KeySource,
@@ -178,16 +184,28 @@ receives. It makes no requests.`,
 				Window: windowOf(loaded, choice.WireModel), Warnings: choice.Warnings,
 			}
 			if asJSON {
-				return printJSON(cmd, e)
+				return errors.Join(printJSON(cmd, e), missing)
 			}
 			printChoice(cmd, e)
-			return nil
+			return missing
 		},
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "as if agents.defaults.provider were this `name`")
 	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// withKeys is the choice as if every key of the environment were set.
+func withKeys(in catalog.MatchInput) catalog.MatchInput {
+	getenv := in.Getenv
+	in.Getenv = func(name string) string {
+		if v := getenv(name); v != "" || !strings.HasSuffix(name, "_API_KEY") {
+			return v
+		}
+		return "missing"
+	}
+	return in
 }
 
 // presetNames completes names of presets.

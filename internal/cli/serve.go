@@ -36,7 +36,7 @@ Access from other machines requires a key: set api.apiKey.`,
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
 	cmd.Flags().StringVarP(&host, "host", "H", "", "`address` to listen on instead of api.host")
-	cmd.Flags().IntVarP(&port, "port", "p", -1, "`port` to listen on instead of api.port")
+	portFlag(cmd.Flags(), &port, "`port` to listen on instead of api.port")
 	cmd.Flags().Float64VarP(&timeout, "timeout", "t", 0, "maximum `seconds` of one request instead of api.timeout")
 	return cmd
 }

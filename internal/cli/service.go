@@ -62,7 +62,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only show the file and the commands")
 	fl.StringVar(&f.user, "user", "", "with --system: `user` that the gateway runs as")
-	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
+	portFlag(fl, &f.port, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
 	return cmd
 }

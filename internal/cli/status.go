@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/doctor"
@@ -22,11 +24,35 @@ and why, and how commands are contained. It never calls a model.`,
 				return printJSON(cmd, r)
 			}
 			printStatus(cmd, r)
+			printStartFolder(c, cmd)
 			return nil
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// printStartFolder says where a chat that is opened here would work.
+func printStartFolder(c *command, cmd *cobra.Command) {
+	if folder, note := c.startsIn(cmd.Context()); note != "" {
+		cmd.Printf("Start folder   %s\n", note)
+	} else if folder != "" {
+		cmd.Printf("Start folder   %s (nanobot agent started here works in it)\n", folder)
+	}
+}
+
+// startsIn is the folder that nanobot agent, started as this command, works in; "" is
+// the workspace. The note says why it is not the folder of the start.
+func (c *command) startsIn(ctx context.Context) (folder, note string) {
+	l, ws, err := c.inUse()
+	if err != nil {
+		return "", ""
+	}
+	folder, note, err = startFolder(ctx, c, l, ws, false)
+	if err != nil {
+		return "", ""
+	}
+	return folder, note
 }
 
 func printStatus(cmd *cobra.Command, r doctor.Status) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -56,10 +57,15 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 			break
 		}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("listen on %s: %w; only the administrator may use a port below 1024: set gateway.port to a higher one", addr, err)
 	}
-	return nil
+	return fmt.Errorf("listen on %s: %w; set gateway.host and gateway.port to an address of this machine", addr, err)
 }
 
 func (f *front) addr() net.Addr {

@@ -62,7 +62,8 @@ func Nearest(word string, candidates []string) string {
 // NearestRatio returns the first candidate most similar to word, or "" when
 // none is similar by at least ratio. Similarity is twice the length of the
 // longest common subsequence divided by the length of both words; 0.6 suits
-// command names, where a wrong suggestion costs little.
+// command names, where a wrong suggestion costs little. People get the first letter
+// right: a candidate with another one must be a single typing error away.
 func NearestRatio(word string, candidates []string, ratio float64) string {
 	if word == "" || len(word) > maxWord {
 		return ""
@@ -72,11 +73,22 @@ func NearestRatio(word string, candidates []string, ratio float64) string {
 		if len(c) > maxWord {
 			continue
 		}
-		if r := similarity(strings.ToLower(word), strings.ToLower(c)); r >= ratio && r > bestRatio {
+		low, lowC := strings.ToLower(word), strings.ToLower(c)
+		if !sameFirst(low, lowC) && Distance(low, lowC) > 1 {
+			continue
+		}
+		if r := similarity(low, lowC); r >= ratio && r > bestRatio {
 			best, bestRatio = c, r
 		}
 	}
 	return best
+}
+
+// sameFirst reports whether two words begin with the same letter; a slash before both
+// does not count.
+func sameFirst(a, b string) bool {
+	x, y := []rune(strings.TrimPrefix(a, "/")), []rune(strings.TrimPrefix(b, "/"))
+	return len(x) > 0 && len(y) > 0 && x[0] == y[0]
 }
 
 func similarity(a, b string) float64 {

@@ -232,6 +232,12 @@ func TestNearest(t *testing.T) {
 	if got := text.Nearest("abd", []string{"abc", "abe", strings.Repeat("y", 5000)}); got != "abc" {
 		t.Errorf("Nearest of two equally near = %q, want the first", got)
 	}
+	if got := text.NearestRatio("bogus", []string{"logs", "config"}, 0.6); got != "" {
+		t.Errorf("NearestRatio of an unlike word = %q", got)
+	}
+	if got := text.NearestRatio("ogs", []string{"logs", "config"}, 0.6); got != "logs" {
+		t.Errorf("NearestRatio without the first letter = %q", got)
+	}
 	commands := []string{"/help", "/history", "/model", "/new", "/status", "/stop"}
 	for _, c := range []struct{ word, want string }{
 		{"/hist", "/history"}, {"/stat", "/status"}, {"/mdoel", "/model"}, {"/HELP", "/help"}, {"/zzz", ""}, {"", ""},

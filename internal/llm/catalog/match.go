@@ -469,6 +469,9 @@ func (m *matcher) nothing() error {
 	case ok:
 		return configError("no API key for %s (model %q): looked at %s", row.Display, m.in.Model, keyPlaces(row))
 	}
+	if m.in.Model == "" {
+		return configError("no model is configured, and nothing on this machine offers one; set one up with nanobot onboard, or name one as in anthropic/claude-sonnet-4-5 (nanobot provider list shows all providers)")
+	}
 	return configError("no provider for model %q: no block under \"providers\" has a key or a base URL, and no variable such as OPENROUTER_API_KEY, ANTHROPIC_API_KEY or OPENAI_API_KEY is set (nanobot provider list shows them all)", m.in.Model)
 }
 

@@ -211,6 +211,26 @@ func TestFirstNoteCreatesTheFile(t *testing.T) {
 	}
 }
 
+// A project may have a file of the same name: it stays as it is.
+func TestNoteBesideAnotherFile(t *testing.T) {
+	t.Parallel()
+	req := llm.Request{Tools: allTools(), Messages: []llm.Message{user("remember x")}}
+	edits := 0
+	calls, text := play(t, req, func(c llm.ToolCall) (string, bool) {
+		if c.Name != "edit_file" {
+			return "# My project", false
+		}
+		edits++
+		return "Error: old_text was not found in notes.md.", edits == 1
+	})
+	if len(calls) != 3 || !strings.HasPrefix(calls[2], `edit_file {"path":"notes-`) {
+		t.Errorf("calls = %v, want a file of its own in the end", calls)
+	}
+	if !strings.Contains(text, "Noted: x") || strings.Contains(text, "did not work") {
+		t.Errorf("answer %q", text)
+	}
+}
+
 // Without edit_file an existing notes file must never be overwritten.
 func TestNoteWithoutEdit(t *testing.T) {
 	t.Parallel()

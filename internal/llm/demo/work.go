@@ -118,14 +118,7 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 		if len(made) > 0 {
 			return "", nil
 		}
-		h := fnv.New32a()
-		h.Write([]byte(st.text))
-		ext := ""
-		base := t.model.notes
-		if i := strings.LastIndexByte(base, '.'); i > strings.LastIndexByte(base, '/') {
-			base, ext = base[:i], base[i:]
-		}
-		return "write_file", []argument{{"path", fmt.Sprintf("%s-%08x%s", base, h.Sum32(), ext)}, {"content", notesHead + line}}
+		return "write_file", []argument{{"path", t.singleNote(st.text)}, {"content", notesHead + line}}
 	}
 	switch {
 	case len(made) == 0 && t.offered("read_file"):
@@ -136,9 +129,24 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 			old = ""
 		}
 		return "edit_file", []argument{{"path", t.model.notes}, {"old_text", old}, {"new_text", notesHead + line}}
+	case len(made) == 2 && made[1].failed && !made[0].failed:
+		// The file is there and is not ours: a project has one of the same name.
+		return "edit_file", []argument{{"path", t.singleNote(st.text)}, {"old_text", ""}, {"new_text", notesHead + line}}
 	default:
 		return "", nil
 	}
+}
+
+// singleNote is the file of one note, where the usual file cannot be used.
+func (t *turn) singleNote(note string) string {
+	h := fnv.New32a()
+	h.Write([]byte(note))
+	ext := ""
+	base := t.model.notes
+	if i := strings.LastIndexByte(base, '.'); i > strings.LastIndexByte(base, '/') {
+		base, ext = base[:i], base[i:]
+	}
+	return fmt.Sprintf("%s-%08x%s", base, h.Sum32(), ext)
 }
 
 // offered reports whether a tool may be called.

@@ -49,7 +49,9 @@ type holding struct {
 	Unpriced int64     `json:"unpriced,omitempty"`
 }
 
-func (h *holding) account() account { return account{1, h.Nano, h.Tokens, h.Unpriced} }
+func (h *holding) account() account {
+	return account{Calls: 1, Nano: h.Nano, Tokens: h.Tokens, Unpriced: h.Unpriced}
+}
 
 // shared is this process's part of the reservations of all.
 type shared struct {

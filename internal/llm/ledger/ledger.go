@@ -152,10 +152,11 @@ type account struct {
 	Nano     int64 `json:"nanoUsd"`
 	Tokens   int64 `json:"tokens"`   // of calls that are not free
 	Unpriced int64 `json:"unpriced"` // of calls whose price is unknown
+	Free     int64 `json:"free"`     // tokens of calls that are free; no limit counts them
 }
 
 func (a account) plus(b account) account {
-	return account{a.Calls + b.Calls, saturate(a.Nano, b.Nano), saturate(a.Tokens, b.Tokens), saturate(a.Unpriced, b.Unpriced)}
+	return account{a.Calls + b.Calls, saturate(a.Nano, b.Nano), saturate(a.Tokens, b.Tokens), saturate(a.Unpriced, b.Unpriced), saturate(a.Free, b.Free)}
 }
 
 // saturate adds without an overflow, which would turn the dearest sum into none.
@@ -167,12 +168,12 @@ func saturate(a, b int64) int64 {
 }
 
 func (a account) minus(b account) account {
-	return account{a.Calls - b.Calls, a.Nano - b.Nano, a.Tokens - b.Tokens, a.Unpriced - b.Unpriced}
+	return account{a.Calls - b.Calls, a.Nano - b.Nano, a.Tokens - b.Tokens, a.Unpriced - b.Unpriced, a.Free - b.Free}
 }
 
 // larger is the larger of two sums, amount by amount.
 func (a account) larger(b account) account {
-	return account{max(a.Calls, b.Calls), max(a.Nano, b.Nano), max(a.Tokens, b.Tokens), max(a.Unpriced, b.Unpriced)}
+	return account{max(a.Calls, b.Calls), max(a.Nano, b.Nano), max(a.Tokens, b.Tokens), max(a.Unpriced, b.Unpriced), max(a.Free, b.Free)}
 }
 
 // accountOf is what one entry adds to the sums.
@@ -181,6 +182,7 @@ func accountOf(e *Entry) account {
 	tokens := saturate(max(0, int64(e.Prompt)), max(0, int64(e.Completion)))
 	switch e.Billing {
 	case Free:
+		a.Free = tokens
 	case Priced, Reported:
 		a.Nano, a.Tokens = toNano(e.USD), tokens
 	case Subscription:

@@ -128,9 +128,10 @@ func (l *Ledger) Balance() string {
 	today, month := l.Spent()
 	l.mu.Lock()
 	lim, lost := l.limits, l.sums.Lost
+	freeToday, freeMonth := l.sums.Today.Free, l.sums.ThisMonth.Free
 	l.mu.Unlock()
 	var b strings.Builder
-	line := func(name string, s Spent, limit float64) {
+	line := func(name string, s Spent, free int64, limit float64) {
 		fmt.Fprintf(&b, "%-11s %s", name, Dollars(s.USD))
 		if limit > 0 {
 			fmt.Fprintf(&b, " of %s (%s)", Dollars(limit), percent(s.USD/limit))
@@ -139,10 +140,13 @@ func (l *Ledger) Balance() string {
 		if s.UnpricedTokens > 0 {
 			fmt.Fprintf(&b, ", %s of them at an unknown price", Tokens(s.UnpricedTokens))
 		}
+		if free > 0 {
+			fmt.Fprintf(&b, ", and %s free of charge", Tokens(free))
+		}
 		b.WriteString("\n")
 	}
-	line("Today", today, lim.DailyUSD)
-	line("This month", month, lim.MonthlyUSD)
+	line("Today", today, freeToday, lim.DailyUSD)
+	line("This month", month, freeMonth, lim.MonthlyUSD)
 	if lost > 0 {
 		fmt.Fprintf(&b, "%d bytes of this month's usage log cannot be read; what was in them is estimated and counted as spent\n", lost)
 	}
