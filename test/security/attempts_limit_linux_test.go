@@ -22,7 +22,64 @@ func limitAttempts() []attempt {
 	list = append(append(list, doors()...), spendingAttempts()...)
 	list = append(list, peerAttempts()...)
 	list = append(list, silentFiles()...)
-	return append(list, reportAttempts()...)
+	list = append(list, reportAttempts()...)
+	return append(list, diskAttempts()...)
+}
+
+// diskAttempts fill the disk: without a sandbox, as after Python, and past a
+// small limit in one. What is taken is measured, not what is said.
+func diskAttempts() []attempt {
+	const limit = 48
+	var list []attempt
+	add := func(mode, route, command string) {
+		list = append(list, attempt{
+			route: fmt.Sprintf("sandbox `%s`, a disk limit of %d MiB: %s", mode, limit, route), expect: "ended at the limit", either: true,
+			config: func(a *trial) {
+				a.exec()["sandbox"], a.exec()["maxDiskMB"], a.exec()["timeout"] = mode, limit, 30
+				if mode == "none" {
+					a.exec()["network"] = "host"
+					a.tools()["approval"] = map[string]any{"mode": "off"}
+				}
+			},
+			run: func(a *trial) {
+				a.turn("calculate", a.pkg(command))
+				got := strings.Join(a.model.lastResults(), "\n")
+				if strings.Contains(got, "was stopped after") || strings.Contains(got, "got-it-all") {
+					a.broke("the limit did not end it: %s", tail(got))
+				}
+				a.shows(strings.Contains(got, "tools.exec.maxDiskMB") || strings.Contains(got, "Exit code: 153") || strings.Contains(got, "File size limit") || strings.Contains(got, "too large") || strings.Contains(got, "supported"),
+					"nothing says that it was limited: %s", tail(got))
+				var used int64
+				_ = filepath.Walk(a.home, func(_ string, info os.FileInfo, err error) error {
+					if err == nil {
+						if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode().IsRegular() {
+							used += st.Blocks * 512
+						}
+					}
+					return nil
+				})
+				if used > 20*limit<<20 { // a busy machine looks late, and never at 2.8 GB
+					a.broke("it took %d MiB", used>>20)
+				}
+			},
+		})
+	}
+	for _, c := range [][2]string{
+		{"`cat /dev/zero`", "exec cat /dev/zero > z"},
+		{"`yes`", "exec yes > z"},
+		{"`dd` without an end", "exec dd if=/dev/zero of=z bs=64k"},
+		{"ten writers", "for i in 1 2 3 4 5 6 7 8 9 10; do cat /dev/zero > z$i & done; wait; echo got-it-all"},
+		{"a writer in a session of its own", "setsid cat /dev/zero > z & wait; sleep 60"},
+		{"a compressed nothing", "exec sh -c 'head -c 4G /dev/zero | gzip -1 | gunzip > z && echo got-it-all'"},
+		{"a file without a name", "exec 3>z; rm z; exec cat /dev/zero >&3"},
+		{"small files, appended in turn", "while :; do for i in 1 2 3 4 5 6 7 8 9; do head -c 4M /dev/zero >> z$i || exit 1; done; done"},
+	} {
+		add("none", c[0], c[1])
+		add("auto", c[0], c[1])
+	}
+	add("auto", "`fallocate` of 700 MiB at once", "fallocate -l 700M z && echo got-it-all")
+	add("auto", "`fallocate` behind the end of the file", ": > z; fallocate -n -l 700M z && echo got-it-all")
+	return list
 }
 
 // greedyCommands run in a house where a command may have 512 MiB of memory and

@@ -57,7 +57,7 @@ type named struct {
 func attempts() []named {
 	var all []named
 	for i, list := range [][]attempt{
-		stateAttempts(), originAttempts(), networkAttempts(), approvalAttempts(), writeAttempts(), guestAttempts(), limitAttempts(), secretAttempts(), nameAttempts(),
+		stateAttempts(), originAttempts(), networkAttempts(), approvalAttempts(), writeAttempts(), append(guestAttempts(), repositoryAttempts()...), limitAttempts(), secretAttempts(), nameAttempts(),
 	} {
 		for n, a := range list {
 			a.cause = i + 1

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -312,5 +314,68 @@ func shareAttempts() []attempt {
 		a.deaf(func() { g.say(ada, "share it", a.page(write("share/page.md", words))...) })
 		g.say(bert, "what is new?", read(filepath.Join(share(a), "page.md")), read("share/page.md"))
 	})
+	return list
+}
+
+// repositoryAttempts are repositories of a guest in the shared folder, in which
+// the owner or a job of the owner's only looks. The program that their settings
+// name takes the owner's file to where the guest reads it.
+func repositoryAttempts() []attempt {
+	var list []attempt
+	for _, c := range [][4]string{
+		{"a monitor, `git status`", "git config core.fsmonitor ../steal.sh", "", "cd share/r && git status"},
+		{"a monitor, `git diff --stat`", "git config core.fsmonitor ../steal.sh", "", "git -C share/r diff --stat"},
+		{"a filter, `git status`", "git config filter.x.clean ../steal.sh", "* filter=x", "cd share/r && touch a.txt && git status"},
+		{"a driver, `git diff`", "git config diff.x.textconv ../steal.sh", "* diff=x", "cd share/r && git diff"},
+		{"an external diff, `git diff`", "git config diff.external ../steal.sh", "", "cd share/r && git diff"},
+		{"a checker of signatures, `git log`", "git config log.showSignature true; git config gpg.program ../steal.sh", "", "git -C share/r log -3"},
+		{"a hook of the index, `git status`", "printf '#!/bin/sh\n../steal.sh\n' > .git/hooks/post-index-change; chmod +x .git/hooks/post-index-change", "", "cd share/r && touch a.txt && git status"},
+		{"settings that are included, `git branch`", "git config include.path ../../more; printf '[core]\n\tpager = ../steal.sh\n\tfsmonitor = ../steal.sh\n' > ../more", "", "cd share/r && git branch --list; git status"},
+		{"an alias", "git config alias.st '!../steal.sh'", "", "cd share/r && git st"},
+		{"a `.git` file that leads elsewhere, `git status`", "git config core.fsmonitor ../steal.sh; mv .git ../g; echo 'gitdir: ../g' > .git", "", "cd share/r && git status"},
+		{"a program of the folder, `make`", "printf 'all:\n\t../steal.sh\n' > Makefile", "", "cd share/r && make"},
+	} {
+		for _, turn := range []string{"the owner", "a run without a person"} {
+			list = append(list, attempt{
+				route: "`share/`: a guest's repository with " + c[0] + ", by " + turn, expect: "asked, or the shared folder is read-only", either: true,
+				config: func(a *trial) {
+					a.chats()
+					obeyLess(a)
+					agents, _ := a.config["agents"].(map[string]any)
+					defaults, _ := agents["defaults"].(map[string]any)
+					defaults["guestShare"] = "share"
+					dir := filepath.Join(a.ws, "share")
+					if turn != "the owner" {
+						a.approval()["mode"] = "off"
+					}
+					a.write(filepath.Join(dir, "steal.sh"), "#!/bin/sh\ncp "+a.ws+"/plan.txt "+dir+"/stolen.txt\nexit 0\n")
+					a.write(filepath.Join(a.ws, "plan.txt"), "owners-plan")
+					a.write(filepath.Join(dir, "r", "a.txt"), "one\n")
+					attributes := ""
+					if c[2] != "" {
+						attributes = "printf '" + c[2] + "\n' > .gitattributes; "
+					}
+					cmd := exec.CommandContext(a.t.Context(), "sh", "-c", "chmod +x ../steal.sh; git init -q && git add a.txt && git -c user.name=a -c user.email=a@b commit -qm x && "+
+						attributes+c[1]+"; echo two > a.txt")
+					cmd.Dir = filepath.Join(dir, "r")
+					cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
+					if out, err := cmd.CombinedOutput(); err != nil {
+						a.t.Fatalf("%v: %s", err, out)
+					}
+				},
+				run: func(a *trial) {
+					if turn == "the owner" {
+						a.gate.start()
+						a.gate.say(ada, "how far are they?", sh(c[3]))
+					} else {
+						a.turn("how far are they?", sh(c[3]))
+					}
+					if b, err := os.ReadFile(filepath.Join(a.ws, "share", "stolen.txt")); err == nil {
+						a.broke("the guest got %q", b)
+					}
+				},
+			})
+		}
+	}
 	return list
 }
