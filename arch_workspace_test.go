@@ -62,6 +62,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
 	"internal/app/app.go":          "looks whether the folder of a workspace that the user typed exists",
 	"internal/guard/redirect.go":   "looks at links to refuse a write, and opens nothing; the jail opens the file",
+	"internal/guard/neutral.go":    "the folder that guests share: whether it is empty, and that it is there before it is made read-only",
 	"internal/guard/scopes.go":     "compares the folder that the user is in with the workspace",
 
 	"internal/channel/account.go":            "makes the folder of an account in the data folder",
@@ -132,7 +133,6 @@ var byPathAllowed = map[string]string{
 	"internal/skill/describe.go":      "writes the archive that the user names",
 	"internal/cli/agent.go":           "looks at files that the user names",
 	"internal/cli/backup.go":          "writes the archive that the user names",
-	"internal/cli/migrate_yaml.go":    "reads and writes the configuration, which the user names",
 	"internal/cli/config_edit.go":     "edits the configuration",
 	"internal/cli/doctor_checkup.go":  "makes the workspace itself and repairs modes in the data folder",
 	"internal/cli/gateway.go":         "removes a file of the data folder",
