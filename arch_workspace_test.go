@@ -60,6 +60,7 @@ var byPathAllowed = map[string]string{
 	"internal/change/record.go":    "resolves paths for comparison only",
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
+	"internal/cli/migrate_yaml.go": "reads the configuration file that the user names and writes the new one beside it",
 	"internal/app/app.go":          "looks whether the folder of a workspace that the user typed exists",
 	"internal/guard/redirect.go":   "looks at links to refuse a write, and opens nothing; the jail opens the file",
 	"internal/guard/neutral.go":    "the folder that guests share: whether it is empty, and that it is there before it is made read-only",
