@@ -189,12 +189,8 @@ func isContained(l *config.Loaded) bool {
 	if !l.Exists || l.Python {
 		return false
 	}
-	for _, name := range []string{"tools.restrictToWorkspace", "tools.exec.sandbox", "tools.exec.network", "tools.approval.mode"} {
-		if l.IsSet(name) {
-			return false
-		}
-	}
-	return true
+	contains := []string{"tools.restrictToWorkspace", "tools.exec.sandbox", "tools.exec.network", "tools.approval.mode"}
+	return !slices.ContainsFunc(contains, l.IsSet)
 }
 
 // counted lists what was taken over; "" if that is nothing.

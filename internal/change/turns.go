@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -121,15 +122,15 @@ func (r *Record) Diff(ctx context.Context, turn string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := ""
+	var out strings.Builder
 	for _, f := range where {
 		diff, err := f.Diff(ctx, t.ID)
 		if err != nil {
 			return "", err
 		}
-		out += diff
+		out.WriteString(diff)
 	}
-	return out, nil
+	return out.String(), nil
 }
 
 // Preview says what Undo would do now, and changes nothing.

@@ -25,7 +25,7 @@ func TestExplain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := closed.Client().Do(req)
 		if err == nil {
 			_ = resp.Body.Close()
 		}

@@ -127,6 +127,7 @@ func TestHalfAStreamer(t *testing.T) {
 // Until the platform has let us in once, the pauses stay short: somebody may be
 // waiting for the first connection.
 func TestFirstConnectionIsTriedSoon(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		up       bool
 		longest  time.Duration

@@ -18,7 +18,7 @@ func TestNewSessionIsReserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer past.Close() //nolint:errcheck // read only
+	defer past.Close()
 	now := time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC)
 	open := func() (string, func() error) {
 		return newSession(t.Context(), past, disk.Open(dir, nil), "/home/ann/proj", now) // each is a process of its own

@@ -42,9 +42,11 @@ func (m mail) deliver(ctx context.Context, late chan<- bus.Outbound) {
 	})
 }
 
-// shown records that a message is on the screen.
-func (m mail) shown(out bus.Outbound) {
-	ctx := context.Background()
+// shown is recordShown for a chat, whose screen outlives its context.
+func (m mail) shown(out bus.Outbound) { m.recordShown(context.Background(), out) }
+
+// recordShown records that a message is on the screen.
+func (m mail) recordShown(ctx context.Context, out bus.Outbound) {
 	if err := m.Shown(ctx, out.ID); err != nil {
 		m.log.WarnContext(ctx, "a message may be shown again", "err", err)
 	}
@@ -70,6 +72,6 @@ func showMail(ctx context.Context, c *command, l *config.Loaded, talk conversati
 		if _, err := fmt.Fprintln(c.Err, strings.Join(lines, "\n")+"\n"); err != nil {
 			return
 		}
-		m.shown(out)
+		m.recordShown(ctx, out)
 	}
 }

@@ -27,8 +27,8 @@ confirmation, imports them: new conversations, additions to conversations, jobs
 and history entries. Review them first: imported content counts as your own
 words. The files in the workspace stay where they are.
 
-A configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is turned into
-config.json first; run migrate again for the rest.
+A configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is
+turned into config.json first; run migrate again for the rest.
 
 --from names the previous folder of the workspace, if nanobot did not recognise
 it after a move to another disk.`,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -68,7 +69,7 @@ func atTerminal(c *command) bool {
 // if nothing is configured, and else chats. Without a terminal it shows its help.
 func firstContact(c *command, cmd *cobra.Command) error {
 	if !atTerminal(c) {
-		return piped(c, cmd)
+		return piped(cmd.Context(), c, cmd)
 	}
 	o := c.configOptions()
 	o.Optional = true
@@ -88,7 +89,7 @@ func firstContact(c *command, cmd *cobra.Command) error {
 
 // piped answers a question that comes through a pipe. Without one, such as in a
 // service or in an editor's task, it shows the help.
-func piped(c *command, cmd *cobra.Command) error {
+func piped(ctx context.Context, c *command, cmd *cobra.Command) error {
 	info, err := c.In.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
 		return cmd.Help()
@@ -100,7 +101,7 @@ func piped(c *command, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return oneShot(cmd.Context(), c, agentFlags{message: question, given: true, markup: true, implied: true})
+	return oneShot(ctx, c, agentFlags{message: question, given: true, markup: true, implied: true})
 }
 
 func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {

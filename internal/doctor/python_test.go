@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
+
+// placeholder is what testdata/python/generate.py writes for a person.
+const placeholder = "x-allow-from"
 
 // The configuration that Python nanobot writes loads as it is and without a
 // warning: with all sections at their defaults, with another value for every
@@ -27,6 +31,9 @@ func TestPythonConfig(t *testing.T) {
 				l := loadPython(t, filepath.Join("testdata", "python", version, name+".json"))
 				files[name] = l
 				for _, w := range l.Warnings {
+					if strings.Contains(w.String(), placeholder) {
+						continue // no platform has such an id, and a person would want to know
+					}
 					t.Errorf("%s: %s", name, w)
 				}
 			}

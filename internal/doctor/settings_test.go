@@ -51,7 +51,7 @@ func TestCorrectChannelsAreValid(t *testing.T) {
 func TestMistakesInSections(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, message string }{
 		"key of a disabled channel":     {`{"channels":{"telegram":{"enabled":false,"tokn":"x"}}}`, "channels.telegram", `unknown key "tokn", did you mean "token"?`},
-		"name of a disabled channel":    {`{"channels":{"telegrm":{"enabled":false}}}`, "channels.telegrm", "did you mean telegram?"},
+		"name of a disabled channel":    {`{"channels":{"telegrm":{"enabled":false}}}`, "channels.telegrm", `did you mean "telegram"?`},
 		"key of an MCP server":          {`{"tools":{"mcpServers":{"a":{"command":"x","comand":"y"}}}}`, "tools.mcpServers.a.comand", "did you mean command?"},
 		"MCP server without a command":  {`{"tools":{"mcpServers":{"a":{}}}}`, "tools.mcpServers.a", "command"},
 		"search provider":               {`{"tools":{"web":{"search":{"provider":"altavista"}}}}`, "tools.web.search.provider", "use one of duckduckgo"},

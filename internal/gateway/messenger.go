@@ -169,7 +169,8 @@ func (m *messenger) reaches(r bus.Route) error {
 		return err
 	}
 	last, ok := m.owner.last()
-	if !ok || last.Channel == terminal.Name || m.deliverable(last) != nil || m.mailbox.AnyOpen(context.Background()) {
+	seen := ok && last.Channel != terminal.Name && m.deliverable(last) == nil
+	if !seen || m.mailbox.AnyOpen(context.Background()) {
 		return nil
 	}
 	return errors.New("no terminal is open")

@@ -80,6 +80,7 @@ func (h *host) untilQueued(channel string) {
 }
 
 func clientAway(t *testing.T, h *host, url string) {
+	t.Helper()
 	s := connect(t, url)
 	s.say(`{"type":"message","chat_id":"yard","content":"hello","turn_id":"1"}`)
 	s.until("message_accepted")
@@ -89,9 +90,13 @@ func clientAway(t *testing.T, h *host, url string) {
 }
 
 // clientStays reads nothing any more, so it never answers the end of the connection.
-func clientStays(t *testing.T, _ *host, url string) { connect(t, url) }
+func clientStays(t *testing.T, _ *host, url string) {
+	t.Helper()
+	connect(t, url)
+}
 
 func clientDeaf(t *testing.T, h *host, url string) {
+	t.Helper()
 	s := connect(t, url)
 	s.say(`{"type":"attach","chat_id":"yard"}`)
 	s.until("attached")
@@ -107,6 +112,7 @@ func clientDeaf(t *testing.T, h *host, url string) {
 }
 
 func platformFails(t *testing.T, h *host, _ string) {
+	t.Helper()
 	h.party.refuse.Store(true)
 	h.must(h.party.write(t, "ann", "1", "hello"))
 	for h.party.refused.Load() == 0 {
@@ -115,6 +121,7 @@ func platformFails(t *testing.T, h *host, _ string) {
 }
 
 func connectionOpened(t *testing.T, _ *host, url string) {
+	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {

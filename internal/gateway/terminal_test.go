@@ -15,12 +15,12 @@ import (
 )
 
 // remind makes a job of a terminal that is due now.
-func remind(h *host, chat string) {
+func remind(h *host) {
 	h.t.Helper()
 	a, err := h.g.Current(h.t.Context())
 	h.must(err)
 	_, err = a.Schedule.Add(h.t.Context(), schedule.Draft{
-		Message: "#tea", Timing: schedule.Once(time.Now()), Route: bus.Route{Channel: "cli", ChatID: chat}, Keep: true,
+		Message: "#tea", Timing: schedule.Once(time.Now()), Route: bus.Route{Channel: "cli", ChatID: "a"}, Keep: true,
 	})
 	h.must(err)
 }
@@ -60,7 +60,7 @@ func TestReminderInOpenTerminal(t *testing.T) {
 	h := running(t, echo(t))
 	other, otherGot := openTerminal(h, "cli:b")
 	own, got := openTerminal(h, "cli:a")
-	remind(h, "a")
+	remind(h)
 	out := heard(t, got)
 	if !strings.Contains(out.Text, "echo #tea") {
 		t.Errorf("the terminal shows %q", out.Text)
@@ -81,7 +81,7 @@ func TestReminderInOpenTerminal(t *testing.T) {
 func TestReminderForNextTerminal(t *testing.T) {
 	t.Parallel()
 	h := running(t, echo(t))
-	remind(h, "a")
+	remind(h)
 	files := filepath.Join(h.dir, "bus", "terminal", "*.json")
 	for {
 		if found, _ := filepath.Glob(files); len(found) == 1 {
@@ -113,11 +113,11 @@ func TestReminderWithoutTerminal(t *testing.T) {
 	h.must(os.WriteFile(filepath.Join(h.dir, "run", "owner-chat.json"), []byte(`{"channel": "party", "chat_id": "ann"}`), 0o600))
 	h.start()
 	<-h.party.joined
-	remind(h, "a")
+	remind(h)
 	h.party.hear(t, "echo #tea")
 
 	_, got := openTerminal(h, "cli:a")
-	remind(h, "a")
+	remind(h)
 	if out := heard(t, got); !strings.Contains(out.Text, "echo #tea") {
 		t.Errorf("the open terminal shows %q", out.Text)
 	}

@@ -205,7 +205,8 @@ func (m *marks) gitDir(at string) {
 func (m *marks) gitSettings(at string) {
 	for _, name := range []string{"config", "config.worktree"} {
 		path := resolved(filepath.Join(at, name))
-		if _, err := os.Lstat(path); err == nil && m.recorded(path) && m.foreign(path) && !plainGitConfig(path) {
+		_, err := os.Lstat(path) //nolint:gosec // it is only looked at, and the record decides about it
+		if err == nil && m.recorded(path) && m.foreign(path) && !plainGitConfig(path) {
 			m.file(path)
 		}
 	}

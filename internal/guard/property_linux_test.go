@@ -26,9 +26,9 @@ import (
 func TestNoStrangersBytesAreTheOwners(t *testing.T) {
 	t.Parallel()
 	const steps = 60
-	seeds := make([]uint64, 24)
-	for i := range seeds {
-		seeds[i] = uint64(i)
+	var seeds []uint64
+	for i := range uint64(24) {
+		seeds = append(seeds, i)
 	}
 	seeds = append(seeds, rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64())
 	for _, seed := range seeds {
@@ -78,7 +78,7 @@ type runningCommand struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	s, _, ws := keeper(t)
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 1)), ws: ws, other: filepath.Join(filepath.Dir(ws), "other"), away: filepath.Join(filepath.Dir(ws), "away"), data: filepath.Join(filepath.Dir(ws), "origin")} //nolint:gosec // to be repeated
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 1)), ws: ws, other: filepath.Join(filepath.Dir(ws), "other"), away: filepath.Join(filepath.Dir(ws), "away"), data: filepath.Join(filepath.Dir(ws), "origin")}
 	for _, dir := range []string{w.other, w.away, filepath.Join(ws, "a", "b")} {
 		w.must(os.MkdirAll(dir, 0o700))
 	}

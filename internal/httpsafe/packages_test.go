@@ -36,7 +36,7 @@ func newForge(t *testing.T) *forge {
 	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.got = append(r.got, req.Clone(context.Background()))
+		r.got = append(r.got, req.Clone(context.WithoutCancel(req.Context())))
 		if strings.HasSuffix(req.URL.Path, ".zip") && !r.stored[req.URL.Path] {
 			w.WriteHeader(http.StatusNotFound)
 		}
@@ -121,11 +121,12 @@ func TestContainedRequests(t *testing.T) {
 				}
 				return httpsafe.ReachRead, nil
 			}
-			head := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nUser-Agent: secret\r\nX-Data: secret\r\nCookie: secret\r\nReferer: secret\r\nAccept-Language: secret\r\n", tt.url)
+			var head strings.Builder
+			fmt.Fprintf(&head, "GET %s HTTP/1.1\r\nHost: x\r\nUser-Agent: secret\r\nX-Data: secret\r\nCookie: secret\r\nReferer: secret\r\nAccept-Language: secret\r\n", tt.url)
 			for name, v := range tt.header {
-				head += name + ": " + v[0] + "\r\n"
+				head.WriteString(name + ": " + v[0] + "\r\n")
 			}
-			status, _, _ := c.raw(head + "Connection: close\r\n\r\n")
+			status, _, _ := c.raw(head.String() + "Connection: close\r\n\r\n")
 			arrived := slices.DeleteFunc(r.arrived(), func(req *http.Request) bool { return req.Method == http.MethodHead })
 			why := strings.Join(a.Used().Refused, "; ")
 			if tt.want != "" {

@@ -84,7 +84,7 @@ func zoneIndex(ends ...netip.Addr) uint32 {
 			continue
 		}
 		if i, err := net.InterfaceByName(a.Zone()); err == nil {
-			return uint32(i.Index)
+			return uint32(i.Index) //nolint:gosec // the kernel counts them in 32 bits
 		}
 		if n, err := strconv.ParseUint(a.Zone(), 10, 32); err == nil {
 			return uint32(n)

@@ -62,7 +62,7 @@ func TestCleanCommandThatReadsLater(t *testing.T) {
 			_, err := other.Begin(origin.Running{Outside: func() bool { return false }})
 			r.must(err)
 		}, false},
-		"another clean command fetches something": {func(r *room, other *origin.Store) {
+		"another clean command fetches something": {func(r *room, _ *origin.Store) {
 			var fetched atomic.Bool
 			_, err := r.store.Begin(origin.Running{Outside: fetched.Load})
 			r.must(err)
@@ -73,7 +73,7 @@ func TestCleanCommandThatReadsLater(t *testing.T) {
 			r.must(err)
 			r.must(w.Taint())
 		}, true},
-		"the owner moves a stranger's file in": {func(r *room, other *origin.Store) {
+		"the owner moves a stranger's file in": {func(r *room, _ *origin.Store) {
 			elsewhere := filepath.Join(r.t.TempDir(), "page.md")
 			r.must(os.WriteFile(elsewhere, []byte(text), 0o600))
 			there, err := origin.Open(origin.Options{Store: disk.Open(r.dir, nil), Name: "there", Root: filepath.Dir(elsewhere)})

@@ -1,6 +1,7 @@
 package security_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,9 +100,7 @@ func guestsByName() []attempt {
 			route: c.route, expect: "refused: a name is no owner", either: true,
 			config: func(a *trial) {
 				a.chats()
-				for k, v := range c.lists {
-					a.telegram()[k] = v
-				}
+				maps.Copy(a.telegram(), c.lists)
 			},
 			run: func(a *trial) {
 				a.gate.start()
@@ -166,9 +165,10 @@ func poseTeams(a *trial) poser {
 	fake := teamstest.New()
 	a.t.Cleanup(fake.Close)
 	section := p.section
-	for k, v := range (object{"loginBase": fake.URL(), "openIdUrl": fake.OpenIDURL(), "serviceUrl": fake.ServiceURL(), "allowFrom": []string{"owner1"}, "owners": []string{"owner1"}}) {
-		section[k] = v
-	}
+	maps.Copy(section, object{
+		"loginBase": fake.URL(), "openIdUrl": fake.OpenIDURL(), "serviceUrl": fake.ServiceURL(),
+		"allowFrom": []string{"owner1"}, "owners": []string{"owner1"},
+	})
 	return poser{"msteams", section, func(text string) {
 		fake.Endpoint(a.gate.base + "/api/messages")
 		fake.Post(fake.Activity("1700000000001", "eve", "a:eve", text, teamstest.Object{

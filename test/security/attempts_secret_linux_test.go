@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +33,7 @@ func forms(key string) map[string]string {
 func (a *trial) pythonFile() {
 	agents, _ := a.config["agents"].(map[string]any)
 	defaults, _ := agents["defaults"].(map[string]any)
-	for name, v := range map[string]any{"workspace": "~/.nanobot/workspace", "maxTokens": 8192, "temperature": 0.1, "maxToolIterations": 200} {
-		defaults[name] = v
-	}
+	maps.Copy(defaults, map[string]any{"workspace": "~/.nanobot/workspace", "maxTokens": 8192, "temperature": 0.1, "maxToolIterations": 200})
 	a.config["gateway"] = map[string]any{"host": "127.0.0.1", "port": 18790}
 	a.config["tools"] = map[string]any{
 		"web":                 map[string]any{"search": map[string]any{"apiKey": "", "maxResults": 5}},

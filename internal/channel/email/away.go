@@ -93,7 +93,7 @@ func awayPhrases() map[string]bool {
 		"automatische antwort": true, "abwesenheitsnotiz": true, "abwesenheitsnachricht": true, "abwesenheitsmeldung": true,
 		"abwesenheitsbenachrichtigung": true, "nicht im büro": false,
 		// French
-		"réponse automatique": true, "reponse automatique": true, "message d'absence": false, "absence du bureau": false, "absent du bureau": false,
+		"réponse automatique": true, "reponse automatique": true, "message d'absence": false, "absence du bureau": false, "absent du bureau": false, //nolint:misspell // French
 		// Spanish, Portuguese, Italian
 		"respuesta automática": true, "respuesta automatica": true, "fuera de la oficina": false, "fuera de oficina": false,
 		"resposta automática": true, "resposta automatica": true, "fora do escritório": false,

@@ -212,11 +212,11 @@ func TestTooLarge(t *testing.T) {
 
 // said is the text of a message with what is quoted in it.
 func said(in bus.Inbound) string {
-	out := in.Text
+	parts := []string{in.Text}
 	for _, q := range in.Quoted {
-		out += "\n" + q.Text
+		parts = append(parts, q.Text)
 	}
-	return out
+	return strings.Join(parts, "\n")
 }
 
 // largeMail has a text in two forms, a small file and one of more than 25 MB.

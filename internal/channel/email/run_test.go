@@ -83,6 +83,7 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 			"Backlog":   "the mailbox itself keeps what was not read, without a limit of age",
 			"Impatient": "the connections of mail are made without the client of the house; see TestSilentServer",
 			"Alias":     "mail knows a person by one address",
+			"Pose":      "strangers are not answered, whatever their names are; see TestAddressesAreCompared",
 		},
 	}
 }

@@ -1,6 +1,9 @@
 package telegram
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 // A user name admits a guest, which includes whoever takes it over; an entry of
 // Python nanobot with id and name stands for the id.
@@ -27,9 +30,7 @@ func TestNamesAreNoProof(t *testing.T) {
 			r := newRig(t, fake, map[string]any{"allowFrom": c.allow})
 			defer r.begin()()
 			from := object{"id": c.id, "first_name": "x", "username": c.username}
-			for k, v := range c.more {
-				from[k] = v
-			}
+			maps.Copy(from, c.more)
 			fake.Post(object{"text": "hi", "chat": private(int64(c.id)), "from": from})
 			r.Await("the update", func() bool { return fake.Pending() == 0 })
 			if !c.want {

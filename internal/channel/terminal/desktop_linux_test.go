@@ -65,7 +65,7 @@ func TestDesktop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the test is over
+	defer conn.Close()
 	shown := make(chan string, 1)
 	notify := func(_ string, _ uint32, _, summary, body string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 		shown <- summary + ": " + body

@@ -48,8 +48,8 @@ func box(dir string, now func() time.Time) *terminal.Mailbox {
 	return terminal.OpenMailbox(disk.Open(dir, nil), now, nil)
 }
 
-func message(id, chat, text string) bus.Outbound {
-	return bus.Outbound{ID: id, Kind: bus.Final, Route: bus.Route{Channel: "cli", ChatID: chat}, Text: text}
+func message(id, text string) bus.Outbound {
+	return bus.Outbound{ID: id, Kind: bus.Final, Route: bus.Route{Channel: "cli", ChatID: "a"}, Text: text}
 }
 
 func add(t *testing.T, b *terminal.Mailbox, out bus.Outbound) string {
@@ -91,13 +91,13 @@ func TestEachMessageIsShownOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gateway := box(dir, time.Now)
-	add(t, gateway, message("1", "a", "tea"))
-	add(t, gateway, message("2", "a", "cake"))
+	add(t, gateway, message("1", "tea"))
+	add(t, gateway, message("2", "cake"))
 	first := attach(t, box(dir, time.Now), "cli:a")
 	if got := take(t, first, true); got != "tea|cake" {
 		t.Fatalf("the next terminal shows %q, want both in their order", got)
 	}
-	add(t, gateway, message("1", "a", "tea")) // a gateway that died before it noted the delivery
+	add(t, gateway, message("1", "tea")) // a gateway that died before it noted the delivery
 	if got := take(t, first, true) + take(t, attach(t, box(dir, time.Now), "cli:b"), true); got != "" {
 		t.Errorf("shown again: %q", got)
 	}
@@ -108,7 +108,7 @@ func TestOwnTerminalFirst(t *testing.T) {
 	dir := t.TempDir()
 	gateway := box(dir, time.Now)
 	own, other := attach(t, box(dir, time.Now), "cli:a"), attach(t, box(dir, time.Now), "cli:b")
-	add(t, gateway, message("1", "a", "tea"))
+	add(t, gateway, message("1", "tea"))
 	if got := take(t, other, true); got != "" {
 		t.Errorf("a terminal of another conversation shows %q", got)
 	}
@@ -118,7 +118,7 @@ func TestOwnTerminalFirst(t *testing.T) {
 	if err := own.Close(); err != nil {
 		t.Fatal(err)
 	}
-	add(t, gateway, message("2", "a", "cake"))
+	add(t, gateway, message("2", "cake"))
 	if got := take(t, other, true); got != "cake" {
 		t.Errorf("the terminal that is left shows %q", got)
 	}
@@ -128,7 +128,7 @@ func TestWhatIsTakenWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gateway := box(dir, time.Now)
-	name := add(t, gateway, message("1", "a", "tea"))
+	name := add(t, gateway, message("1", "tea"))
 	if !gateway.Waiting(t.Context(), name) || gateway.AnyOpen(t.Context()) {
 		t.Error("a message waits, and no terminal is open")
 	}
@@ -152,7 +152,7 @@ func TestKilledTerminalLeavesItsMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gateway := box(dir, time.Now)
-	name := add(t, gateway, message("1", "a", "tea"))
+	name := add(t, gateway, message("1", "tea"))
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), childDir+"="+dir)
 	if err := child.Start(); err != nil {
@@ -185,7 +185,7 @@ func TestOldMessages(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 30, 0, 0, time.Local)
 	now := func() time.Time { return at }
 	b := box(dir, now)
-	add(t, b, message("1", "a", "tea"))
+	add(t, b, message("1", "tea"))
 	at = at.Add(time.Hour)
 	r := attach(t, b, "cli:a")
 	if got := take(t, r, true); got != "(2026-03-01 09:30)\n\ntea" {
@@ -193,7 +193,7 @@ func TestOldMessages(t *testing.T) {
 	}
 	at = at.Add(30 * 24 * time.Hour)
 	for i := range 3 {
-		add(t, b, message("n"+strconv.Itoa(i), "a", "cake"))
+		add(t, b, message("n"+strconv.Itoa(i), "cake"))
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "terminal", "*.json"))
 	if err != nil || len(files) != 3 {
@@ -211,7 +211,7 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, func(out bus.Outbound) { got <- out }) }()
 	for _, text := range []string{"tea", "cake"} {
-		add(t, box(dir, time.Now), message(text, "a", text))
+		add(t, box(dir, time.Now), message(text, text))
 		if out := <-got; out.Text != text || out.Kind != bus.Message {
 			t.Errorf("shown %+v, want %s", out, text)
 		}

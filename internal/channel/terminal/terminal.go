@@ -88,10 +88,9 @@ func (c *desk) Run(ctx context.Context, _ channel.Submit) error {
 		case <-ctx.Done():
 			return nil
 		case name := <-c.added:
-			if wait.For(ctx, noticeAfter) != nil {
-				return nil
+			if err := wait.For(ctx, noticeAfter); err == nil {
+				c.notify(ctx, name)
 			}
-			c.notify(ctx, name)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestNotice(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- ch.Run(ctx, nil) }()
 		send := func(id string, kind bus.Kind) {
-			out := message(id, "a", "tea\nis ready")
+			out := message(id, "tea\nis ready")
 			out.Kind = kind
 			if _, err := ch.Send(t.Context(), out); err != nil {
 				t.Error(err)

@@ -57,7 +57,7 @@ func needs(settings map[string]string) error {
 	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || channel.HasProgram(program) == nil {
 		return nil
 	}
-	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " + //nolint:staticcheck // a name
+	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " +
 		"Build it with \"make build-whatsapp\" in the source of nanobot and put it beside nanobot; see docs/whatsapp.md")
 }
 

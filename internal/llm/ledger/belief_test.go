@@ -36,7 +36,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 			m := s.meter(answering(u))
 			var notices, stopped int
 			for range 200 {
-				_, err := collect(t, m, &notices)
+				err := collect(t, m, &notices)
 				if err != nil {
 					stopped++
 				}
@@ -57,13 +57,13 @@ func TestUsageThatCannotBe(t *testing.T) {
 	}
 }
 
-func collect(t *testing.T, m llm.Model, notices *int) (*llm.Response, error) {
+func collect(t *testing.T, m llm.Model, notices *int) error {
 	t.Helper()
 	var resp *llm.Response
 	for ev, err := range m.Stream(t.Context(), llm.Request{Model: "m", MaxTokens: 1000, System: "be kind"}) {
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case ev.Kind == llm.Waiting && strings.Contains(ev.Text, "cannot be"):
 			*notices++
 		case ev.Kind == llm.Done:
@@ -73,7 +73,7 @@ func collect(t *testing.T, m llm.Model, notices *int) (*llm.Response, error) {
 	if u := resp.Usage; u.Prompt < 0 || u.Completion < 0 || u.Prompt > 1e8 || u.Completion > 1e8 {
 		t.Errorf("the turn is told %+v", u)
 	}
-	return resp, nil
+	return nil
 }
 
 // A provider that bills more than its estimate is reserved for at what it bills.
@@ -83,7 +83,7 @@ func TestBillsAboveTheEstimate(t *testing.T) {
 	m := s.meter(answering(llm.Usage{Prompt: 100, Completion: 100, Cost: 0.1}))
 	var notices int
 	for range 24 {
-		_, _ = collect(t, m, &notices)
+		_ = collect(t, m, &notices)
 	}
 	if got := s.today(); got.USD > 0.5 || got.Calls < 2 {
 		t.Errorf("%d calls for $%v, the limit is $0.5", got.Calls, got.USD)

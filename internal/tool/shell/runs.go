@@ -346,7 +346,7 @@ func (r *runs) repo(dir string) {
 // inlineCode is the place of the program among the words of an interpreter; -1
 // if it is not there.
 func inlineCode(name string, words []string) int {
-	letters := ""
+	var letters string
 	switch strings.TrimRight(name, "0123456789.") { // python3.12 is python
 	case "python", "pypy":
 		letters = "c"
