@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -121,7 +122,9 @@ signal.pause()'`},
 				if strings.Contains(got, "got-it-all") && !ended {
 					a.broke("it got all it wanted and kept it: %s", tail(got))
 				}
-				full := strings.Contains(got, "No space left") || strings.Contains(got, "MemoryError")
+				full := slices.ContainsFunc([]string{"No space left", "MemoryError", "File size limit exceeded", "File too large"}, func(said string) bool {
+					return strings.Contains(got, said) // the kernel ended it
+				})
 				a.shows(ended || full || len(a.broken) > 0, "nothing ended it: %s", tail(got))
 				if strings.Contains(got, "was stopped after") {
 					a.broke("it was ended by its time only: %s", tail(got))

@@ -108,7 +108,7 @@ func (a *trial) turn(words string, calls ...call) {
 	a.last = a.ask(words)
 	a.args = args
 	a.note(a.last)
-	if a.last.code != 0 || a.last.final.Turn == nil {
+	if !a.last.answered() || a.last.final.Turn == nil {
 		a.broke("the turn did not end with an answer (exit code %d): %s", a.last.code, tail(a.last.stderr))
 	}
 }
