@@ -227,7 +227,7 @@ func TestDiskIsBoundedWithoutSandbox(t *testing.T) {
 		"dd":                   "dd if=/dev/zero of=z bs=1M",
 		"yes":                  "yes > z",
 		"reserved space":       "for i in $(seq 40); do fallocate -l 40M z$i; done; sleep 60",
-		"kept out of the size": "fallocate -n -l 700M z; for i in $(seq 40); do fallocate -n -l 40M z$i; done; sleep 60",
+		"kept out of the size": "touch z; fallocate -n -l 700M z; for i in $(seq 40); do touch z$i; fallocate -n -l 40M z$i; done; sleep 60",
 		"in the home folder":   "cd; for i in $(seq 40); do head -c 40M /dev/zero > z$i; done; sleep 60",
 		"many at once":         "for i in $(seq 8); do cat /dev/zero > z$i & done; wait",
 		"a session of its own": "setsid sh -c 'cat /dev/zero > z' & wait; sleep 60",
