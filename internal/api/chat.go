@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -52,80 +51,68 @@ func (a *API) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, leave, err := a.enter(r.Context())
-	if err != nil {
-		return err
-	}
-	defer leave()
 	head := completion{ID: "chatcmpl-" + randomHex(24), Created: a.o.Now().Unix(), Model: c.model.ID}
-	if c.stream {
-		return a.chatStream(ctx, w, c, head)
-	}
-	got, err := a.run(ctx, c, sink{})
-	if err != nil {
-		return err
-	}
-	head.Object = "chat.completion"
-	head.Choices = []choice{{Message: &chatText{Role: "assistant", Content: &got.text}, Finish: &got.finish}}
-	head.Usage = chatUsageOf(got.turn.Usage)
-	if d := got.details(c); d != nil {
-		head.Nanobot = d
-	}
-	return sendJSON(w, http.StatusOK, head)
+	return a.answer(w, r, c, &chatEncoder{call: c, head: head})
 }
 
-// chatStream answers with chunks: the role, the text as it comes, the finish
-// reason, and if asked for the usage. What goes wrong after the beginning is
-// an error event and the end of the stream, without the mark of a good end.
-func (a *API) chatStream(ctx context.Context, w http.ResponseWriter, c *call, head completion) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	head.Object = "chat.completion.chunk"
-	s := newStream(w, cancel)
-	defer s.release()
-	first := true
-	chunk := func(d chatText, finish *string, more any) {
-		if first {
-			first = false
-			role, empty := head, ""
-			role.Choices = []choice{{Delta: &chatText{Role: "assistant", Content: &empty}}}
-			s.send("", role)
-		}
-		head.Choices, head.Nanobot = []choice{{Delta: &d, Finish: finish}}, more
-		s.send("", head)
-		head.Nanobot = nil
+// chatEncoder answers in the form of /v1/chat/completions. A stream has chunks:
+// the role, the text as it comes, the finish reason, and if asked for the usage.
+// An error in it is an event, and the mark of a good end is missing.
+type chatEncoder struct {
+	call *call
+	head completion // what an answer or its chunks have in common
+
+	stream *stream
+	begun  bool // the role was sent
+}
+
+func (e *chatEncoder) whole(got answer) any {
+	out := e.head
+	out.Object = "chat.completion"
+	out.Choices = []choice{{Message: &chatText{Role: "assistant", Content: &got.text}, Finish: &got.finish}}
+	out.Usage = chatUsageOf(got.turn.Usage)
+	if d := got.details(e.call); d != nil {
+		out.Nanobot = d
 	}
-	stop := s.beat(a.ping)
-	got, err := a.run(ctx, c, sink{
-		text:  func(t string) { chunk(chatText{Content: &t}, nil, nil) },
-		event: func(e event) { chunk(chatText{}, nil, e) },
-	})
-	stop()
-	if err != nil {
-		if !s.isBegun() {
-			return err
-		}
-		s.send("", a.failed(ctx, w, err).body())
-		return nil
+	return out
+}
+
+func (e *chatEncoder) open(s *stream) sink {
+	e.stream = s
+	e.head.Object = "chat.completion.chunk"
+	return sink{
+		text:  func(t string) { e.chunk(chatText{Content: &t}, nil, nil) },
+		event: func(ev event) { e.chunk(chatText{}, nil, ev) },
 	}
+}
+
+// chunk sends a piece of the answer; more is what it says beyond the protocol.
+func (e *chatEncoder) chunk(d chatText, finish *string, more any) {
+	if !e.begun {
+		e.begun = true
+		role, empty := e.head, ""
+		role.Choices = []choice{{Delta: &chatText{Role: "assistant", Content: &empty}}}
+		e.stream.send("", role)
+	}
+	out := e.head
+	out.Choices = []choice{{Delta: &d, Finish: finish}}
+	out.Nanobot = more
+	e.stream.send("", out)
+}
+
+func (e *chatEncoder) end(got answer) {
 	var more any
-	if d := got.details(c); d != nil {
+	if d := got.details(e.call); d != nil {
 		more = d
 	}
-	chunk(chatText{}, &got.finish, more)
-	if c.usage {
-		head.Choices, head.Usage = []choice{}, chatUsageOf(got.turn.Usage)
-		s.send("", head)
+	e.chunk(chatText{}, &got.finish, more)
+	if e.call.usage {
+		last := e.head
+		last.Choices = []choice{}
+		last.Usage = chatUsageOf(got.turn.Usage)
+		e.stream.send("", last)
 	}
-	s.raw([]byte("data: [DONE]\n\n"))
-	return nil
+	e.stream.raw([]byte("data: [DONE]\n\n"))
 }
 
-// failed makes a fault of an error that comes too late for a status.
-func (a *API) failed(ctx context.Context, w http.ResponseWriter, err error) *fault {
-	f := a.explain(err)
-	if f.err != nil && !gone(ctx) {
-		a.o.Log.WarnContext(ctx, "api stream", "request", w.Header().Get(headerRequest), "status", f.status, "err", f.err)
-	}
-	return f
-}
+func (e *chatEncoder) fail(f *fault) { e.stream.send("", f.body()) }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -216,90 +215,75 @@ func (a *API) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, leave, err := a.enter(r.Context())
-	if err != nil {
-		return err
-	}
-	defer leave()
-	resp := a.newResponse(c, instructions)
 	item := outputItem{ID: "msg_" + randomHex(32), Type: "message", Status: "in_progress", Role: "assistant", Content: []outputText{}}
-	if c.stream {
-		return a.responsesStream(ctx, w, c, &responseStream{resp: resp, item: item})
-	}
-	got, err := a.run(ctx, c, sink{})
-	if err != nil {
-		return err
-	}
-	resp.conclude(c, got, item)
-	return sendJSON(w, http.StatusOK, resp)
+	return a.answer(w, r, c, &responsesEncoder{call: c, resp: a.newResponse(c, instructions), item: item})
 }
 
-// responseStream writes the events of one response.
-type responseStream struct {
-	*stream
+// responsesEncoder answers in the form of /v1/responses.
+type responsesEncoder struct {
+	call *call
+	resp *response
+	item outputItem
 
-	resp   *response
-	item   outputItem
-	n      int
-	opened bool
+	stream *stream
+	n      int // events that were sent
+	begun  bool
 }
 
-// tell sends an event with its number.
-func (s *responseStream) tell(kind string, fields map[string]any) {
-	fields["type"], fields["sequence_number"] = kind, s.n
-	s.n++
-	s.send(kind, fields)
+func (e *responsesEncoder) whole(got answer) any {
+	e.resp.conclude(e.call, got, e.item)
+	return e.resp
+}
+
+func (e *responsesEncoder) open(s *stream) sink {
+	e.stream = s
+	return sink{
+		text: func(t string) {
+			e.begin()
+			e.send("response.output_text.delta", e.place(map[string]any{"delta": t, "logprobs": []struct{}{}}))
+		},
+		event: func(ev event) {
+			e.begin()
+			e.send("response.nanobot.event", map[string]any{"event": ev})
+		},
+	}
+}
+
+// send sends an event with its number.
+func (e *responsesEncoder) send(kind string, fields map[string]any) {
+	fields["type"], fields["sequence_number"] = kind, e.n
+	e.n++
+	e.stream.send(kind, fields)
 }
 
 // begin sends what comes before the text.
-func (s *responseStream) begin() {
-	if s.opened {
+func (e *responsesEncoder) begin() {
+	if e.begun {
 		return
 	}
-	s.opened = true
-	s.tell("response.created", map[string]any{"response": s.resp})
-	s.tell("response.in_progress", map[string]any{"response": s.resp})
-	s.tell("response.output_item.added", map[string]any{"output_index": 0, "item": s.item})
-	s.tell("response.content_part.added", s.place(map[string]any{"part": textPart("")}))
+	e.begun = true
+	e.send("response.created", map[string]any{"response": e.resp})
+	e.send("response.in_progress", map[string]any{"response": e.resp})
+	e.send("response.output_item.added", map[string]any{"output_index": 0, "item": e.item})
+	e.send("response.content_part.added", e.place(map[string]any{"part": textPart("")}))
 }
 
-func (s *responseStream) place(fields map[string]any) map[string]any {
-	fields["item_id"], fields["output_index"], fields["content_index"] = s.item.ID, 0, 0
+func (e *responsesEncoder) place(fields map[string]any) map[string]any {
+	fields["item_id"], fields["output_index"], fields["content_index"] = e.item.ID, 0, 0
 	return fields
 }
 
-func (a *API) responsesStream(ctx context.Context, w http.ResponseWriter, c *call, s *responseStream) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.stream = newStream(w, cancel)
-	defer s.release()
-	stop := s.beat(a.ping)
-	got, err := a.run(ctx, c, sink{
-		text: func(t string) {
-			s.begin()
-			s.tell("response.output_text.delta", s.place(map[string]any{"delta": t, "logprobs": []struct{}{}}))
-		},
-		event: func(e event) {
-			s.begin()
-			s.tell("response.nanobot.event", map[string]any{"event": e})
-		},
-	})
-	stop()
-	if err != nil {
-		if !s.isBegun() {
-			return err
-		}
-		s.begin()
-		f := a.failed(ctx, w, err)
-		s.resp.Status, s.resp.Error = "failed", map[string]string{"code": f.kind(), "message": f.message}
-		s.tell("response.failed", map[string]any{"response": s.resp})
-		return nil
-	}
-	s.begin()
-	s.resp.conclude(c, got, s.item)
-	s.tell("response.output_text.done", s.place(map[string]any{"text": got.text, "logprobs": []struct{}{}}))
-	s.tell("response.content_part.done", s.place(map[string]any{"part": textPart(got.text)}))
-	s.tell("response.output_item.done", map[string]any{"output_index": 0, "item": s.resp.Output[0]})
-	s.tell("response."+s.resp.Status, map[string]any{"response": s.resp})
-	return nil
+func (e *responsesEncoder) end(got answer) {
+	e.begin()
+	e.resp.conclude(e.call, got, e.item)
+	e.send("response.output_text.done", e.place(map[string]any{"text": got.text, "logprobs": []struct{}{}}))
+	e.send("response.content_part.done", e.place(map[string]any{"part": textPart(got.text)}))
+	e.send("response.output_item.done", map[string]any{"output_index": 0, "item": e.resp.Output[0]})
+	e.send("response."+e.resp.Status, map[string]any{"response": e.resp})
+}
+
+func (e *responsesEncoder) fail(f *fault) {
+	e.begin()
+	e.resp.Status, e.resp.Error = "failed", map[string]string{"code": f.kind(), "message": f.message}
+	e.send("response.failed", map[string]any{"response": e.resp})
 }
