@@ -24,6 +24,9 @@ const (
 	headerEvents  = "X-Nanobot-Events"
 )
 
+// headerKey is where Anthropic's clients put the key.
+const headerKey = "X-Api-Key"
+
 // retryAfter is when a client that was refused should come back.
 const retryAfter = time.Second
 
@@ -125,7 +128,7 @@ func allowOrigin(w http.ResponseWriter, r *http.Request, origin string) (done bo
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", "Content-Type", headerSession, headerEvents}, ", "))
+	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", headerKey, "Content-Type", headerSession, headerEvents}, ", "))
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
@@ -139,12 +142,17 @@ func (a *API) admit(r *http.Request) error {
 		return &fault{status: http.StatusForbidden, code: "unknown_host", message: "This host name is not served here."}
 	case a.o.Token.IsZero() && !local(r):
 		return &fault{status: http.StatusForbidden, code: "key_required", message: "Without api.apiKey only programs of the same user on the same machine are served, not through a proxy. Set api.apiKey and send it as a bearer token."}
-	case !a.o.Token.IsZero() && !a.gate.authorized(r):
-		return &fault{status: http.StatusUnauthorized, code: "invalid_api_key", message: "Send the key of this API as a bearer token in the Authorization header."}
+	case !a.o.Token.IsZero() && !a.authorized(r):
+		return &fault{status: http.StatusUnauthorized, code: "invalid_api_key", message: "Send the key of this API as a bearer token in the Authorization header, or in the header X-Api-Key."}
 	case r.Method == http.MethodPost && !takes(r):
 		return &fault{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", message: "Send application/json."}
 	}
 	return nil
+}
+
+// authorized reports whether a request brings the key.
+func (a *API) authorized(r *http.Request) bool {
+	return a.gate.authorized(r) || a.gate.isToken(r.Header.Get(headerKey))
 }
 
 // takes reports whether the body has a form that the path understands.
@@ -177,7 +185,7 @@ func (a *API) trusted(r *http.Request) bool {
 	if !a.gate.named(r.Host) || foreign(r) {
 		return false
 	}
-	return local(r) || !a.o.Token.IsZero() && a.gate.authorized(r)
+	return local(r) || !a.o.Token.IsZero() && a.authorized(r)
 }
 
 // enter waits for one of the slots for turns, and bounds the time of the turn.

@@ -61,8 +61,9 @@ type Options struct {
 	// Nonces remembers signed requests; it is needed with TriggerKey.
 	Nonces *Nonces
 
-	// Token must come as a bearer token with every request to the API. Without
-	// one only requests that reach a loopback address are served.
+	// Token must come with every request to the API, as a bearer token or in the
+	// header X-Api-Key. Without one only requests that reach a loopback address
+	// are served.
 	Token httpsafe.Secret
 	// Hosts are further names the listener may be called by; see Gate.
 	Hosts []string

@@ -501,6 +501,11 @@ func TestAdmission(t *testing.T) {
 		"wrong key":              {key, append(json, "Authorization", "Bearer 0123456789abcdef-tokem"), 401},
 		"wrong scheme":           {key, append(json, "Authorization", "Basic "+token), 401},
 		"right key":              {key, append(json, "Authorization", "Bearer "+token), 200},
+		"key in X-Api-Key":       {key, append(json, "X-Api-Key", token), 200},
+		"wrong in X-Api-Key":     {key, append(json, "X-Api-Key", token+"x"), 401},
+		"nothing in X-Api-Key":   {key, append(json, "X-Api-Key", ""), 401},
+		"one of two keys right":  {key, append(json, "X-Api-Key", token, "Authorization", "Bearer wrong"), 200},
+		"X-Api-Key, no key set":  {nil, append(json, "X-Api-Key", "any"), 200},
 		"text/plain":             {nil, []string{"Content-Type", "text/plain"}, 415},
 		"no type":                {nil, nil, 415},
 		"form":                   {nil, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
@@ -548,7 +553,7 @@ func TestAdmission(t *testing.T) {
 	}
 	h := open(t, says(), page, key)
 	status, head, _ := h.send(t, http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST")
-	if status != 204 || !strings.Contains(head.Get("Access-Control-Allow-Headers"), "Authorization") {
+	if status != 204 || !strings.Contains(head.Get("Access-Control-Allow-Headers"), "Authorization, X-Api-Key, ") {
 		t.Errorf("preflight: %d %v", status, head)
 	}
 }
