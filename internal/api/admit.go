@@ -24,8 +24,18 @@ const (
 	headerEvents  = "X-Nanobot-Events"
 )
 
-// headerKey is where Anthropic's clients put the key.
-const headerKey = "X-Api-Key"
+// Headers of Anthropic's protocol.
+const (
+	headerKey            = "X-Api-Key"
+	headerVersion        = "Anthropic-Version"
+	headerMessageRequest = "Request-Id"
+)
+
+// speaksMessages reports whether a client speaks Anthropic's protocol. All of
+// its clients send the version, and its one path tells those that do not.
+func speaksMessages(r *http.Request) bool {
+	return r.Header.Get(headerVersion) != "" || r.URL.Path == "/v1/messages" || strings.HasPrefix(r.URL.Path, "/v1/messages/")
+}
 
 // retryAfter is when a client that was refused should come back.
 const retryAfter = time.Second
@@ -38,7 +48,11 @@ type endpoint func(http.ResponseWriter, *http.Request) error
 func (a *API) observed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set(headerRequest, "req_"+randomHex(12))
+		id := "req_" + randomHex(12)
+		h.Set(headerRequest, id)
+		if speaksMessages(r) {
+			h.Set(headerMessageRequest, id)
+		}
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		_, route := mux.Handler(r)
@@ -123,12 +137,12 @@ func allowOrigin(w http.ResponseWriter, r *http.Request, origin string) (done bo
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", headerRequest+", Retry-After")
+	h.Set("Access-Control-Expose-Headers", headerRequest+", "+headerMessageRequest+", Retry-After")
 	if r.Method != http.MethodOptions {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", headerKey, "Content-Type", headerSession, headerEvents}, ", "))
+	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", headerKey, headerVersion, "Anthropic-Beta", "Anthropic-Dangerous-Direct-Browser-Access", "Content-Type", headerSession, headerEvents}, ", "))
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// fault is an error that a client is told, in the form of the OpenAI protocol.
+// fault is an error that a client is told, in the form of its protocol.
 type fault struct {
 	status  int
 	code    string
@@ -32,7 +32,7 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() error { return f.err }
 
-// kind is the word of the protocol for a class of errors.
+// kind is the word of the OpenAI protocol for a class of errors.
 func (f *fault) kind() string {
 	switch {
 	case f.status == http.StatusUnauthorized:
@@ -47,7 +47,7 @@ func (f *fault) kind() string {
 	return "invalid_request_error"
 }
 
-// body is what the client reads. The code is the status as text where there is
+// body is what a client of the OpenAI protocol reads. The code is the status as text where there is
 // no better word for it.
 func (f *fault) body() map[string]any {
 	code := f.code
@@ -59,6 +59,43 @@ func (f *fault) body() map[string]any {
 		param = f.param
 	}
 	return map[string]any{"error": map[string]any{"message": f.message, "type": f.kind(), "param": param, "code": code}}
+}
+
+// messagesKind is the word of Anthropic's protocol for a class of errors.
+func (f *fault) messagesKind() string {
+	switch f.status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusPaymentRequired:
+		return "billing_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return "timeout_error"
+	case http.StatusConflict:
+		return "conflict_error"
+	case http.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusServiceUnavailable:
+		return "overloaded_error"
+	}
+	if f.status >= http.StatusInternalServerError {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
+// messagesBody is what a client of Anthropic's protocol reads.
+func (f *fault) messagesBody(request string) map[string]any {
+	return map[string]any{
+		"type":       "error",
+		"error":      map[string]any{"type": f.messagesKind(), "message": f.message},
+		"request_id": request,
+	}
 }
 
 func badRequest(param, message string) *fault {
@@ -140,7 +177,11 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	// The official clients go by this word rather than by the status.
 	h.Set("X-Should-Retry", strconv.FormatBool(!f.final && f.status >= http.StatusTooManyRequests))
-	_ = sendJSON(w, f.status, f.body()) // nobody is left to tell
+	body := f.body()
+	if speaksMessages(r) {
+		body = f.messagesBody(h.Get(headerRequest))
+	}
+	_ = sendJSON(w, f.status, body) // nobody is left to tell
 }
 
 func sendJSON(w http.ResponseWriter, status int, v any) error {

@@ -23,14 +23,18 @@ func FuzzRequest(f *testing.F) {
 		`{"input":[{"role":"user","content":[{"type":"input_file","filename":"../x","file_data":"aGFsbG8="}]},{"type":"function_call_output","output":{}}]}`,
 		`{"conversation":{"id":"a"},"input":"x","user":null,"tools":null,"messages":null}`,
 		`{"messages":[{"role":"tool","content":null},{"role":"user","content":["x"]}],"n":null}`,
+		`{"stream":true,"thinking":{"type":"enabled"},"system":"x","messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + dot + `"}},{"type":"text","text":"x"}]}]}`,
+		`{"system":[{"type":"text","text":"x"}],"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","is_error":true,"content":[{"type":"text","text":"r"}]},{"type":"document","title":"../x","source":{"type":"text","data":"x"}}]}]}`,
+		`{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"document","source":{"type":"content","content":5}}]}}]}],"tool_choice":{"type":"none"}}`,
 		`[]`, `{`, `null`,
 	} {
 		f.Add("/v1/chat/completions", s)
 		f.Add("/v1/responses", s)
+		f.Add("/v1/messages", s)
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, path, body string) {
-		if path != "/v1/responses" {
+		if path != "/v1/responses" && path != "/v1/messages" {
 			path = "/v1/chat/completions"
 		}
 		var got []bus.Inbound

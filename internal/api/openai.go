@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
-// Who keeps the conversations of the OpenAI-compatible API.
+// Who keeps the conversations of the API.
 const (
 	// historyServer keeps conversations that have a name here; requests
 	// without a name are answered over the messages they bring.
@@ -89,7 +89,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// API speaks the OpenAI protocol for the agent and tells how it is. It is safe
+// API speaks the protocols of OpenAI and Anthropic for the agent and tells how it is. It is safe
 // for concurrent use and starts nothing by itself.
 type API struct {
 	o     Options
@@ -166,6 +166,8 @@ func (a *API) Handler() http.Handler {
 		mux.Handle("GET /v1/models/{id...}", a.guarded(a.getModel))
 		mux.Handle("POST /v1/chat/completions", a.guarded(a.chat))
 		mux.Handle("POST /v1/responses", a.guarded(a.responses))
+		mux.Handle("POST /v1/messages", a.guarded(a.messages))
+		mux.Handle("POST /v1/messages/count_tokens", a.guarded(a.countTokens))
 		mux.Handle("DELETE /v1/sessions/{id...}", a.guarded(a.deleteSession))
 		if a.o.Trigger != nil {
 			mux.Handle("POST /v1/triggers/{id}", a.triggers())
@@ -195,7 +197,39 @@ func (m Model) object() modelObject {
 	return modelObject{ID: m.ID, Object: "model", OwnedBy: "nanobot"}
 }
 
-func (a *API) listModels(w http.ResponseWriter, _ *http.Request) error {
+// messagesModel is a model in Anthropic's protocol. When it was made is not
+// known, which the beginning of time stands for.
+type messagesModel struct {
+	Type        string    `json:"type"`
+	ID          string    `json:"id"`
+	DisplayName string    `json:"display_name"`
+	Created     time.Time `json:"created_at"`
+}
+
+func (m Model) messagesObject() messagesModel {
+	return messagesModel{Type: "model", ID: m.ID, DisplayName: m.ID, Created: time.Unix(0, 0).UTC()}
+}
+
+// messagesModels is a list that is always whole.
+type messagesModels struct {
+	Data    []messagesModel `json:"data"`
+	HasMore bool            `json:"has_more"`
+	First   *string         `json:"first_id"`
+	Last    *string         `json:"last_id"`
+}
+
+func (a *API) listModels(w http.ResponseWriter, r *http.Request) error {
+	if speaksMessages(r) {
+		out := messagesModels{Data: []messagesModel{}}
+		for _, m := range a.o.Models() {
+			out.Data = append(out.Data, m.messagesObject())
+		}
+		if n := len(out.Data); n > 0 {
+			out.First = &out.Data[0].ID
+			out.Last = &out.Data[n-1].ID
+		}
+		return sendJSON(w, http.StatusOK, out)
+	}
 	list := []modelObject{}
 	for _, m := range a.o.Models() {
 		list = append(list, m.object())
@@ -210,6 +244,9 @@ func (a *API) getModel(w http.ResponseWriter, r *http.Request) error {
 	m, err := a.model(r.PathValue("id"))
 	if err != nil {
 		return err
+	}
+	if speaksMessages(r) {
+		return sendJSON(w, http.StatusOK, m.messagesObject())
 	}
 	return sendJSON(w, http.StatusOK, m.object())
 }

@@ -238,8 +238,15 @@ func TestPythonsConversation(t *testing.T) {
 func TestToolChoice(t *testing.T) {
 	t.Parallel()
 	h := open(t, says(final("ok", bus.Turn{})))
-	for choice, want := range map[string]bool{`"none"`: true, `"auto"`: false, `{"type":"function","function":{"name":"f"}}`: false} {
-		for path, body := range map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`, "/v1/responses": `"input":"hi"`} {
+	for choice, want := range map[string]bool{
+		`"none"`: true, `"auto"`: false, `{"type":"function","function":{"name":"f"}}`: false,
+		`{"type":"none"}`: true, `{"type":"any"}`: false, `{"type":7}`: false,
+	} {
+		for path, body := range map[string]string{
+			"/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`,
+			"/v1/responses":        `"input":"hi"`,
+			"/v1/messages":         `"messages":[{"role":"user","content":"hi"}]`,
+		} {
 			if status, _, got := h.post(t, path, `{"tool_choice":`+choice+`,`+body+`}`); status != 200 {
 				t.Fatalf("%s %s: status %d: %s", path, choice, status, got)
 			}
@@ -339,6 +346,7 @@ func TestStreamFails(t *testing.T) {
 	for path, request := range map[string]string{
 		"/v1/chat/completions": `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 		"/v1/responses":        `{"stream":true,"input":"hi"}`,
+		"/v1/messages":         `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -357,7 +365,7 @@ func TestStreamFails(t *testing.T) {
 				yield(bus.Outbound{}, errors.New("disk full"))
 			}).post(t, path, request)
 			if !strings.Contains(body, "so far") || !strings.Contains(body, `"message":"The turn failed`) ||
-				strings.Contains(body, "[DONE]") || strings.Contains(body, "response.completed") {
+				strings.Contains(body, "[DONE]") || strings.Contains(body, "response.completed") || strings.Contains(body, "message_stop") {
 				t.Errorf("got %s", body)
 			}
 		})
@@ -372,14 +380,15 @@ func TestFinish(t *testing.T) {
 		chat   string
 		status string
 		reason any
+		stop   string // of /v1/messages
 	}{
-		"done":      {bus.Turn{}, "stop", "completed", nil},
-		"cut":       {bus.Turn{Truncated: true}, "length", "incomplete", "max_output_tokens"},
-		"steps":     {bus.Turn{StopReason: "max_iterations"}, "length", "incomplete", "max_output_tokens"},
-		"budget":    {bus.Turn{StopReason: "budget_exceeded"}, "length", "incomplete", "max_output_tokens"},
-		"refused":   {bus.Turn{StopReason: "refused"}, "content_filter", "incomplete", "content_filter"},
-		"filtered":  {bus.Turn{StopReason: "error", Error: "x", ErrorKind: "content_filter"}, "content_filter", "incomplete", "content_filter"},
-		"repeating": {bus.Turn{StopReason: "loop_detected"}, "stop", "completed", nil},
+		"done":      {bus.Turn{}, "stop", "completed", nil, "end_turn"},
+		"cut":       {bus.Turn{Truncated: true}, "length", "incomplete", "max_output_tokens", "max_tokens"},
+		"steps":     {bus.Turn{StopReason: "max_iterations"}, "length", "incomplete", "max_output_tokens", "max_tokens"},
+		"budget":    {bus.Turn{StopReason: "budget_exceeded"}, "length", "incomplete", "max_output_tokens", "max_tokens"},
+		"refused":   {bus.Turn{StopReason: "refused"}, "content_filter", "incomplete", "content_filter", "refusal"},
+		"filtered":  {bus.Turn{StopReason: "error", Error: "x", ErrorKind: "content_filter"}, "content_filter", "incomplete", "content_filter", "refusal"},
+		"repeating": {bus.Turn{StopReason: "loop_detected"}, "stop", "completed", nil, "end_turn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -396,6 +405,10 @@ func TestFinish(t *testing.T) {
 			}
 			if v["status"] != c.status || reason != c.reason {
 				t.Errorf("response %v %v, want %v %v", v["status"], reason, c.status, c.reason)
+			}
+			_, _, body = h.post(t, "/v1/messages", `{"messages":[{"role":"user","content":"hi"}]}`)
+			if got := parse(t, body)["stop_reason"]; got != c.stop {
+				t.Errorf("stop reason %v, want %v", got, c.stop)
 			}
 		})
 	}
@@ -626,6 +639,7 @@ func TestDeaf(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"stream":true,"messages":[{"role":"user","content":"x"}]}`,
 		"/v1/responses":        `{"stream":true,"input":"x"}`,
+		"/v1/messages":         `{"stream":true,"messages":[{"role":"user","content":"x"}]}`,
 	} {
 		stopped := false
 		h := open(t, func(ctx context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {

@@ -31,10 +31,14 @@ type call struct {
 	in     bus.Inbound
 	model  Model
 	stream bool
-	usage  bool     // the stream tells what it cost
-	events bool     // the client wants to see the work
-	files  []string // that were saved for it
-	keep   bool     // they belong to a conversation that goes on
+	usage  bool // the stream tells what it cost
+
+	// What the client wants to see.
+	events   bool // the work
+	thinking bool // what the model thinks, as a part of the answer
+
+	files []string // that were saved for it
+	keep  bool     // they belong to a conversation that goes on
 }
 
 // drop removes the files of a request that nobody will ask about again.
@@ -72,15 +76,20 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return badRequest("", "The body must be a JSON object.")
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return badRequest(e.Field, fmt.Sprintf("%s must not be a %s.", e.Field, e.Value))
-		}
-		if f, ok := errors.AsType[*fault](err); ok {
-			return f
-		}
-		return badRequest("", "The body is not valid JSON: "+err.Error())
+		return jsonFault(err)
 	}
 	return nil
+}
+
+// jsonFault makes a fault of an error of decoding.
+func jsonFault(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return badRequest(e.Field, fmt.Sprintf("%s must not be a %s.", e.Field, e.Value))
+	}
+	if f, ok := errors.AsType[*fault](err); ok {
+		return f
+	}
+	return badRequest("", "The body is not valid JSON: "+err.Error())
 }
 
 func bodyFault(err error) error {
@@ -201,9 +210,15 @@ type chatRequest struct {
 // them; all else is left to the agent, whose tools they are.
 type toolChoice struct{ none bool }
 
-// UnmarshalJSON takes a word or an object.
+// UnmarshalJSON takes a word or an object, whose type is the word.
 func (c *toolChoice) UnmarshalJSON(b []byte) error {
-	c.none = string(b) == `"none"`
+	var object struct {
+		Type string `json:"type"`
+	}
+	if len(b) > 0 && b[0] == '{' {
+		_ = json.Unmarshal(b, &object) // an object without such a type is another choice
+	}
+	c.none = string(b) == `"none"` || object.Type == "none"
 	return nil
 }
 
@@ -252,6 +267,9 @@ type chatMessage struct {
 	} `json:"tool_calls"`
 }
 
+// called shows a call of a client's own tool in a history.
+func called(name, arguments string) string { return "[called " + name + " with " + arguments + "]" }
+
 // plain brings a message into our words.
 func (m chatMessage) plain(i int) (message, error) {
 	out := message{parts: m.Content, text: m.Refusal}
@@ -263,7 +281,7 @@ func (m chatMessage) plain(i int) (message, error) {
 	case "assistant":
 		out.role = bus.RoleAssistant
 		for _, c := range m.ToolCalls {
-			out.text = strings.TrimLeft(out.text+"\n["+"called "+c.Function.Name+" with "+c.Function.Arguments+"]", "\n")
+			out.text = strings.TrimLeft(out.text+"\n"+called(c.Function.Name, c.Function.Arguments), "\n")
 		}
 	case "tool", "function":
 		out.role = bus.RoleTool

@@ -66,7 +66,7 @@ func (it item) plain(i int) (message, bool, error) {
 		m, err := chatMessage{Role: it.Role, Content: it.Content}.plain(i)
 		return m, true, err
 	case "function_call":
-		return message{role: bus.RoleAssistant, text: "[called " + it.Name + " with " + it.Arguments + "]"}, true, nil
+		return message{role: bus.RoleAssistant, text: called(it.Name, it.Arguments)}, true, nil
 	case "function_call_output":
 		text := string(it.Output)
 		_ = json.Unmarshal(it.Output, &text) // an object is shown as it is

@@ -15,6 +15,7 @@ type stream struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
 	stop context.CancelCauseFunc
+	idle []byte // frame for clients that wait
 
 	mu    sync.Mutex
 	begun bool
@@ -22,7 +23,7 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter, stop context.CancelCauseFunc) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w), stop: stop}
+	return &stream{w: w, rc: http.NewResponseController(w), stop: stop, idle: []byte(": ping\n\n")}
 }
 
 // send writes an event with JSON data; the name may be empty.
@@ -88,7 +89,7 @@ func (s *stream) isBegun() bool {
 	return s.begun
 }
 
-// beat writes a comment now and then, so that neither the client nor anything
+// beat writes the idle frame now and then, so that neither the client nor anything
 // between gives a long turn up. The returned func ends that and waits for it.
 func (s *stream) beat(every time.Duration) (stop func()) {
 	over := make(chan struct{})
@@ -101,7 +102,7 @@ func (s *stream) beat(every time.Duration) (stop func()) {
 			case <-over:
 				return
 			case <-t.C:
-				s.raw([]byte(": ping\n\n"))
+				s.raw(s.idle)
 			}
 		}
 	})

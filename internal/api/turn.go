@@ -53,10 +53,11 @@ func (r *answer) details(c *call) *details {
 	return d
 }
 
-// sink takes what a turn says while it goes on. Both may be nil.
+// sink takes what a turn says while it goes on. Each may be nil.
 type sink struct {
-	text  func(string)
-	event func(event)
+	text    func(string)
+	thought func(string) // of the model, in pieces
+	event   func(event)
 }
 
 // speaker puts together what is said in a turn: the text of its steps and of
@@ -116,6 +117,9 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 		case bus.ToolEvent:
 			r.show(c, out, event{Type: "tool", Tool: o.Tool})
 		case bus.Progress, bus.Reasoning, bus.Notice:
+			if o.Kind == bus.Reasoning && out.thought != nil {
+				out.thought(o.Text)
+			}
 			r.show(c, out, event{Type: string(o.Kind), Text: o.Text})
 		case bus.ToolHint, bus.ToolDelta, bus.ToolOutput, bus.Ask, bus.Gone, bus.GoalState, bus.FileEdit, bus.Used: // the events say more; this client cannot answer questions
 		}
