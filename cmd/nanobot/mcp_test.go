@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
-// serving is a home for the real program as an MCP server.
+// serving is a home for the real program as a server.
 type serving struct {
 	bin, dir string
 	model    *llmtest.Server
@@ -45,8 +45,13 @@ func newServing(t *testing.T) serving {
 	return s
 }
 
+// command is the program as an MCP server.
 func (s serving) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.bin, append([]string{"mcp", "serve", "-c", filepath.Join(s.dir, "config.json"), "-w", filepath.Join(s.dir, "ws")}, args...)...)
+	return s.program(ctx, append([]string{"mcp", "serve"}, args...)...)
+}
+
+func (s serving) program(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.bin, append(args, "-c", filepath.Join(s.dir, "config.json"), "-w", filepath.Join(s.dir, "ws"))...)
 	cmd.Env = []string{"HOME=" + s.dir, "USERPROFILE=" + s.dir, "PATH=" + os.Getenv("PATH")}
 	return cmd
 }

@@ -1,8 +1,8 @@
 // Package certify runs the client libraries of other vendors against our fakes
 // of their platforms: a fake that the vendor's own library works with is not our
-// misunderstanding of the platform.
+// misunderstanding of the platform. In the same way it runs them against our API.
 //
-// A folder below test/channels holds the scripts and names the libraries at
+// A folder below test holds the scripts and names the libraries at
 // pinned versions, in package.json with package-lock.json or in
 // requirements.txt. They are installed into its folder .installed when CI or
 // NANOBOT_SDK is set. Elsewhere a test runs only where they are installed
