@@ -319,6 +319,10 @@ func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Res
 	}
 
 	if t.Paths != nil {
+		if err := g.unapproved(c, t.Paths(c.Input)); err != nil {
+			no := tool.Fail(tool.DeniedPolicy, "%v", err)
+			return &no
+		}
 		if err := g.tracker.redirected(c, t.Paths(c.Input)); err != nil {
 			no := tool.Fail(tool.DeniedPolicy, "%v", err)
 			return &no
@@ -333,6 +337,24 @@ func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Res
 			no := tool.Fail(tool.Internal, "the file was not written, because where it comes from cannot be recorded: %v", err)
 			g.After(ctx, c, no, 0)
 			return &no
+		}
+	}
+	return nil
+}
+
+// unapproved refuses what a tainted turn writes to a file that is part of an approval,
+// while the approved command runs: it may open the file at any time.
+func (g *Guard) unapproved(c tool.Call, names []string) error {
+	switch {
+	case c.Scope != "": // files of guests are none of the owner's
+		return nil
+	case !c.Tainted: // it is the owner's own change
+		return nil
+	}
+	for _, name := range names {
+		path, err := g.jail.Path(c.Project.Path(name))
+		if err == nil && g.policy.Runs(c, path) {
+			return fmt.Errorf("%s is part of a command that was approved and still runs. Nothing was written: content from outside is in this conversation, and the command would run it. Write it when the command has ended", name)
 		}
 	}
 	return nil
@@ -363,6 +385,7 @@ func (g *Guard) After(ctx context.Context, c tool.Call, r tool.Result, _ time.Du
 			done()
 		}
 	}
+	g.policy.Returned(c)
 	if err := g.tracker.wrote(c); err != nil {
 		g.log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 	}

@@ -1,7 +1,10 @@
 package guard
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,8 +19,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
-// maxOutside limits how many files one question lists.
-const maxOutside = 16
+const (
+	// maxOutside limits how many files one question lists.
+	maxOutside = 16
+	// maxHeld limits the files from outside that a lasting answer covers, where a
+	// folder holds files of the owner, too.
+	maxHeld = 4096
+	// maxState limits the entries that are looked at to sum up a folder. An answer
+	// about a larger one does not last.
+	maxState = 20_000
+)
 
 // outside returns the files from outside that a command would run or build.
 // Commands of guests are not asked about: all their files are from outside.
@@ -56,6 +67,7 @@ type marks struct {
 	root   string   // names are shown relative to it
 	always []string // folders in which everything came from outside
 	found  []approve.Outside
+	states map[string]string // of folders that were summed up
 }
 
 // judge checks everything that a command runs. Code in the command line itself
@@ -82,15 +94,70 @@ func (m *marks) judge(r shell.Runs, tainted bool) {
 func (m *marks) full() bool { return len(m.found) >= maxOutside }
 
 // add records something that runs. A file in a folder that came from outside as a
-// whole is recorded as that folder, so that one approval covers a clone.
-func (m *marks) add(path, at, key, covers string) {
-	if whole := m.whole(path); whole != "" {
-		at, key, covers = whole, "folder\x00"+whole, "what is in "+quoted(m.name(whole))
+// whole is recorded as that folder, so that one approval covers a clone. What git
+// keeps for itself is not part of the folder, since git changes it all the time.
+func (m *marks) add(path string, o approve.Outside) {
+	o.Name = m.name(path)
+	if whole := m.whole(path); whole != "" && !ofGit(path) {
+		o = approve.Outside{Name: o.Name, At: whole}
+		if state, ok := m.state(whole); ok {
+			o.State = state
+			o.Key, o.Covers = "folder\x00"+whole, "what is in "+quoted(m.name(whole))+" as it is now"
+		}
 	}
-	o := approve.Outside{Name: m.name(path), Key: key, At: at, Covers: covers}
 	if !m.full() && !slices.Contains(m.found, o) {
 		m.found = append(m.found, o)
 	}
+}
+
+// state sums up what files and folders hold at this moment; false if that is too
+// much. Contents are told by what no program can set back, the time of the last
+// change of the inode, since thousands of files are not read for each command.
+func (m *marks) state(paths ...string) (string, bool) {
+	key := strings.Join(paths, "\x00")
+	if known, ok := m.states[key]; ok {
+		return known, known != ""
+	}
+	h, left := sha256.New(), maxState
+	for _, path := range paths {
+		_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+			if left--; left < 0 {
+				return fs.SkipAll
+			}
+			if err != nil {
+				fmt.Fprintf(h, "%q unreadable\n", path)
+				return nil //nolint:nilerr // a command cannot read it either
+			}
+			if e.IsDir() {
+				if e.Name() == gitFolder {
+					return fs.SkipDir
+				}
+				return nil // its files tell
+			}
+			info, err := e.Info()
+			if err != nil {
+				return nil //nolint:nilerr // it is gone
+			}
+			fmt.Fprintf(h, "%q %v %d %d %d\n", path, info.Mode(), info.Size(), info.ModTime().UnixNano(), origin.Changed(path).UnixNano())
+			return nil
+		})
+	}
+	sum := ""
+	if left >= 0 {
+		sum = hex.EncodeToString(h.Sum(nil))
+	}
+	if m.states == nil {
+		m.states = map[string]string{}
+	}
+	m.states[key] = sum
+	return sum, sum != ""
+}
+
+const gitFolder = ".git"
+
+// ofGit reports whether a path is or lies in a folder of git.
+func ofGit(path string) bool {
+	return slices.Contains(strings.Split(filepath.ToSlash(path), "/"), gitFolder)
 }
 
 // whole returns the outermost folder around a path in which everything came from
@@ -139,7 +206,7 @@ func (m *marks) file(path string) {
 	if sum, ok := origin.Sum(path); ok {
 		key, covers = "file\x00"+path+"\x00"+hex.EncodeToString(sum[:]), quoted(m.name(path))+" as it is now"
 	}
-	m.add(path, "", key, covers)
+	m.add(path, approve.Outside{Key: key, Covers: covers})
 }
 
 // folder checks a folder that a program starts in or takes as an argument.
@@ -150,11 +217,17 @@ func (m *marks) folder(u shell.Use, deep bool) {
 		return
 	}
 	if m.whole(dir) != "" {
-		m.add(dir, "", "", "")
+		m.add(dir, approve.Outside{})
 		return
 	}
-	for _, path := range m.rec.Held(dir, deep, maxOutside) {
-		m.add(path, dir, "dir\x00"+dir+"\x00"+u.Program, quoted(u.Program)+" in "+quoted(m.name(dir)))
+	held := m.rec.Held(dir, deep, maxHeld)
+	o := approve.Outside{At: dir}
+	if state, ok := m.state(held...); ok && len(held) < maxHeld {
+		o.State = state
+		o.Key, o.Covers = "dir\x00"+dir+"\x00"+u.Program, quoted(u.Program)+" in "+quoted(m.name(dir))+" as it is now"
+	}
+	for _, path := range held[:min(len(held), maxOutside)] {
+		m.add(path, o)
 	}
 }
 
@@ -322,7 +395,7 @@ func (m *marks) moved(r shell.Runs, uses []shell.Use) bool {
 // open records that a command may run anything it can read. A lasting approval
 // then covers only the identical call.
 func (m *marks) open() {
-	names := m.rec.Held(m.root, true, maxOutside)
+	names := m.rec.Held(m.root, true, maxHeld)
 	if len(names) == 0 {
 		if example := filepath.FromSlash(m.rec.Example(m.root)); filepath.IsAbs(example) { // beside the workspace
 			names = []string{example}
@@ -330,8 +403,12 @@ func (m *marks) open() {
 			names = []string{filepath.Join(m.root, example)}
 		}
 	}
-	for _, path := range names {
-		m.found = append(m.found, approve.Outside{Name: m.name(path)})
+	state, _ := m.state(names...)
+	if len(names) == maxHeld {
+		state = ""
+	}
+	for _, path := range names[:min(len(names), maxOutside)] {
+		m.found = append(m.found, approve.Outside{Name: m.name(path), State: state})
 	}
 }
 

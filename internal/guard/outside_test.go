@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -279,6 +280,58 @@ func TestOutsideBesideTheWalk(t *testing.T) {
 		}
 		if got := guard.Outside(rec, ws, "sh $X", ws, false); len(got) != 1 || got[0].Name != want || got[0].Key != "" {
 			t.Errorf("%s is marked: %+v", want, got)
+		}
+	}
+}
+
+// What a lasting answer covers belongs to what a folder holds: each change of a
+// file from outside in it is another state, and the owner's own files are none.
+func TestOutsideState(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("commands are in another language there")
+	}
+	rec, ws := room(t)
+	at := func(name string) string { return filepath.Join(ws, filepath.FromSlash(name)) }
+	put := func(name, body string) func() error {
+		return func() error { return os.WriteFile(at(name), []byte(body), 0o700) }
+	}
+	old, err := os.Stat(at("repo/run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func(dir, command string) string {
+		t.Helper()
+		found := guard.Outside(rec, ws, command, at(dir), false)
+		if len(found) == 0 || found[0].State == "" {
+			t.Fatalf("%s in %q: %+v", command, dir, found)
+		}
+		return found[0].Key + found[0].State
+	}
+	for _, row := range []struct {
+		what, dir, command string
+		change             func() error
+		another            bool
+	}{
+		{"nothing", "repo", "make", func() error { return nil }, false},
+		{"a new file", "repo", "make", put("repo/new.mk", "x"), true},
+		{"a file in a folder below", "repo", "sh run", put("repo/src/main.go", "package other\n"), true},
+		{"another content of the same length, with the old time", "", "repo/run", func() error {
+			return errors.Join(put("repo/run", "#!/bin/ls\n")(), os.Chtimes(at("repo/run"), old.ModTime(), old.ModTime()))
+		}, true},
+		{"a file that is gone", "repo", "make", func() error { return os.Remove(at("repo/src/main.go")) }, true},
+		{"what git keeps", "repo", "make", put("repo/.git/index", "x"), false},
+		{"an owner's file beside it", "work", "make", put("work/main.py", "import part, os\n"), false},
+		{"the file from outside in the owner's folder", "work", "make", put("work/part.py", "2\n"), true},
+		{"a file from outside, for a command that may run anything", "mine", "sh $X", put("lib/util.py", "import sys\n"), true},
+	} {
+		before := state(row.dir, row.command)
+		nextTick(t, filepath.Dir(ws))
+		if err := row.change(); err != nil {
+			t.Fatal(err)
+		}
+		if got := state(row.dir, row.command) != before; got != row.another {
+			t.Errorf("%s changed: another state is %v, want %v", row.what, got, row.another)
 		}
 	}
 }

@@ -62,12 +62,14 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 		Environ:     g.o.Env,
 		MaxMemory:   g.posture.maxMemory(cfg),
 		MaxDisk:     g.posture.maxDisk(cfg),
-		Wrap:        func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) { return g.confiner.confine(c, cmd) },
-		Confine:     g.confiner.confineTo,
-		Remark:      g.confiner.proxy.remark,
-		Sandboxed:   g.posture.Sandbox != sandbox.None,
-		AskRisky:    g.posture.Approval != approve.Off,
-		Log:         g.log,
+		Wrap: g.asApproved(func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+			return g.confiner.confine(c, cmd)
+		}),
+		Confine:   g.asApproved(g.confiner.confineTo),
+		Remark:    g.confiner.proxy.remark,
+		Sandboxed: g.posture.Sandbox != sandbox.None,
+		AskRisky:  g.posture.Approval != approve.Off,
+		Log:       g.log,
 	}
 	if runtime.GOOS != "windows" { // there is one PATH for all programs
 		o.Programs = g.confiner.programs
@@ -78,6 +80,29 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 	}
 	g.commands = sh
 	return perCall(sh.Tools(), g.guests.commands), nil
+}
+
+// asApproved ties a command to what a person said yes to, from its start to its
+// end. Its window is open before the last look at what was approved, so what is
+// changed after that look is noticed as something from outside.
+func (g *Guard) asApproved(confine func(tool.Call, *exec.Cmd) (shell.Confined, error)) func(tool.Call, *exec.Cmd) (shell.Confined, error) {
+	return func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+		out, err := confine(c, cmd)
+		if err != nil {
+			return out, err
+		}
+		if err := g.policy.Begin(c); err != nil {
+			out.Release()
+			return shell.Confined{}, err
+		}
+
+		release := out.Release
+		out.Release = func() {
+			g.policy.End(c, func() bool { return g.tracker.alone(c) })
+			release()
+		}
+		return out, nil
+	}
 }
 
 // UserShell runs a command that the owner typed: no one is asked, everything

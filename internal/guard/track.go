@@ -34,6 +34,7 @@ type tracker struct {
 	media   string   // all its files came from outside
 	share   string   // the folder of the workspace that guests write to; "" if there is none
 	writing sync.Map // key of a call to writing, of running calls that write files
+	watches sync.Map // key of a call to its *watch, of commands that run
 	log     *slog.Logger
 }
 
@@ -157,13 +158,16 @@ type watch struct {
 	rec     *origin.Store
 	counts  atomic.Pointer[func()] // starts to count what it sends; nil: nothing is counted
 	ended   sync.Once
+	settled atomic.Bool
+	over    func() // the command prints nothing any more
 	log     *slog.Logger
 }
 
 // watch begins to observe a command. Its windows are opened before it is decided
 // whether it is contained: what is marked in between is seen by one or the other.
 func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
-	w := &watch{why: t.containedAnyway(c), log: t.log}
+	w := &watch{why: t.containedAnyway(c), over: func() { t.watches.Delete(callKey(c)) }, log: t.log}
+	t.watches.Store(callKey(c), w)
 	w.started.Store(w.why != "")
 	sights, err := t.sights(c)
 	if err != nil {
@@ -310,6 +314,7 @@ const settleTime = 30 * time.Second
 func (w *watch) end() { w.ended.Do(w.settle) }
 
 func (w *watch) settle() {
+	w.settled.Store(true)
 	if len(w.windows) == 0 {
 		return
 	}
@@ -335,9 +340,21 @@ func (w *watch) settle() {
 
 // close ends the observation, when the command prints nothing any more.
 func (w *watch) close() {
+	w.over()
 	for _, window := range w.windows {
 		window.Close()
 	}
+}
+
+// alone reports whether nothing but the command of a call brought anything from
+// outside to where it worked, from its start until now.
+func (t *tracker) alone(c tool.Call) bool {
+	value, _ := t.watches.Load(callKey(c))
+	w, ok := value.(*watch)
+	if !ok || w.settled.Load() || w.shared.isOutside() {
+		return false
+	}
+	return !slices.ContainsFunc(w.windows, func(window *origin.Window) bool { return !window.Alone() })
 }
 
 // setAside renames files that a command created where the agent would follow them.

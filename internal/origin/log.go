@@ -179,6 +179,7 @@ func (s *Store) apply(data []byte) {
 		s.seq++
 		switch l.Op {
 		case opMark, opTrust:
+			s.arrived++
 			e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir, size: l.Size}
 			copy(e.sum[:], l.Sum)
 			s.entries[l.Path] = e
@@ -196,10 +197,12 @@ func (s *Store) apply(data []byte) {
 		case opForget:
 			delete(s.entries, l.Path)
 		case opKnown:
+			s.arrived++
 			unpack(l.Held, s.learn)
 		case opOwn:
 			unpack(l.Held, s.unlearn)
 		case opOpen:
+			s.arrived++
 			s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed, dir: l.Path}
 			if !l.Clean || s.anyOutside() {
 				s.flip("")

@@ -83,6 +83,7 @@ type Store struct {
 	known   known
 	trusts  known // what the owner trusted, which other records may know as marked
 	windows map[string]*window
+	arrived uint64             // marks and commands, of all processes
 	readers map[string]*reader // commands of this process that may read, by their windows
 	alone   bool               // this is a view of another record, for its contents
 	others  map[string]*Store  // views of the other records in the same place

@@ -171,3 +171,47 @@ func TestFlippedIsCalled(t *testing.T) {
 		t.Error("what a command fetched flips it")
 	}
 }
+
+// A command is alone if no other one ran, in any process, and nothing was marked.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		before, meanwhile func(r *room, other *origin.Store)
+		want              bool
+	}{
+		"nothing happens":           {meanwhile: func(*room, *origin.Store) {}, want: true},
+		"it writes itself":          {meanwhile: func(r *room, _ *origin.Store) { r.write("built", text) }, want: true},
+		"a tainted turn writes":     {meanwhile: func(r *room, _ *origin.Store) { r.must(r.store.Mark(r.write("page.md", text))) }},
+		"a tainted turn will write": {meanwhile: func(r *room, _ *origin.Store) { r.must(r.store.Expect(r.path("page.md"))) }},
+		"one of another process":    {meanwhile: func(r *room, other *origin.Store) { r.must(other.Mark(r.write("page.md", text))) }},
+		"another command ran": {meanwhile: func(r *room, other *origin.Store) {
+			w, err := other.Begin(origin.Running{})
+			r.must(err)
+			r.must(w.Clean())
+		}},
+		"another one was running": {
+			before: func(r *room, other *origin.Store) {
+				_, err := other.Begin(origin.Running{})
+				r.must(err)
+			},
+			meanwhile: func(*room, *origin.Store) {},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t)
+			other, err := origin.Open(origin.Options{Store: disk.Open(r.dir, nil), Name: "ws", Root: r.root})
+			r.must(err)
+			if row.before != nil {
+				row.before(r, other)
+			}
+			w, err := r.store.Begin(origin.Running{})
+			r.must(err)
+			t.Cleanup(w.Close)
+			row.meanwhile(r, other)
+			if got := w.Alone(); got != row.want {
+				t.Errorf("alone: %v, want %v", got, row.want)
+			}
+		})
+	}
+}

@@ -72,13 +72,39 @@ func (s *Store) Begin(r Running) (*Window, error) {
 		s.live[lines[0].ID] = r.Outside
 	}
 	s.readers[lines[0].ID] = &reader{dir: dir, changed: r.Flipped}
-	return &Window{s: s, id: lines[0].ID}, nil
+	return &Window{s: s, id: lines[0].ID, alone: s.running() == 1, arrived: s.arrived}, nil
+}
+
+// running is how many commands of all processes have not ended.
+func (s *Store) running() int {
+	n := 0
+	for _, w := range s.windows {
+		if w.end.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // Window is a command between its start and its end.
 type Window struct {
-	s  *Store
-	id string
+	s       *Store
+	id      string
+	alone   bool   // when it began
+	arrived uint64 // then
+}
+
+// Alone reports whether nothing but the command can have brought anything from
+// outside since it began: no other command of any process ran, and nothing was
+// marked. It is asked before the window is ended.
+func (w *Window) Alone() bool {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil || s.windows[w.id] == nil {
+		return false
+	}
+	return w.alone && s.arrived == w.arrived
 }
 
 // Clean ends a window whose command turned out to have brought nothing. The

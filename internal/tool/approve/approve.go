@@ -126,15 +126,20 @@ type Options struct {
 type Outside struct {
 	Name string // for people
 	// Key is what a yes that lasts is bound to, Covers the same in words. No key
-	// means that only exactly the same call can be allowed.
+	// means that only exactly the same call can be allowed, and no state either
+	// that nothing can be allowed for longer than this call.
 	Key, Covers string
 	At          string // a folder that must be the same one then, absolute; "" if there is none
+	// State sums up what it holds now. An answer, also one that lasts, belongs to
+	// that: what is added or changed later is asked about.
+	State string
 }
 
 // Policy decides about tool calls.
 type Policy struct {
 	Options
 	sessions sessions
+	running  running
 }
 
 // New makes a policy. It does no I/O.

@@ -79,6 +79,7 @@ func (s *subject) directory() string {
 // covered says how much of what a command runs an approval is tied to.
 type covered struct {
 	names []string // files whose content is part of it
+	paths []string // the same, absolute or as the jail reads them
 	open  bool     // the command runs files that are not
 }
 
@@ -126,6 +127,7 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 		left -= n
 		out[name] = hex.EncodeToString(h.Sum(nil))
 		cover.names = append(cover.names, name)
+		cover.paths = append(cover.paths, full)
 		for _, more := range scriptFiles(text) {
 			if len(names) < 4*maxFiles && !slices.Contains(names, more) {
 				names = append(names, more)

@@ -30,6 +30,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 	switch {
 	case p.sessions.allowed(m, s, sum, cover):
 		p.log(ctx, s, "allowed", "remembered", "")
+		p.allow(m, s, sum, covers, cover)
 		return nil
 	case p.sessions.wasRefused(m, s):
 		return fail(tool.DeniedApproval, "the user already said no to exactly this call. Do not repeat it; go on without it or ask what they want instead.")
@@ -54,6 +55,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			continue
 		}
 		p.sessions.remember(m, s, answer, sum, cover)
+		p.allow(m, s, sum, covers, cover)
 		return nil
 	}
 	p.log(ctx, s, "denied", "changed while it was asked about", "")

@@ -32,15 +32,17 @@ func (p *Policy) coverage(s *subject) coverage {
 	switch cmd := s.command(); {
 	case s.tool.Sink == tool.SinkCommand && cmd == "":
 		c.what = "" // typed into a running program
+	case s.byOutside && slices.ContainsFunc(s.outside, func(o Outside) bool { return o.Key == "" && o.State == "" }):
+		c.what = "" // it could not be told later whether it is still the same
 	case s.byOutside && !slices.ContainsFunc(s.outside, func(o Outside) bool { return o.Key == "" }):
 		var what []string
 		for _, o := range s.outside {
-			key := "outside\x00" + o.Key
+			place := ""
 			if o.At != "" {
 				f := p.file(o.At)
-				key = fmt.Sprintf("%s\x00%d:%d", key, f.dev, f.ino)
+				place = fmt.Sprintf("%d:%d", f.dev, f.ino)
 			}
-			c.programs = append(c.programs, key)
+			c.programs = append(c.programs, outsideKey(o, place, o.State))
 			what = append(what, o.Covers)
 		}
 		slices.Sort(what)
@@ -178,7 +180,7 @@ func (ss *sessions) remember(m *memory, s *subject, a Answer, sum string, cover 
 	if cover.what == "" || a != Turn && a != Session {
 		return
 	}
-	g := grant{person: s.person(), tool: s.tool.Name, programs: cover.programs}
+	g := grant{person: s.person(), tool: s.tool.Name, programs: slices.Clone(cover.programs)}
 	if len(cover.programs) == 0 {
 		g.sum = sum
 	}
