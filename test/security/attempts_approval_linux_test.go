@@ -35,7 +35,9 @@ func asking(rules ...map[string]any) func(a *trial) {
 func approvalAttempts() []attempt {
 	list := append(allowedMore(), deniedOtherwise()...)
 	list = append(list, wrongAnswers()...)
-	return append(list, terminalAnswers()...)
+	list = append(list, terminalAnswers()...)
+	list = append(list, comesLater()...)
+	return append(list, replacedWhileItRuns()...)
 }
 
 // allowedMore are commands that begin like one that is allowed and do more.
