@@ -107,6 +107,10 @@ func chinese() [][2]string { //nolint:funlen // a table
 			"Answer yes or no; \"turn\" or \"session\" also allows %s for the rest of this turn or conversation.",
 			"请回复“是”或“否”；回复“本轮”或“本对话”还将在本轮或本对话内允许：%s。",
 		},
+		{
+			"This question has %d lines, and apps may fold it: open all of it before you answer.\n",
+			"这个问题共有 %d 行，应用可能会折叠显示：请展开全部内容后再回答。\n",
+		},
 		{"Choose an answer", "请选择"},
 		{"Hello, I am your nanobot. Write to me, and approve the code that I answer with.", "您好，我是您的 nanobot。给我发一条消息，再批准我回复的配对码。"},
 		{"I am still working on it; the answer follows as a new message.", "仍在处理，回答将以新消息发送。"},

@@ -19,6 +19,15 @@ const (
 	maxQuestion = 16_000
 	// maxValue is how much of a text for an ordinary file is shown.
 	maxValue = 4_000
+
+	// From foldedLines or foldedText characters on, apps show the beginning of a
+	// message with a link to the rest.
+	foldedLines = 20
+	foldedText  = 700
+	// More spaces and empty lines are shown as a number, since they would push
+	// what follows out of sight.
+	mostSpaces = 24
+	mostEmpty  = 2
 )
 
 // question words a request: what runs, completely, and why it is asked. ok is
@@ -46,6 +55,9 @@ func question(ctx context.Context, s *subject, reason phrase.Sentence, cover cov
 	outsiders(ctx, &b, s)
 	covers.write(ctx, &b)
 	b.WriteString("\n" + phrase.Of(ctx, "You are asked because %s.", reason) + "\n")
+	if lines := strings.Count(b.String(), "\n"); lines > foldedLines || utf8.RuneCountInString(b.String()) > foldedText {
+		b.WriteString(phrase.Of(ctx, "This question has %d lines, and apps may fold it: open all of it before you answer.\n", lines))
+	}
 	if cover.what == "" {
 		b.WriteString(phrase.Of(ctx, "Answer yes or no."))
 	} else {
@@ -118,9 +130,40 @@ func argument(ctx context.Context, b *strings.Builder, name string, v any, whole
 	b.WriteString(note)
 }
 
-// block sets a text apart, so that nothing in it can pass for our own words.
+// block sets a text apart, so that nothing in it can pass for our own words or
+// push the rest of it out of sight.
 func block(b *strings.Builder, value string) {
+	empty := 0
+	endRun := func() {
+		if empty > mostEmpty {
+			fmt.Fprintf(b, "  | ‹%d empty lines›\n", empty)
+		} else {
+			b.WriteString(strings.Repeat("  | \n", empty))
+		}
+		empty = 0
+	}
 	for line := range strings.SplitSeq(value, "\n") {
-		b.WriteString("  | " + text.Reveal(line, "") + "\n")
+		if strings.Trim(line, " ") == "" {
+			empty++
+			continue
+		}
+		endRun()
+		b.WriteString("  | " + text.Reveal(countSpaces(line), "") + "\n")
+	}
+	endRun()
+}
+
+// countSpaces replaces long runs of spaces by their number.
+func countSpaces(line string) string {
+	long := strings.Repeat(" ", mostSpaces+1)
+	var b strings.Builder
+	for {
+		at := strings.Index(line, long)
+		if at < 0 {
+			return b.String() + line
+		}
+		rest := strings.TrimLeft(line[at:], " ")
+		fmt.Fprintf(&b, "%s‹%d spaces›", line[:at], len(line)-at-len(rest))
+		line = rest
 	}
 }
