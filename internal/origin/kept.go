@@ -134,7 +134,7 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 
 	name := s.name(abs)
 	switch {
-	case vouches(s.entries[name], k.Sum):
+	case vouches(s.entries[name], k.Sum) && !s.lostSince(s.entries[name]):
 		return fromOwner, nil // trusted since it was taken
 	case k.Says == Outside:
 		return fromOutside, nil
@@ -144,13 +144,15 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 		return fromOutside, nil
 	case k.Says == Unasked && s.hasOutside():
 		return fromOutside, nil
+	case k.At.IsZero() && s.hasLost():
+		return fromOutside, nil
 	case k.At.IsZero() || len(s.windows) == 0 && len(s.past) == 0:
 		return fromOwner, nil
 	}
 
 	sealed := s.sealed(name)
 	for i := range s.past {
-		if !sealed && s.past[i].sees(name) && s.past[i].covers(k.At) {
+		if s.past[i].reaches(name, sealed) && s.past[i].covers(k.At) {
 			return fromOutside, nil
 		}
 	}

@@ -259,7 +259,7 @@ func (s *Store) search(dir string) string {
 			return name
 		}
 	}
-	if !whole && !s.known.empty() {
+	if !whole && (!s.known.empty() || s.hasLost()) {
 		return tooLarge
 	}
 	return ""

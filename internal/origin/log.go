@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +52,7 @@ type line struct {
 
 	Unsealed bool `json:"unsealed,omitempty"`
 	Clean    bool `json:"clean,omitempty"` // of a window: a line tells when it is no longer
+	Lost     bool `json:"lost,omitempty"`  // of a window: it stands for a damaged line
 }
 
 // follow takes over what was recorded since the last look, by any process. If
@@ -78,7 +78,9 @@ func (s *Store) follow() error {
 		if err != nil {
 			return err
 		}
-		s.apply(data)
+		if !s.apply(data) {
+			return s.load(ctx, log)
+		}
 		return s.read.Reached(log, info)
 	})
 }
@@ -102,12 +104,7 @@ func content(log store.Log, from, to int64) ([]byte, error) {
 // load reads the record from the start. Where the two copies differ, because
 // one was lost or damaged, both count.
 func (s *Store) load(ctx context.Context, log store.Log) error {
-	s.seq = 0
-	clear(s.entries)
-	clear(s.sums)
-	clear(s.windows)
-	s.known, s.trusts = newKnown(), newKnown()
-	s.past, s.unwalked = nil, false
+	s.reset()
 	if s.loaded { // what was added since a command began cannot be told any more
 		s.flip("")
 	}
@@ -131,6 +128,7 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 			return err
 		}
 		if len(two) == 0 && len(one) > 0 {
+			two = one
 			return unlessMoved(copied.Replace(ctx, 0, one))
 		}
 		return nil
@@ -139,8 +137,9 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 		return err
 	}
 
-	if !bytes.HasPrefix(one, two) { // the copy is written last
-		s.apply(two)
+	whole := true
+	if !bytes.HasPrefix(one, two) { // the copy is written first: its end may be missing in the other
+		whole = s.apply(two)
 	}
 	if !info.Exists() && len(two) > 0 {
 		s.o.Log.WarnContext(ctx, "the record of outside files was lost and is taken from its copy", "file", s.o.Store.Where(s.names[0]))
@@ -148,16 +147,34 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 			return err
 		}
 	}
-	s.apply(one)
+	whole = s.apply(one) && whole
+	if !whole {
+		s.loadDamaged(ctx, one, two)
+	}
 	if err := s.read.Reached(log, info); err != nil {
 		return err
 	}
 	s.loaded = true
+	if !whole && !s.alone {
+		if err := unlessMoved(s.rewrite(ctx, log, int64(len(two)), s.snapshot())); err != nil {
+			s.o.Log.ErrorContext(ctx, "write the damaged record of outside files again", "err", err)
+		}
+	}
 	s.endDead()
-	if len(one) > maxLog {
+	if whole && len(one) > maxLog {
 		return unlessMoved(s.compact(ctx, log, int64(len(two))))
 	}
 	return nil
+}
+
+// reset forgets what was read.
+func (s *Store) reset() {
+	s.seq = 0
+	clear(s.entries)
+	clear(s.sums)
+	clear(s.windows)
+	s.known, s.trusts = newKnown(), newKnown()
+	s.past, s.unwalked = nil, false
 }
 
 // unlessMoved is err unless another process was faster.
@@ -168,72 +185,87 @@ func unlessMoved(err error) error {
 	return err
 }
 
-// apply takes lines over. One that cannot be read, because the process died
-// while it was written, says nothing; its copy does.
-func (s *Store) apply(data []byte) {
+// apply takes lines over; false if one of them is damaged.
+func (s *Store) apply(data []byte) (whole bool) {
+	whole = true
 	for raw := range bytes.Lines(data) {
-		var l line
-		if json.Unmarshal(raw, &l) != nil {
+		l, ok := parse(raw)
+		if !ok {
+			whole = false
 			continue
 		}
-		s.seq++
-		switch l.Op {
-		case opMark, opTrust:
-			s.arrived++
-			e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir, size: l.Size}
-			copy(e.sum[:], l.Sum)
-			s.entries[l.Path] = e
-			if e.foreign {
-				s.learn(l.identity())
-				s.marked(l.Path, l.Dir)
-			} else {
-				s.unlearn(l.identity())
-				s.trusted(l.Path, e)
-			}
-			if e.foreign && l.At > 0 && l.Born == 0 { // its inode does not tell it
-				at := time.Unix(0, l.At)
-				s.past = append(s.past, window{seq: s.seq, start: at, end: at})
-			}
-		case opForget:
-			delete(s.entries, l.Path)
-		case opKnown:
-			s.arrived++
-			unpack(l.Held, s.learn)
-		case opOwn:
-			unpack(l.Held, s.unlearn)
-		case opOpen:
-			s.arrived++
-			s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed, dir: l.Path}
-			if !l.Clean || s.anyOutside() {
-				s.flip("")
-			}
-		case opTaint:
-			if s.windows[l.ID] != nil {
-				s.flip(l.ID)
-			}
-		case opClose:
-			if w := s.windows[l.ID]; w != nil {
-				w.end = time.Unix(0, l.At)
-			}
-		case opDrop:
-			delete(s.windows, l.ID)
-		case opSettle:
-			w := s.windows[l.ID]
-			if w == nil && l.From > 0 { // of a record that was written again
-				w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At), dir: l.Path}
-			}
-			if w != nil {
-				if l.Dir { // nothing was marked, and what it wrote may be moved
-					w.dir = ""
-				}
-				w.seq = s.seq
-				s.past = append(s.past, *w)
-				s.flip(l.ID)
-			}
-			s.unwalked = s.unwalked || l.Dir
-			delete(s.windows, l.ID)
-		}
+		s.take(l)
 	}
+	return whole
+}
+
+// take takes a line over.
+func (s *Store) take(l line) {
+	s.seq++
+	switch l.Op {
+	case opMark, opTrust:
+		s.arrived++
+		e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir, size: l.Size}
+		copy(e.sum[:], l.Sum)
+		s.entries[l.Path] = e
+		if e.foreign {
+			s.learn(l.identity())
+			s.marked(l.Path, l.Dir)
+		} else {
+			s.unlearn(l.identity())
+			s.trusted(l.Path, e)
+		}
+		if e.foreign && l.At > 0 && l.Born == 0 { // its inode does not tell it
+			at := time.Unix(0, l.At)
+			s.past = append(s.past, window{seq: s.seq, start: at, end: at})
+		}
+	case opForget:
+		delete(s.entries, l.Path)
+	case opKnown:
+		s.arrived++
+		unpack(l.Held, s.learn)
+	case opOwn:
+		unpack(l.Held, s.unlearn)
+	case opOpen:
+		s.arrived++
+		s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed, dir: l.Path}
+		if !l.Clean || s.anyOutside() {
+			s.flip("")
+		}
+	case opTaint:
+		if s.windows[l.ID] != nil {
+			s.flip(l.ID)
+		}
+	case opClose:
+		if w := s.windows[l.ID]; w != nil {
+			w.end = time.Unix(0, l.At)
+		}
+	case opDrop:
+		delete(s.windows, l.ID)
+	case opSettle:
+		s.settled(l)
+	}
+}
+
+// settled takes over that what a command wrote is marked.
+func (s *Store) settled(l line) {
+	w := s.windows[l.ID]
+	if w == nil && l.From > 0 { // of a record that was written again
+		w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At), dir: l.Path, lost: l.Lost}
+	}
+	if w != nil {
+		if l.Dir { // nothing was marked, and what it wrote may be moved
+			w.dir = ""
+		}
+		if w.end.IsZero() { // the line about its end was damaged
+			w.end = s.o.Now()
+		}
+		w.seq = s.seq
+		s.past = append(s.past, *w)
+		s.flip(l.ID)
+	}
+	s.unwalked = s.unwalked || l.Dir
+	delete(s.windows, l.ID)
 }
 
 // trusted forgets the contents that a trusted file or folder holds.
@@ -244,6 +276,7 @@ func (s *Store) trusted(name string, e entry) {
 	case name == ".":
 		clear(s.sums)
 		s.known = newKnown()
+		s.past = slices.DeleteFunc(s.past, func(w window) bool { return w.lost })
 		return
 	}
 	for path, old := range s.entries {
@@ -260,11 +293,9 @@ func (s *Store) append(lines ...line) error {
 	}
 	var buf bytes.Buffer
 	for _, l := range lines {
-		b, err := json.Marshal(l)
-		if err != nil {
+		if err := l.encode(&buf); err != nil {
 			return err
 		}
-		buf.Write(append(b, '\n'))
 	}
 
 	ctx := context.Background()
@@ -290,9 +321,17 @@ func (s *Store) endDead() {
 	}
 }
 
-// compact writes the record again, unless another process changes it or its
-// copy meanwhile; the next start tries again.
+// compact writes the record again if that makes it much shorter.
 func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error {
+	lines := s.snapshot()
+	if int64(len(lines)) > s.read.At/2 {
+		return nil // it is long because much is known
+	}
+	return s.rewrite(ctx, log, copied, lines)
+}
+
+// snapshot is a record with only what still counts.
+func (s *Store) snapshot() []byte {
 	type numbered struct {
 		seq int
 		line
@@ -312,30 +351,32 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 		all = append(all, numbered{s.seq + 1, l})
 	}
 	for _, w := range s.past {
-		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir}})
+		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir, Lost: w.lost}})
 	}
 	slices.SortStableFunc(all, func(a, b numbered) int { return a.seq - b.seq })
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	add := func(l line) { _ = l.encode(&buf) } // all fields can be encoded
 	for _, l := range all {
-		_ = enc.Encode(l.line) // a buffer takes everything
+		add(l.line)
 	}
 	if s.unwalked {
-		_ = enc.Encode(line{Op: opSettle, ID: newID(), Dir: true})
+		add(line{Op: opSettle, ID: newID(), Dir: true})
 	}
 	for id, w := range s.windows {
-		_ = enc.Encode(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed, Path: w.dir, Clean: !w.outside})
+		add(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed, Path: w.dir, Clean: !w.outside})
 		if !w.end.IsZero() {
-			_ = enc.Encode(line{Op: opClose, ID: id, At: w.end.UnixNano()})
+			add(line{Op: opClose, ID: id, At: w.end.UnixNano()})
 		}
 	}
-	if int64(buf.Len()) > s.read.At/2 {
-		return nil // it is long because much is known
-	}
+	return buf.Bytes()
+}
 
-	err := s.with(ctx, 1, func(log store.Log) error { return log.Replace(ctx, copied, buf.Bytes()) })
+// rewrite puts other lines in place of the record, unless another process changes
+// it or its copy meanwhile; the next start tries again.
+func (s *Store) rewrite(ctx context.Context, log store.Log, copied int64, lines []byte) error {
+	err := s.with(ctx, 1, func(log store.Log) error { return log.Replace(ctx, copied, lines) })
 	if err == nil {
-		err = log.Replace(ctx, s.read.At, buf.Bytes())
+		err = log.Replace(ctx, s.read.At, lines)
 	}
 	if err != nil {
 		return err

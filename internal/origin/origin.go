@@ -112,6 +112,7 @@ type window struct {
 	unsealed   bool   // nothing kept the command from writing to sealed folders
 	dir        string // by name, what it sees and writes to; "" is everything
 	outside    bool   // it may have brought something by now
+	lost       bool   // not a command: a damaged line may have held any mark until then
 }
 
 // written is a file that the program wrote just now.
@@ -231,11 +232,17 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 // content, wherever it lies now: moving the folder around it changes neither the
 // file nor that time. A later word of the owner counts.
 func (s *Store) inPast(abs, name string, last entry) bool {
-	if len(s.past) == 0 || s.sealed(name) {
+	if len(s.past) == 0 {
 		return false
 	}
 	changed, err := changeTime(abs)
-	return err == nil && s.pastCovers(name, changed, last) && !isOwn(abs, last)
+	switch {
+	case err != nil || !s.pastCovers(name, changed, last):
+		return false
+	case s.lostSince(last): // also about a content that was the owner's before
+		return true
+	}
+	return !isOwn(abs, last)
 }
 
 // isOwn reports whether a file has the content that the program gave it.
@@ -248,13 +255,19 @@ func isOwn(abs string, last entry) bool {
 }
 
 func (s *Store) pastCovers(name string, changed time.Time, last entry) bool {
+	sealed := s.sealed(name)
 	return slices.ContainsFunc(s.past, func(w window) bool {
-		return w.sees(name) && w.covers(changed) && (last.seq < w.seq || last.foreign)
+		return w.reaches(name, sealed) && w.covers(changed) && (last.seq < w.seq || last.foreign)
 	})
 }
 
 func (s *Store) sealed(name string) bool {
 	return slices.ContainsFunc(s.o.Sealed, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+}
+
+// reaches reports whether what a window stands for may be in a file.
+func (w *window) reaches(name string, sealed bool) bool {
+	return w.lost || !sealed && w.sees(name)
 }
 
 func (w *window) covers(changed time.Time) bool {

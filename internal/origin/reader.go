@@ -101,7 +101,7 @@ func (w *Window) Taint() error {
 	if err := w.s.follow(); err != nil {
 		return err
 	}
-	return w.s.taint(w.id)
+	return w.s.taint(w.open.ID)
 }
 
 // Outside reports whether the command may have read content from outside by now,
@@ -112,11 +112,11 @@ func (w *Window) Outside() bool {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.readers[w.id]
+	r := s.readers[w.open.ID]
 	if s.follow() != nil || r == nil || r.flipped {
 		return true
 	}
-	return s.example(r.dir, w.id) != ""
+	return s.example(r.dir, w.open.ID) != ""
 }
 
 // Flipped is Outside without a look for files that were moved, which costs little
@@ -125,7 +125,7 @@ func (w *Window) Flipped() bool {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.readers[w.id]
+	r := s.readers[w.open.ID]
 	return s.follow() != nil || r == nil || r.flipped
 }
 
@@ -133,7 +133,7 @@ func (w *Window) Flipped() bool {
 func (w *Window) Close() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	delete(w.s.readers, w.id)
+	delete(w.s.readers, w.open.ID)
 }
 
 // sees reports whether a command reaches a file, by its name.

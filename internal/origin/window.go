@@ -72,7 +72,7 @@ func (s *Store) Begin(r Running) (*Window, error) {
 		s.live[lines[0].ID] = r.Outside
 	}
 	s.readers[lines[0].ID] = &reader{dir: dir, changed: r.Flipped}
-	return &Window{s: s, id: lines[0].ID, alone: s.running() == 1, arrived: s.arrived}, nil
+	return &Window{s: s, open: lines[0], alone: s.running() == 1, arrived: s.arrived}, nil
 }
 
 // running is how many commands of all processes have not ended.
@@ -89,7 +89,7 @@ func (s *Store) running() int {
 // Window is a command between its start and its end.
 type Window struct {
 	s       *Store
-	id      string
+	open    line   // with which it began
 	alone   bool   // when it began
 	arrived uint64 // then
 }
@@ -101,7 +101,7 @@ func (w *Window) Alone() bool {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.follow(); err != nil || s.windows[w.id] == nil {
+	if err := s.follow(); err != nil || s.windows[w.open.ID] == nil {
 		return false
 	}
 	return w.alone && s.arrived == w.arrived
@@ -114,9 +114,9 @@ func (w *Window) Clean(followed ...string) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.live, w.id)
+	delete(s.live, w.open.ID)
 	var lines []line
-	if open := s.windows[w.id]; open != nil {
+	if open := s.windows[w.open.ID]; open != nil {
 		open.outside = true // for what it changed here, it counts
 		for _, name := range followed {
 			abs := filepath.Join(s.realRoot(), filepath.FromSlash(name))
@@ -126,7 +126,7 @@ func (w *Window) Clean(followed ...string) error {
 			}
 		}
 	}
-	return s.append(append(lines, line{Op: opDrop, ID: w.id})...)
+	return s.append(append(lines, line{Op: opDrop, ID: w.open.ID})...)
 }
 
 // Foreign ends a window and marks what changed in it.
@@ -134,11 +134,18 @@ func (w *Window) Foreign(ctx context.Context) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.live, w.id)
-	if err := s.append(line{Op: opClose, ID: w.id, At: s.o.Now().UnixNano()}); err != nil {
+	delete(s.live, w.open.ID)
+	if err := s.follow(); err != nil {
 		return err
 	}
-	return s.settle(ctx, w.id)
+	lines := []line{{Op: opClose, ID: w.open.ID, At: s.o.Now().UnixNano()}}
+	if s.windows[w.open.ID] == nil { // the line was damaged
+		lines = append([]line{w.open}, lines...)
+	}
+	if err := s.append(lines...); err != nil {
+		return err
+	}
+	return s.settle(ctx, w.open.ID)
 }
 
 // Settle marks what ended commands of earlier processes left behind.

@@ -85,32 +85,6 @@ func parse(raw []byte) (l line, ok bool) {
 	return l, json.Unmarshal(raw, &l) == nil
 }
 
-// split finds a whole line at the beginning of a damaged one, and where the next
-// begins, if that is in the damaged one as well: what is damaged is what divides them.
-func split(raw []byte) (first []byte, next int) {
-	key := []byte(store.SealKey)
-	for at := 0; ; at += len(key) {
-		i := bytes.Index(raw[at:], key)
-		if i < 0 {
-			return nil, 0
-		}
-		at += i
-		last := at + len(key) + 8 + len(`"}`)
-		if last > len(raw) {
-			return nil, 0
-		}
-		body, sealed, ok := store.Unseal(raw[:last])
-		if !sealed || !ok {
-			continue
-		}
-		next = len(raw) + 1 // the newline
-		if i := bytes.Index(raw[last:], []byte(`{"`)); i >= 0 {
-			next = last + i
-		}
-		return append(body, '}'), next
-	}
-}
-
 func start(b *bytes.Buffer, kind, id string, at time.Time) error {
 	b.WriteString(`{"` + kind + `":`)
 	if err := encode(b, id); err != nil {
@@ -311,7 +285,7 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		raw, more, _ := bytes.Cut(rest, []byte{'\n'})
 		l, ok := parse(raw)
 		if !ok {
-			if first, next := split(raw); first != nil {
+			if first, next := store.SplitSealed(raw); first != nil {
 				more = rest[min(next, len(rest)):]
 				l, ok = parse(first)
 			}
