@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // Bounds of what is kept of folders other than the workspace. What was used
@@ -35,6 +36,18 @@ const (
 func FolderName(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return folderPrefix + hex.EncodeToString(sum[:12])
+}
+
+// Damaged lists the files with damaged entries of a record that is kept in a folder.
+func Damaged(dir string) []string {
+	var found []string
+	logs, _ := filepath.Glob(filepath.Join(dir, folderPrefix+"*")) // the pattern is well-formed
+	for _, log := range append([]string{dir}, logs...) {
+		if file := undo.Damaged(log); file != "" {
+			found = append(found, file)
+		}
+	}
+	return found
 }
 
 // label writes down which folder a log is about, so that every process finds it.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -274,8 +275,10 @@ func TestUndoOfAnOlderLog(t *testing.T) {
 			log := filepath.Join(m.top, "data", "undo", "log")
 			data, err := os.ReadFile(log)
 			must(t, err)
-			older := strings.ReplaceAll(string(data), `"o":{"s":"silent"`, `"q":{"s":"silent"`)
-			if older == string(data) {
+			sums := regexp.MustCompile(`,"(pos":\d+|sum":"\w+"|_crc":"\w+")`)
+			plain := sums.ReplaceAllString(string(data), "")
+			older := strings.ReplaceAll(plain, `"o":{"s":"silent"`, `"q":{"s":"silent"`)
+			if older == plain {
 				t.Fatalf("the log has no origin: %s", data)
 			}
 			must(t, os.WriteFile(log, []byte(older), 0o600))

@@ -17,11 +17,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -127,6 +129,26 @@ func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
 		d.say(Doubt, "sessions", "messages on their way were damaged on the disk; what is left of them is in "+file,
 			"check the disk, send again what was not answered, and remove the file")
 	}
+	for _, file := range origin.Damaged(datadir.Origin.In(l.DataDir)) {
+		d.say(Doubt, "origin", "the record of which files came from outside was damaged on the disk; the damaged lines are in "+file,
+			"check the disk; if files of yours count as from outside now, review and trust them: nanobot trust . ; then remove the file")
+	}
+	for _, file := range undoDamage(l.DataDir) {
+		d.say(Doubt, "undo", "a log of file changes was damaged on the disk, so some turns are not undone; the damaged entries are in "+file,
+			"check the disk and remove the file; the turns concerned say so: nanobot undo --list")
+	}
+}
+
+// undoDamage lists the files with damaged entries of all logs of file changes, of the
+// owner's workspaces and of guests.
+func undoDamage(data string) []string {
+	records, _ := filepath.Glob(datadir.Undo.In(data, "*")) // the patterns are well-formed
+	guests, _ := filepath.Glob(datadir.Guests.In(data, "*", "undo"))
+	var found []string
+	for _, dir := range append(records, guests...) {
+		found = append(found, change.Damaged(dir)...)
+	}
+	return found
 }
 
 // waiting looks for conversations of Python nanobot, or of another program, that

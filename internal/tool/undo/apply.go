@@ -126,6 +126,10 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 	}
 	for _, p := range t.changed() {
 		f := t.files[p]
+		if t.isDamaged() {
+			skip(p, "the record of this turn is damaged", false)
+			continue
+		}
 		if err := s.area.allowed(p); err != nil {
 			skip(p, err.Error(), false)
 			continue

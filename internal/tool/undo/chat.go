@@ -81,7 +81,7 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 	if diff != "" {
 		b.WriteString("\n" + fenced(ctx, diff, t.ID))
 	}
-	if t.UndoneBy == "" && !t.Running && len(t.Changes) > 0 {
+	if t.UndoneBy == "" && !t.Running && !t.Damaged() && len(t.Changes) > 0 {
 		b.WriteString(phrase.Of(ctx, "\nTo take it back: /undo %s", Short(t.ID)))
 	}
 	return strings.TrimRight(b.String(), "\n"), nil
@@ -124,7 +124,7 @@ func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string,
 	switch {
 	case errors.Is(err, ErrAmbiguous):
 		return t, phrase.Of(ctx, "Several turns begin with %s; give more of it.", shown(id)), nil
-	case errors.Is(err, ErrNoTurn) || err == nil && t.Session != session:
+	case errors.Is(err, ErrNoTurn) || err == nil && !t.of(session):
 		return t, phrase.Of(ctx, "There is no turn %s in this conversation, or it is no longer kept.", shown(id)), nil
 	}
 	return t, "", err

@@ -27,6 +27,10 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
+		if t.isDamaged() {
+			fmt.Fprintf(&out, "%s: the record of this turn is damaged\n", s.shown(p))
+			continue
+		}
 		f := t.files[p]
 		after, data := s.afterOf(p, f)
 		var old []byte

@@ -16,14 +16,17 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // record is the header of an entry in the log: one line of JSON, followed by a
-// body and a newline when N is not 0.
+// body and a newline when N is not 0. The line ends with a checksum, see store.Seal.
 type record struct {
 	Op      string   `json:"op"`
-	N       int64    `json:"n,omitempty"` // length of the body plus one; 0 means that there is none
+	Pos     int64    `json:"pos,omitempty"` // where the entry begins, which no content of a file can say
+	N       int64    `json:"n,omitempty"`   // length of the body plus one; 0 means that there is none
+	Sum     string   `json:"sum,omitempty"` // of a body that is no content, which has its hash
 	Hash    string   `json:"hash,omitempty"`
 	Turn    string   `json:"turn,omitempty"`
 	Session string   `json:"session,omitempty"`
@@ -171,31 +174,86 @@ func (l *logFile) refresh(ctx context.Context) error {
 }
 
 // replay reads the log from where it was read last and cuts off an entry that
-// was not finished: the call it was made for never ran.
+// was not finished: the call it was made for never ran. Damaged entries are kept
+// aside, and the log is written again without them.
 func (l *logFile) replay(ctx context.Context) error {
 	info, err := l.f.Stat()
 	if err != nil || info.Size() == l.size {
 		return err
 	}
-	r := &scanner{r: l.f, pos: l.size, size: info.Size()}
-	for {
-		rec, body, ok, err := r.next()
-		if err != nil {
-			return fmt.Errorf("read the undo log: %w", err)
-		}
-		if ok {
-			ok = l.replayed(rec, body)
-		}
-		if !ok {
-			break
-		}
-		l.size = r.pos
+	damaged, err := l.read(info.Size())
+	if err != nil {
+		return fmt.Errorf("read the undo log: %w", err)
 	}
 	if rest := info.Size() - l.size; rest > 0 {
 		l.log.WarnContext(ctx, "an unfinished entry of the undo log is dropped", "bytes", rest)
-		return l.f.Truncate(l.size)
+		if err := l.f.Truncate(l.size); err != nil {
+			return err
+		}
+	}
+	if len(damaged) > 0 {
+		return l.mend(ctx, damaged)
 	}
 	return nil
+}
+
+// read brings the model up to date with a log of a size, as far as its entries are
+// finished.
+func (l *logFile) read(size int64) (damaged []span, err error) {
+	r := &scanner{r: l.f, pos: l.size, size: size}
+	for {
+		found, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		if found.is == whole && !l.replayed(found.record, found.body) {
+			found.is = damage
+		}
+		if found.is == unfinished {
+			break
+		}
+		if found.is == damage {
+			l.model.damaged(found.record)
+			damaged = append(damaged, span{off: l.size, size: r.pos - l.size})
+		}
+		l.size = r.pos
+	}
+	if len(damaged) > 0 {
+		l.model.endDamage()
+	}
+	return damaged, nil
+}
+
+// mend keeps damaged entries aside and writes the log again without them.
+func (l *logFile) mend(ctx context.Context, damaged []span) error {
+	aside := filepath.Join(l.dir, nameDamaged)
+	l.log.ErrorContext(ctx, "the undo log is damaged; turns that this may concern are not undone", "entries", len(damaged), "kept", aside)
+	f, err := os.OpenFile(aside, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, d := range damaged {
+		_, cerr := io.Copy(f, io.NewSectionReader(l.f, d.off, d.size))
+		_, werr := f.Write([]byte{'\n'})
+		err = errors.Join(err, cerr, werr)
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return l.rewrite(ctx, l.model.ordered())
+}
+
+// nameDamaged is the file with damaged entries in the folder of a log.
+const nameDamaged = "log.bad"
+
+// Damaged is the file with entries that could not be used of a log that is kept
+// in a folder, "" if there is none.
+func Damaged(dir string) string {
+	file := filepath.Join(dir, nameDamaged)
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
 }
 
 // replayed brings a record to the model; false means that it cannot be understood.
@@ -209,10 +267,17 @@ func (l *logFile) replayed(rec record, body span) bool {
 	}
 	if decoded != nil {
 		raw := make([]byte, body.size)
-		if _, err := l.f.ReadAt(raw, body.off); err != nil || json.Unmarshal(raw, decoded) != nil {
+		_, err := l.f.ReadAt(raw, body.off)
+		switch {
+		case err != nil:
+			return false
+		case rec.Sum != "" && rec.Sum != string(store.Sum(raw)):
+			return false
+		case json.Unmarshal(raw, decoded) != nil:
 			return false
 		}
 	}
+	l.model.goesOn(rec)
 	switch d := decoded.(type) {
 	case *[]delta:
 		l.model.applyTree(*d)
@@ -237,41 +302,121 @@ const (
 	maxHeader  = 1 << 20 // a header with thousands of skipped folders is not ours
 )
 
-// next reads one header. ok is false at the end and at an unfinished entry.
-func (s *scanner) next() (rec record, body span, ok bool, err error) {
-	line, err := s.line()
-	if err != nil || line == nil {
-		return rec, body, false, err
+// finding is what a scanner finds.
+type finding int
+
+const (
+	unfinished finding = iota // the end, or an entry that was not written to its end
+	whole
+	damage
+)
+
+// found is an entry, or what stands where one should be.
+type found struct {
+	is finding
+	record
+	body span
+}
+
+// next goes on to the next entry.
+func (s *scanner) next() (found, error) {
+	line, err := s.line(s.pos)
+	if err != nil {
+		return found{}, err
 	}
-	if json.Unmarshal(line, &rec) != nil || rec.Op == "" || rec.N < 0 {
-		return rec, body, false, nil //nolint:nilerr // an unfinished entry is no error
+	ended := line != nil
+	if !ended {
+		if line, err = s.bytes(s.pos, min(s.size-s.pos, maxHeader)); err != nil {
+			return found{}, err
+		}
 	}
-	end := s.pos + int64(len(line)) + 1
+	rec, length, sealed, ok := header(line, s.pos)
+	switch {
+	case ok && (ended || sealed):
+		return s.entry(rec, length, sealed)
+	case !ended:
+		return found{}, nil
+	}
+	s.pos, err = s.resync(s.pos + 1)
+	return found{is: damage}, err
+}
+
+// entry goes on behind an entry whose header was read.
+func (s *scanner) entry(rec record, length int64, sealed bool) (found, error) {
+	body, end := span{}, s.pos+length
 	if rec.N > 0 {
 		body = span{off: end, size: rec.N - 1}
 		end += rec.N // the newline behind the body is the one more
 		if end > s.size {
-			return rec, body, false, nil
+			return found{}, nil
 		}
-		if last, err := s.bytes(end-1, 1); err != nil || last[0] != '\n' {
-			return rec, body, false, err
+		last, err := s.bytes(end-1, 1)
+		if err != nil || !sealed && last[0] != '\n' {
+			return found{}, err
 		}
 	}
-	s.pos = end
-	return rec, body, true, nil
+	s.pos = min(end, s.size)
+	return found{whole, rec, body}, nil
 }
 
-// line is the line at pos without its newline, nil if it does not end.
-func (s *scanner) line() ([]byte, error) {
+// header reads the header at an offset; length is that of its line. Where the newline
+// is damaged, its checksum shows where it ends.
+func header(line []byte, at int64) (rec record, length int64, sealed, ok bool) {
+	raw := bytes.Clone(line)
+	_, sealed, ok = store.Unseal(raw)
+	length = int64(len(raw)) + 1
+	if !ok || !sealed {
+		if first, _ := store.SplitSealed(bytes.Clone(line)); first != nil {
+			raw, sealed, ok = first, true, true
+			length = int64(len(first)+store.SealSize) + 1
+		}
+	}
+	if !ok || json.Unmarshal(raw, &rec) != nil || rec.Op == "" || rec.N < 0 || sealed && rec.Pos != at {
+		return record{}, 0, false, false
+	}
+	return rec, length, sealed, true
+}
+
+// resync finds where the next entry begins. Only a header with a checksum that says
+// that it stands there is one: the contents of files are in the log, too.
+func (s *scanner) resync(from int64) (int64, error) {
+	begin := []byte(`{"op":"`)
+	for ; from < s.size; from += scanWindow {
+		chunk, err := s.bytes(from, min(scanWindow+int64(len(begin)), s.size-from))
+		if err != nil {
+			return 0, err
+		}
+		chunk = bytes.Clone(chunk)
+		for i := 0; ; i++ {
+			next := bytes.Index(chunk[i:], begin)
+			if next < 0 {
+				break
+			}
+			i += next
+			at := from + int64(i)
+			line, err := s.line(at)
+			if err != nil {
+				return 0, err
+			}
+			if _, _, sealed, ok := header(line, at); ok && sealed {
+				return at, nil
+			}
+		}
+	}
+	return s.size, nil
+}
+
+// line is the line at an offset without its newline, nil if it does not end.
+func (s *scanner) line(at int64) ([]byte, error) {
 	for n := int64(512); ; n *= 4 {
-		chunk, err := s.bytes(s.pos, min(n, s.size-s.pos))
+		chunk, err := s.bytes(at, min(n, s.size-at))
 		if err != nil {
 			return nil, err
 		}
 		if line, _, ok := bytes.Cut(chunk, []byte{'\n'}); ok {
 			return line, nil
 		}
-		if n >= s.size-s.pos || n > maxHeader {
+		if n >= s.size-at || n > maxHeader {
 			return nil, nil
 		}
 	}
@@ -326,6 +471,7 @@ func (b *batch) add(rec record, body []byte) span {
 	if b.err != nil {
 		return span{}
 	}
+	rec.Pos = b.at
 	head, n, err := rec.write(b.w, body)
 	b.err = err
 	where := span{off: b.at + head, size: int64(len(body))}
@@ -337,12 +483,15 @@ func (b *batch) add(rec record, body []byte) span {
 func (rec record) write(w *bufio.Writer, body []byte) (head, n int64, err error) {
 	if body != nil {
 		rec.N = int64(len(body)) + 1
+		if rec.Op != opBlob {
+			rec.Sum = string(store.Sum(body))
+		}
 	}
 	line, err := json.Marshal(rec)
 	if err != nil {
 		return 0, 0, err
 	}
-	line = append(line, '\n')
+	line = append(store.Seal(line, 0), '\n')
 	// A buffered writer remembers its first error.
 	_, _ = w.Write(line)
 	if body != nil {
@@ -454,9 +603,13 @@ func (l *logFile) content(hash string) ([]byte, error) {
 		return nil, err
 	}
 	if hashOf(data) != hash {
-		return nil, errLost
+		return nil, errDamaged
 	}
 	return data, nil
 }
 
-var errLost = errors.New("its old content is no longer kept")
+// Why a content cannot be put back.
+var (
+	errLost    = errors.New("its old content is no longer kept")
+	errDamaged = errors.New("its old content was damaged on the disk")
+)

@@ -84,6 +84,8 @@ type model struct {
 	turns map[string]*turnState
 	open  map[string]*openCommand
 	seq   int
+	last  string // turn of the last entry
+	hurt  *hurt  // nil: no entry was damaged
 }
 
 // turnState is what is known of a turn.

@@ -165,6 +165,9 @@ func (l *logFile) rewrite(ctx context.Context, keep []*turnState) (err error) {
 			if _, err = l.f.ReadAt(data, at.off); err != nil {
 				break
 			}
+			if hashOf(data) != hash {
+				continue // damaged on the disk; the next turn that finds this content keeps it again
+			}
 			c.add(record{Op: opBlob, Hash: hash}, data)
 		}
 	}
@@ -223,11 +226,14 @@ func (m *model) copyHistory(c *copier, keep []*turnState) {
 // copier writes a log from memory.
 type copier struct {
 	w   *bufio.Writer
+	at  int64 // where the next byte goes
 	err error
 }
 
 func (c *copier) add(rec record, body []byte) {
-	_, _, err := rec.write(c.w, body)
+	rec.Pos = c.at
+	_, n, err := rec.write(c.w, body)
+	c.at += n
 	c.err = cmp.Or(c.err, err)
 }
 

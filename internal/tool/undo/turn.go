@@ -88,10 +88,11 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 	defer leave()
 	var out []Turn
 	for _, t := range slices.Backward(s.log.model.ordered()) {
-		if session != "" && t.session != session {
+		d := s.describe(t)
+		if session != "" && !d.of(session) {
 			continue
 		}
-		if d := s.describe(t); len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
+		if len(d.Changes) > 0 || len(d.Gaps) > 0 || d.Running {
 			out = append(out, d)
 		}
 	}
@@ -151,6 +152,12 @@ func (m *model) find(id string) (*turnState, error) {
 		return nil, fmt.Errorf("%q: %w", id, ErrNoTurn)
 	}
 	return found, nil
+}
+
+// of reports whether a turn is one of a session. It may be if the entry that
+// said so is damaged.
+func (t Turn) of(session string) bool {
+	return t.Session == session || t.Session == "" && t.Damaged()
 }
 
 func (s *Store) describe(t *turnState) Turn {
