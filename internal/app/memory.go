@@ -18,7 +18,7 @@ import (
 func (a *App) remember(o Options) (*memory.Consolidator, error) {
 	var err error
 	a.History, err = memory.OpenHistory(memory.HistoryOptions{
-		Store: memory.Place(State(a.Config, a.log), a.Sessions), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
+		Store: memory.Place(State(a.Config, a.log), a.Sessions.Workspace().ID), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
 	})
 	if err != nil || a.models.Info().Demo || o.Record != "" {
 		return nil, err
@@ -45,7 +45,7 @@ func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err = memory.Open(memory.HistoryOptions{Store: memory.Place(State(loaded, log), sessions), Workspace: workspace, Log: log})
+	m, err = memory.Open(memory.HistoryOptions{Store: memory.Place(State(loaded, log), sessions.Workspace().ID), Workspace: workspace, Log: log})
 	if err != nil {
 		return nil, nil, errors.Join(err, index.Close())
 	}

@@ -43,7 +43,7 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 	if m.jobs, err = schedule.Open(so); err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}
-	m.history, err = memory.OpenHistory(memory.HistoryOptions{Store: memory.Place(State(l, log), m.store), Workspace: w.Path, Log: log})
+	m.history, err = memory.OpenHistory(memory.HistoryOptions{Store: memory.Place(State(l, log), w.ID), Workspace: w.Path, Log: log})
 	if err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}

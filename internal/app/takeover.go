@@ -119,7 +119,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		if len(strange) > 0 {
 			return nil
 		}
-		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 
 	versions := 0
 	err = w.Once(memory.KindVersions, o.Now(), func() (err error) {
-		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.Foreign)
+		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.Foreign)
 		if source, ok := errors.AsType[*gitstore.SourceError](err); ok { // it will not get better
 			strange, err = append(strange, source.Error()), nil
 		}

@@ -77,6 +77,7 @@ type History struct {
 	ranges  map[string]int64
 	st      state
 	stSeen  store.Info
+	warned  int // entries of other programs that were last warned of
 }
 
 // OpenHistory makes a History. It does no I/O: the first use reads the files.
@@ -270,7 +271,8 @@ func (h *History) compact(ctx context.Context) error {
 	if drop == 0 {
 		return nil
 	}
-	return h.rewrite(ctx, slices.Clone(h.entries[drop:]))
+	dropped := newKnown(h.entries[:drop])
+	return h.rewrite(ctx, slices.Clone(h.entries[drop:]), func(e Entry) (Entry, bool) { return e, !dropped.has(e) })
 }
 
 // forget rewrites the history: each entry becomes what change returns, or goes
@@ -278,9 +280,11 @@ func (h *History) compact(ctx context.Context) error {
 func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep bool)) (changed int, err error) {
 	err = h.update(ctx, func() error {
 		kept := make([]Entry, 0, len(h.entries))
+		became := map[words]outcome{}
 		for _, old := range h.entries {
 			e, keep := change(old)
 			e.Cursor = old.Cursor
+			became[words{old.Time, old.Content}] = outcome{e, keep}
 			if !keep || e.Content != old.Content || e.Scope != old.Scope || e.Session != old.Session || e.Sender != old.Sender || e.Tainted != old.Tainted {
 				changed++
 			}
@@ -288,15 +292,31 @@ func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep 
 				kept = append(kept, e)
 			}
 		}
-		if changed == 0 {
-			return nil
+		inCopy := func(e Entry) (Entry, bool) {
+			if o, ok := became[words{e.Time, e.Content}]; ok {
+				return o.entry, o.keep
+			}
+			now, keep := change(e) // of another program
+			if !keep || now.Content != e.Content {
+				changed++
+			}
+			return now, keep
 		}
-		return h.rewrite(ctx, kept)
+		if changed == 0 {
+			return h.copies.edit(inCopy)
+		}
+		return h.rewrite(ctx, kept, inCopy)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("forget history: %w", err)
 	}
 	return changed, nil
+}
+
+// outcome is what becomes of an entry.
+type outcome struct {
+	entry Entry
+	keep  bool
 }
 
 // high is the newest cursor: the largest of the file, or the hint when entries

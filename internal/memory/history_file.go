@@ -88,7 +88,7 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 				return err
 			}
 		}
-		if _, err := h.copies.write(h.entries, h.high(), h.dreamCursor()); err != nil {
+		if _, err := h.writeCopies(ctx); err != nil {
 			// The entry is safe; the copy is made right on the next occasion.
 			h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
 		}
@@ -141,10 +141,7 @@ func (h *History) prepare(ctx context.Context) error {
 		return nil
 	}
 	h.opened = true
-	if err := h.noteForeign(ctx); err != nil {
-		return err
-	}
-	if _, err := h.copies.write(h.entries, h.high(), h.dreamCursor()); err != nil {
+	if _, err := h.writeCopies(ctx); err != nil {
 		h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
 	}
 	return nil
@@ -176,8 +173,9 @@ func (h *History) refresh(ctx context.Context) error {
 	return h.read.Reached(h.log, info)
 }
 
-// rewrite replaces the log. Lines that could not be read are kept aside.
-func (h *History) rewrite(ctx context.Context, entries []Entry) error {
+// rewrite replaces the log. Lines that could not be read are kept aside. change is
+// what becomes of the entries in the copy, also of those of other programs.
+func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entry) (e Entry, keep bool)) error {
 	info, err := h.log.Info(ctx)
 	if err != nil {
 		return err
@@ -196,6 +194,10 @@ func (h *History) rewrite(ctx context.Context, entries []Entry) error {
 		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return fmt.Errorf("keep unreadable lines aside: %w", err)
 		}
+	}
+	// The copy goes first: entries that only it has would look like another program's.
+	if err := h.copies.edit(change); err != nil {
+		h.o.Log.WarnContext(ctx, "change the copy of the history in the workspace", "err", err)
 	}
 	high := h.high() // the hint must not go back with what is dropped
 	if err := h.log.Replace(ctx, info.Size, render(entries)); err != nil {

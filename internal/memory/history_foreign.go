@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
-	"slices"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -15,10 +17,9 @@ import (
 // KindHistory is the kind of the history in what a workspace was searched for.
 const KindHistory = "history"
 
-const (
-	fileForeign = "foreign.jsonl" // entries that another program wrote into the copy
-	maxForeign  = 1 << 20         // bytes of it
-)
+// fileForeign holds entries of another program that versions before took out of
+// the copy in the workspace.
+const fileForeign = "foreign.jsonl"
 
 // TakeOver begins the history of a workspace with what older versions left
 // there, and returns how many entries that are. One that exists stays as it is.
@@ -75,72 +76,189 @@ func (h *History) beginLog(ctx context.Context) error {
 	return h.log.Replace(ctx, 0, nil)
 }
 
-// noteForeign keeps what another program, such as the Python version, wrote
-// into the copy while we did not run, before the copy is made right again. It
-// becomes part of the history only when a person takes it.
-func (h *History) noteForeign(ctx context.Context) error {
-	if h.o.Import {
-		return nil
+// writeCopies brings the copies in the workspace up to date. If another program,
+// such as the Python version, wrote entries there, all of them stay as they are,
+// cursors included, until a person imports the entries: that program goes on from
+// what it wrote, and nothing else has it.
+func (h *History) writeCopies(ctx context.Context) (changed bool, err error) {
+	if found := h.foreign(h.copies.read(fileHistory)); len(found) > 0 {
+		h.warnForeign(ctx, len(found))
+		return false, nil
 	}
-	found := h.foreign(h.copies.read(fileHistory))
-	if len(found) == 0 {
-		return nil
-	}
-	kept, _, err := h.o.Store.Doc(ctx, fileForeign)
-	if err != nil {
-		return err
-	}
-	var more []byte
-	for _, e := range found {
-		if line := append(e.line(), '\n'); !bytes.Contains(kept, line) && len(kept)+len(more)+len(line) <= maxForeign {
-			more = append(more, line...)
-		}
-	}
-	if len(more) == 0 {
-		return nil
-	}
-	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, see: nanobot migrate", "file", h.o.Store.Where(fileForeign))
-	return store.AppendLines(ctx, h.o.Store, fileForeign, more)
+	return h.copies.write(h.entries, h.high(), h.dreamCursor())
 }
 
-// foreign are the entries in data that are not in the history: those behind its
-// end or, if the history was lost, all of them.
+// warnForeign logs that there are entries of another program, once for each number of them.
+func (h *History) warnForeign(ctx context.Context, n int) {
+	if h.warned == n {
+		return
+	}
+	h.warned = n
+	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, and the copy of the history is not written until they are imported, see: nanobot migrate",
+		"file", filepath.Join(h.o.Workspace, dirMirror, fileHistory), "entries", n)
+}
+
+// foreign are the entries in a copy that are not in the history.
 func (h *History) foreign(data []byte) []Entry {
-	return slices.DeleteFunc(readEntries(data), func(e Entry) bool { return e.Cursor <= h.high() && len(h.entries) > 0 })
+	if len(data) == 0 || bytes.HasPrefix(copied(h.entries), data) {
+		return nil
+	}
+	return newKnown(h.entries).others(readEntries(data))
 }
 
-func readEntries(data []byte) (out []Entry) {
-	for line := range bytes.Lines(data) {
-		e, ok := parseEntry(line)
-		if e.Content = tidy(e.Content, maxEntryChars); ok && e.Content != "" {
+// known tells the entries of a history from those of other programs. Cursors say
+// nothing: two programs that do not see each other give the same ones.
+type known struct {
+	exact   map[words]bool
+	content map[string]bool
+}
+
+type words struct{ time, content string }
+
+func newKnown(entries []Entry) known {
+	k := known{map[words]bool{}, map[string]bool{}}
+	for _, e := range entries {
+		k.add(e)
+	}
+	return k
+}
+
+func (k known) add(e Entry) {
+	k.exact[words{e.Time, e.Content}] = true
+	k.content[e.Content] = true
+}
+
+// has reports whether an entry is known. One without a time got another when it
+// was imported.
+func (k known) has(e Entry) bool {
+	if e.Time == "" {
+		return k.content[e.Content]
+	}
+	return k.exact[words{e.Time, e.Content}]
+}
+
+// others returns the entries that are not known yet, each once.
+func (k known) others(entries []Entry) (out []Entry) {
+	for _, e := range entries {
+		if !k.has(e) {
+			k.add(e)
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
+func readEntries(data []byte) (out []Entry) {
+	for line := range bytes.Lines(data) {
+		if e, ok := readEntry(line); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// readEntry reads a line that another program wrote.
+func readEntry(line []byte) (Entry, bool) {
+	e, ok := parseEntry(bytes.ToValidUTF8(line, []byte("\uFFFD")))
+	e.Content = tidy(e.Content, maxEntryChars)
+	return e, ok && e.Content != ""
+}
+
 // Untaken are the entries of other programs that are not part of the history.
-func (h *History) Untaken(ctx context.Context) ([]Entry, error) {
-	var out []Entry
-	err := h.view(ctx, func() error {
-		kept, _, err := h.o.Store.Doc(ctx, fileForeign)
-		if err != nil {
-			return err
-		}
-		type what struct{ time, content string }
-		known := map[what]bool{}
-		for _, e := range h.entries {
-			known[what{e.Time, e.Content}] = true
-		}
-		for _, e := range append(readEntries(kept), h.foreign(h.copies.read(fileHistory))...) {
-			if w := (what{e.Time, e.Content}); !known[w] {
-				known[w] = true
-				out = append(out, e)
-			}
-		}
-		return nil
+func (h *History) Untaken(ctx context.Context) (out []Entry, err error) {
+	err = h.view(ctx, func() error {
+		out, err = h.untaken(ctx)
+		return err
 	})
 	return out, err
+}
+
+func (h *History) untaken(ctx context.Context) ([]Entry, error) {
+	kept, _, err := h.o.Store.Doc(ctx, fileForeign) // versions before moved them there
+	if err != nil {
+		return nil, err
+	}
+	k := newKnown(h.entries)
+	out := k.others(append(readEntries(kept), readEntries(h.copies.read(fileHistory))...))
+
+	old := importText(h.copies.read(fileOldHist))
+	if len(old) == 0 {
+		return out, nil
+	}
+	if err := h.importedText(ctx, k); err != nil {
+		return nil, err
+	}
+	return append(out, k.others(old)...), nil
+}
+
+// importedText adds what a HISTORY.md held when it was imported.
+func (h *History) importedText(ctx context.Context, k known) error {
+	for n := 1; ; n++ {
+		data, version, err := h.o.Store.Doc(ctx, asideName(fileOldHist, n))
+		if err != nil || version == store.Missing {
+			return err
+		}
+		for _, e := range importText(data) {
+			k.add(e)
+		}
+	}
+}
+
+// Waiting is Untaken without changing anything.
+func Waiting(ctx context.Context, o HistoryOptions) (out []Entry, err error) {
+	h, err := OpenHistory(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+
+	info, err := h.log.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ours := make([]byte, info.Size)
+	if _, err := h.log.ReadAt(ours, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	kept, err := o.Store.Stat(ctx, fileForeign)
+	if err != nil {
+		return nil, err
+	}
+	if !kept.Exists() && len(h.copies.read(fileOldHist)) == 0 && sameLines(ours, h.copies.read(fileHistory)) {
+		return nil, nil // as at nearly every start, and fast
+	}
+
+	for line := range bytes.Lines(ours) {
+		if e, ok := parseEntry(line); ok && e.Cursor > 0 {
+			h.take(e)
+		}
+	}
+	return h.untaken(ctx)
+}
+
+// sameLines reports whether all lines of a copy are among ours.
+func sameLines(ours, lines []byte) bool {
+	set := map[string]bool{}
+	for line := range bytes.Lines(ours) {
+		set[string(line)] = true
+	}
+	for line := range bytes.Lines(lines) {
+		if !set[string(line)] {
+			return false
+		}
+	}
+	return true
+}
+
+// Written is when another program or nanobot last wrote to the history in a
+// workspace.
+func Written(workspace string) (last time.Time) {
+	for _, name := range Leftovers(workspace) {
+		if info, err := os.Lstat(name); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
 }
 
 // Take adds what Untaken returned. Entries get cursors of their own and count
@@ -149,10 +267,31 @@ func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
 	n := 0
 	for _, e := range entries {
 		e.Cursor, e.Tainted, e.Range, e.Scope = 0, true, "", ""
+		if e.Time == "" {
+			e.Time = h.copies.oldTime(h.o.Now()).Format(TimeLayout)
+		}
 		if _, err := h.Append(ctx, e); err != nil {
 			return n, err
 		}
 		n++
 	}
-	return n, h.o.Store.Remove(ctx, fileForeign)
+	if err := h.update(ctx, func() error { return h.tookAll(ctx) }); err != nil {
+		return n, err
+	}
+	return n, nil
+}
+
+// tookAll cleans up when nothing waits any more. What appeared meanwhile keeps
+// everything as it is.
+func (h *History) tookAll(ctx context.Context) error {
+	left, err := h.untaken(ctx)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	if data := h.copies.read(fileOldHist); len(data) > 0 { // it is known also when its entries are gone
+		if err := keepAside(ctx, h.o.Store, fileOldHist, data); err != nil {
+			return err
+		}
+	}
+	return h.o.Store.Remove(ctx, fileForeign)
 }

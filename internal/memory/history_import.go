@@ -41,7 +41,12 @@ func (h *History) importOld(ctx context.Context) error {
 	}
 	fromText := len(entries) == 0 && len(bytes.TrimSpace(raw)) == 0
 	if fromText {
-		entries = importText(h.copies.read(fileOldHist), h.copies.oldTime(h.o.Now()))
+		entries = importText(h.copies.read(fileOldHist))
+		for i := range entries {
+			if entries[i].Time == "" {
+				entries[i].Time = h.copies.oldTime(h.o.Now()).Format(TimeLayout)
+			}
+		}
 		if n := len(entries); n > 0 {
 			read = entries[n-1].Cursor // Dream has seen none of it and need not
 		}
@@ -127,7 +132,8 @@ var (
 
 // importText cuts a HISTORY.md into entries. One begins after a blank line or
 // with a date, except for the messages inside a raw dump, which have dates too.
-func importText(data []byte, fallback time.Time) []Entry {
+// Entries without a date have no time.
+func importText(data []byte) []Entry {
 	body := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text.Valid(string(data)))
 	var chunks [][]string
 	blank := false
@@ -146,7 +152,7 @@ func importText(data []byte, fallback time.Time) []Entry {
 	}
 	var out []Entry
 	for _, c := range chunks {
-		e := Entry{Time: fallback.Format(TimeLayout), Content: strings.TrimSpace(strings.Join(c, "\n"))}
+		e := Entry{Content: strings.TrimSpace(strings.Join(c, "\n"))}
 		if m := leadingStamp().FindStringSubmatch(e.Content); m != nil {
 			e.Time = m[1]
 			if rest := strings.TrimSpace(e.Content[len(m[0]):]); rest != "" {

@@ -198,7 +198,7 @@ func FuzzImport(f *testing.F) {
 		if len(entries) > 0 && read > entries[len(entries)-1].Cursor {
 			t.Fatalf("read %d", read)
 		}
-		importText(old, time.Time{})
+		importText(old)
 	})
 }
 

@@ -266,7 +266,7 @@ func file(t *testing.T, path string) string {
 func mirrorAgain(t *testing.T, h *History) (changed bool, err error) {
 	t.Helper()
 	err = h.update(t.Context(), func() (err error) {
-		changed, err = h.copies.write(h.entries, h.high(), h.dreamCursor())
+		changed, err = h.writeCopies(t.Context())
 		return err
 	})
 	return changed, err

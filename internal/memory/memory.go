@@ -12,19 +12,15 @@
 package memory
 
 import (
-	"path/filepath"
-
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// Place is the part of a store where the memory of the workspace of a session
-// store is kept. A copied workspace has an id of its own and so a memory of its
-// own.
-func Place(s store.Store, sessions *session.Store) store.Store {
-	return store.Under(s, string(datadir.Memory), filepath.Base(sessions.Dir()))
+// Place is the part of a store where the memory of a workspace is kept. A copied
+// workspace has an id of its own and so a memory of its own.
+func Place(s store.Store, workspaceID string) store.Store {
+	return store.Under(s, string(datadir.Memory), workspaceID)
 }
 
 // ScopeFile is the file of long-term facts of a scope, relative to the

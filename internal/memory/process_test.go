@@ -63,6 +63,23 @@ func TestRole(t *testing.T) {
 			must(t, err)
 			say(i)
 		}
+	case "alternate": // until killed: everything that writes the copy, and imports
+		for i := 0; ; i++ {
+			add(t, h, "ours "+strconv.Itoa(i)+strings.Repeat(".", 200))
+			say(i)
+			_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) {
+				return e, !strings.HasPrefix(e.Content, "ours") || e.Cursor%3 > 0
+			})
+			must(t, err)
+			say(i)
+			if i%2 == 0 {
+				found, err := h.Untaken(t.Context())
+				must(t, err)
+				_, err = h.Take(t.Context(), found)
+				must(t, err)
+				say(i)
+			}
+		}
 	case "between": // write the summary, but do not note it in the session
 		s := openSession(t, p)
 		c := consolidator(t, h)
