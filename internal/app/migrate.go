@@ -19,7 +19,7 @@ import (
 type Migration struct {
 	Notes    []string // of the workspace; for the user
 	Sessions []session.Untaken
-	Jobs     []schedule.Job
+	Jobs     []schedule.Untaken
 	History  []memory.Entry
 	Unread   []string // what could not be looked at, and why
 

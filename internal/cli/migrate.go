@@ -23,9 +23,9 @@ func migrateCommand(c *command) *cobra.Command {
 		Long: `The first start with a workspace imports the files of Python nanobot: sessions,
 jobs and history. Files that appear in the workspace later are not used, because
 the agent's commands can write there. migrate shows them and, after
-confirmation, imports them: new conversations, additions to conversations, jobs
-and history entries. Review them first: imported content counts as your own
-words. The files in the workspace stay where they are.
+confirmation, imports them: new conversations, additions to conversations, new
+and changed jobs, and history entries. Review them first: imported content
+counts as your own words. The files in the workspace stay where they are.
 
 A configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is
 turned into config.json first; run migrate again for the rest.
@@ -148,7 +148,11 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 	lines = nil
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		lines = append(lines, fmt.Sprintf("  %s %s: %s", text.Label(j.ID, 20), text.Label(j.Name, 40), text.Label(j.Payload.Message, 120)))
+		what := "new"
+		if j.Changed {
+			what = "changed"
+		}
+		lines = append(lines, fmt.Sprintf("  %s %s (%s): %s", text.Label(j.ID, 20), text.Label(j.Name, 40), what, text.Label(j.Payload.Message, 120)))
 	}
 	showKind(cmd, "Jobs:", lines)
 

@@ -245,7 +245,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 		d.say(Doubt, "schedule.workspace", err.Error(), "correct or remove the file")
 	}
 	if len(more) > 0 {
-		d.say(Doubt, "schedule.workspace", "jobs in the workspace that nothing runs: "+names(more, func(j schedule.Job) string { return j.Name }),
+		d.say(Doubt, "schedule.workspace", "jobs in the workspace that nothing runs: "+names(more, func(j schedule.Untaken) string { return j.Name }),
 			"review and import them with: nanobot migrate")
 	}
 	late, on := []string{}, 0

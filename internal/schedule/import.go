@@ -3,8 +3,6 @@ package schedule
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,7 +144,10 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 		x.left(damage)
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return st.tookActions(ctx, actions)
 }
 
 // own are the jobs of people.
@@ -237,184 +238,6 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 		x.Deliveries++
 	}
 	return nil
-}
-
-// Untaken are the jobs in the workspace that the store does not have, as they
-// stand there, and a word about the file that holds them, to be given to Take.
-func (s *Scheduler) Untaken(ctx context.Context) (jobs []Job, state string, err error) {
-	x, sum, err := s.workspaceTable()
-	if err != nil || x == nil {
-		return nil, "", err
-	}
-	have, err := s.store.Read(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, j := range x.own() {
-		if j.broken == nil && !slices.ContainsFunc(have, func(o *Job) bool { return o.ID == j.ID }) {
-			jobs = append(jobs, *j)
-		}
-	}
-	return jobs, sum, nil
-}
-
-// Take adds what Untaken showed. If the file was changed since, nothing is taken.
-func (s *Scheduler) Take(ctx context.Context, state string) (n int, err error) {
-	x, sum, err := s.workspaceTable()
-	if err != nil {
-		return 0, err
-	}
-	if x == nil || sum != state {
-		return 0, errors.New("the jobs in the workspace were changed meanwhile; look again")
-	}
-	err = s.store.update(ctx, func(t *table) error {
-		n = 0
-		for _, j := range x.own() {
-			if j.broken != nil || t.find(j.ID) != nil {
-				continue
-			}
-			t.Jobs = append(t.Jobs, j)
-			n++
-		}
-		t.defined = true
-		return s.store.accept(ctx)
-	})
-	if err == nil {
-		s.poke()
-	}
-	return n, err
-}
-
-// workspaceTable reads the jobs that the workspace holds now; nil if there are none.
-func (s *Scheduler) workspaceTable() (*table, string, error) {
-	tree, err := diskio.OpenTree(s.Workspace)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	defer tree.Close() //nolint:errcheck // only read from
-	data, err := tree.ReadFile(oldJobs, maxOldFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", err
-	}
-	actions, err := tree.ReadFile(oldActions, maxOldFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", err
-	}
-	if data == nil && actions == nil {
-		return nil, "", nil
-	}
-	t := &table{Version: 1}
-	if data != nil {
-		if t, err = decodeTable(data); err != nil {
-			return nil, "", fmt.Errorf("%s cannot be read: %w", filepath.Join(s.Workspace, filepath.FromSlash(oldJobs)), err)
-		}
-	}
-	for line := range bytes.Lines(actions) {
-		_ = t.act(line) // what cannot be read is not shown
-	}
-	return t, hashOf(data) + hashOf(actions), nil
-}
-
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-// fileMirror remembers what the copy in the workspace was last, so that one
-// that somebody else changed is told from it.
-const fileMirror = "mirror"
-
-// mirror writes the copy of the jobs into the workspace, for people and for
-// other programs. One that somebody else changed is left alone: it is not read
-// by itself, and nanobot migrate shows it. Without a copy everything works.
-//
-// The program's own jobs are not in it: another program would run them for
-// ever. Nor are answers, which commands in the workspace would read.
-func (s *Store) mirror(ctx context.Context, t *table) error {
-	if s.workspace == "" {
-		return nil
-	}
-	shown := &table{Version: t.Version, Jobs: t.own(), extra: t.extra}
-	for i, j := range shown.Jobs {
-		if j.State.Last != nil {
-			plain := *j
-			plain.State.Last = nil
-			shown.Jobs[i] = &plain
-		}
-	}
-	data, err := shown.encode()
-	if err != nil {
-		return err
-	}
-	switch err := s.writeMirror(ctx, data); {
-	case errors.Is(err, errForeign):
-		s.log.WarnContext(ctx, "the jobs in the workspace were changed by another program and are not used; see: nanobot migrate", "file", oldJobs)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		s.log.WarnContext(ctx, "the copy of the jobs in the workspace was not written", "err", err)
-	}
-	return nil
-}
-
-var errForeign = errors.New("changed by another program")
-
-func (s *Store) writeMirror(ctx context.Context, data []byte) error {
-	tree, err := diskio.OpenTree(s.workspace)
-	if err != nil {
-		return err
-	}
-	defer tree.Close() //nolint:errcheck // nothing is pending
-	switch old, err := tree.ReadFile(oldJobs, maxOldFile); {
-	case err == nil && bytes.Equal(old, data):
-		return nil
-	case err == nil && !s.isMirror(ctx, old):
-		return errForeign
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := s.mirrored(ctx, data); err != nil {
-		return err
-	}
-	if err := tree.MkdirAll(path.Dir(oldJobs), 0o700); err != nil {
-		return err
-	}
-	return tree.WriteFile(oldJobs, data, 0o600)
-}
-
-// mirrored remembers a copy, and the one before it in case that the new one is
-// not written any more.
-func (s *Store) mirrored(ctx context.Context, data []byte) error {
-	lines := hashOf(data) + "\n"
-	if old, version, err := s.state.Doc(ctx, fileMirror); err == nil && version != store.Missing {
-		first, _, _ := strings.Cut(string(old), "\n")
-		lines += first + "\n"
-	}
-	_, err := s.state.Put(ctx, fileMirror, []byte(lines), store.Any, true)
-	return err
-}
-
-func (s *Store) isMirror(ctx context.Context, data []byte) bool {
-	known, _, err := s.state.Doc(ctx, fileMirror)
-	return err == nil && slices.Contains(strings.Fields(string(known)), hashOf(data))
-}
-
-// accept makes what the workspace holds now the copy, to be replaced by the next.
-func (s *Store) accept(ctx context.Context) error {
-	tree, err := diskio.OpenTree(s.workspace)
-	if err != nil {
-		return err
-	}
-	defer tree.Close() //nolint:errcheck // only read from
-	data, err := tree.ReadFile(oldJobs, maxOldFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.mirrored(ctx, data)
 }
 
 // Place is the part of a store that holds the jobs of a workspace.

@@ -29,7 +29,8 @@ type Store struct {
 	// when the good copy took its place.
 	repaired func(ctx context.Context, aside string)
 
-	mu sync.Mutex // one transaction of this process at a time
+	mu     sync.Mutex // one transaction of this process at a time
+	warned bool       // of jobs that another program wrote into the copy
 }
 
 // CorruptError says that jobs.json cannot be read and that there is no good copy.
