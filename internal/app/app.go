@@ -207,7 +207,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Sessions = store
-	a.Notes = append(append(a.Notes, store.Workspace().Notes...), grownNotes(ctx, store, o.Log)...)
+	a.Notes = append(append(a.Notes, store.Workspace().Notes...), grownNotes(ctx, a.Config, store, o.Log)...)
 	if err := a.openSchedule(o); err != nil {
 		return err
 	}

@@ -163,27 +163,6 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	return nil
 }
 
-// grownNotes name conversations that another program continued in the
-// workspace. Nothing of that is used by itself: the agent can write there, too.
-func grownNotes(ctx context.Context, store *session.Store, log *slog.Logger) []string {
-	found, err := session.Grown(ctx, store)
-	if err != nil {
-		log.WarnContext(ctx, "look for conversations of other programs", "err", err)
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	const named = 5
-	var names []string
-	for _, u := range found[:min(len(found), named)] {
-		names = append(names, fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages))
-	}
-	if n := len(found) - named; n > 0 {
-		names = append(names, fmt.Sprintf("%d more", n))
-	}
-	return []string{"Another program added messages to conversations in the workspace: " + strings.Join(names, ", ") + ". nanobot does not use them; review and import them with: nanobot migrate"}
-}
-
 // isContained reports whether a file is contained only because it does not say otherwise.
 func isContained(l *config.Loaded) bool {
 	if !l.Exists || l.Python {

@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -169,6 +170,31 @@ func (d *Diagnosis) waiting(ctx context.Context, l *config.Loaded, ws string) {
 	d.say(Doubt, "sessions.import", "messages of another program that nanobot does not use: "+list, "review and import them with: nanobot migrate")
 }
 
+// written looks for jobs and history entries that another program wrote into the
+// workspace and that are not imported.
+func (d *Diagnosis) written(ctx context.Context, l *config.Loaded, w *session.Workspace) {
+	jobs, err := app.WaitingJobs(ctx, l, w)
+	if err != nil {
+		d.say(Doubt, "schedule.workspace", err.Error(), "correct or remove the file")
+	}
+	if len(jobs) > 0 {
+		d.say(Doubt, "schedule.workspace", "jobs that another program added or changed in the workspace, and that nothing runs: "+names(jobs, func(j schedule.Untaken) string { return j.Name }),
+			"review and import them with: nanobot migrate")
+	}
+
+	if w.Entry.Taken[memory.KindHistory].IsZero() {
+		return // the next start imports all of it
+	}
+	entries, err := app.WaitingHistory(ctx, l, w)
+	if err != nil {
+		d.say(Doubt, "memory.import", err.Error(), "correct or remove the file")
+	}
+	if len(entries) > 0 {
+		d.say(Doubt, "memory.import", fmt.Sprintf("history entries of another program in the workspace that nanobot does not use: %d", len(entries)),
+			"review and import them with: nanobot migrate")
+	}
+}
+
 // oldJobs looks at the jobs of the oldest versions, which stay where they are if
 // the workspace had jobs, too.
 func (d *Diagnosis) oldJobs(file string) {
@@ -225,6 +251,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 		}
 	default:
 		d.oldJobs(old)
+		d.written(ctx, l, w)
 	}
 	if !seen || !exists(schedule.Place(app.State(l, nil), w.ID).Where("jobs.json")) {
 		d.say(Well, "schedule", "there are no jobs", "")
@@ -239,14 +266,6 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	if err != nil {
 		d.say(Broken, "schedule", err.Error(), "")
 		return
-	}
-	more, _, err := s.Untaken(ctx)
-	if err != nil {
-		d.say(Doubt, "schedule.workspace", err.Error(), "correct or remove the file")
-	}
-	if len(more) > 0 {
-		d.say(Doubt, "schedule.workspace", "jobs in the workspace that nothing runs: "+names(more, func(j schedule.Untaken) string { return j.Name }),
-			"review and import them with: nanobot migrate")
 	}
 	late, on := []string{}, 0
 	for _, j := range jobs {
