@@ -3,7 +3,7 @@ LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
 # One file of flags for every build.
-export GOFLAGS := $(strip $(GOFLAGS) $(shell cat build.flags))
+export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
@@ -93,7 +93,7 @@ cross: ## build both programs for every target, without cgo
 	done
 
 bench: ## figures of docs/benchmarks.md
-	$(GO) run ./bench
+	$(GO) run ./test/bench
 
 fuzz: ## 30 s per target
 	@for p in $$($(GO) list $(PKGS)); do \
@@ -106,17 +106,17 @@ update: ## rewrite golden files
 	$(GO) test ./internal/config ./internal/tool/files ./internal/tui ./cmd/nanobot -update
 
 docs: ## rewrite the generated parts of docs/
-	$(GO) test . -run 'TestConfigReference|TestDataFolderPage' -update
+	$(GO) test ./test/arch -run 'TestConfigReference|TestDataFolderPage' -update
 
-exports: ## take names off arch_exports.txt that are used by now
-	$(GO) test . -run TestRemoveUsedExports -count=1 -update
+exports: ## take names off test/arch/exports.txt that are used by now
+	$(GO) test ./test/arch -run TestRemoveUsedExports -count=1 -update
 
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u
 
 deps: ## list what is linked into the binary, and the direct dependencies
 	@$(LINKED) > docs/deps.txt
-	$(GO) test . -run TestDependencyTable -count=1 -update
+	$(GO) test ./test/arch -run TestDependencyTable -count=1 -update
 
 deps-check:
 	@$(LINKED) | diff docs/deps.txt - || { echo "docs/deps.txt is stale: run make deps"; exit 1; }
@@ -148,7 +148,7 @@ web-test: ## type check, unit tests and browser tests of the pages
 	(cd web; node node_modules/typescript/bin/tsc --noEmit); node web/test/browser/run.mjs $(SPECS)
 
 web-types: ## the types of the wire for the pages, from the Go code
-	$(GO) test . -run TestWebTypes -count=1 -update
+	$(GO) test ./test/arch -run TestWebTypes -count=1 -update
 
 web-bench: ## figures of the pages in docs/benchmarks.md; needs Node and Chromium
 	node web/test/bench.mjs

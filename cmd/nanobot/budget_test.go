@@ -22,7 +22,7 @@ func TestBudget(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the figures are for linux/amd64")
 	}
-	raw, err := os.ReadFile("../../budget.json")
+	raw, err := os.ReadFile("../../test/arch/budget.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func oneShot(t *testing.T, bin string) (request, rss int64) {
 	defer srv.Close()
 	dir := t.TempDir()
 	launcher := filepath.Join(dir, "floor")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", launcher, "../../bench/floor")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", launcher, "../../test/bench/floor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

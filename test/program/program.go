@@ -20,12 +20,12 @@ func Build(ctx context.Context, env []string, out, pkg string) error {
 	}
 	var flags []byte
 	for { // a test runs in the folder of its package
-		if flags, err = os.ReadFile(filepath.Join(root, "build.flags")); err == nil {
+		if flags, err = os.ReadFile(filepath.Join(root, "deploy", "build.flags")); err == nil {
 			break
 		}
 		up := filepath.Dir(root)
 		if up == root {
-			return fmt.Errorf("build %s: the working folder is not below the folder of build.flags: %w", pkg, err)
+			return fmt.Errorf("build %s: the working folder is not below the folder of deploy/build.flags: %w", pkg, err)
 		}
 		root = up
 	}

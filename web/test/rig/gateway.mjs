@@ -14,7 +14,7 @@ const run = promisify(execFile);
 export function binary() {
   if (process.env.NANOBOT_BIN) return process.env.NANOBOT_BIN;
   const at = join(root, "web", ".unit", "nanobot");
-  const flags = spawnSync("cat", [join(root, "build.flags")]).stdout.toString().trim().replace(/\s+/g, " ");
+  const flags = spawnSync("cat", [join(root, "deploy/build.flags")]).stdout.toString().trim().replace(/\s+/g, " ");
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: flags };
   const built = spawnSync("go", ["build", "-trimpath", "-ldflags", "-s -w", "-o", at, "./cmd/nanobot"], { cwd: root, env, stdio: "inherit" });
   if (built.status !== 0 || !existsSync(at)) throw new Error("nanobot cannot be built");

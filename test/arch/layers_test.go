@@ -1,4 +1,4 @@
-package nanobot_test
+package arch_test
 
 import (
 	"go/ast"
@@ -113,7 +113,7 @@ func TestArchitecture(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "web" || file == "tools" || file == "bench"):
+		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "web" || file == "tools" || file == "test/bench"):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
 			return nil

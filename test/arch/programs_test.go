@@ -1,4 +1,4 @@
-package nanobot_test
+package arch_test
 
 import (
 	"go/ast"

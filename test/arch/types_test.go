@@ -1,4 +1,4 @@
-package nanobot_test
+package arch_test
 
 import (
 	"cmp"
@@ -347,7 +347,7 @@ func unusedExports(list []*packages.Package) ([]string, error) {
 
 // unusedList has the names that are exported without need today. It only gets
 // shorter.
-const unusedList = "arch_exports.txt"
+const unusedList = "test/arch/exports.txt"
 
 func listedExports(t *testing.T) []string {
 	t.Helper()

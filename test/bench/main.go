@@ -2,11 +2,11 @@
 // sends the same HTTP requests and fsyncs one line per message. All figures of
 // a run come from one machine in one go; ratios are what counts.
 //
-//	go run ./bench            everything, as a Markdown table
-//	go run ./bench -quick     fewer repetitions
-//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, platforms, channels, soak
-//	go run ./bench -only search -messages 1000000
-//	go run ./bench -only soak -turns 100000 -over 1h
+//	go run ./test/bench            everything, as a Markdown table
+//	go run ./test/bench -quick     fewer repetitions
+//	go run ./test/bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, platforms, channels, soak
+//	go run ./test/bench -only search -messages 1000000
+//	go run ./test/bench -only soak -turns 100000 -over 1h
 package main
 
 import (
@@ -82,7 +82,7 @@ type millis int
 func (m millis) time() time.Duration { return time.Duration(m) * time.Millisecond }
 
 func readBudget() (b budget, err error) {
-	raw, err := os.ReadFile("budget.json")
+	raw, err := os.ReadFile("test/arch/budget.json")
 	if err != nil {
 		return b, fmt.Errorf("run it in the root of the repository: %w", err)
 	}
@@ -103,7 +103,7 @@ func run(b *bench, only string) error {
 	}
 	defer os.RemoveAll(dir)
 	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
-	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
+	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./test/bench/floor", b.self: "./test/bench"} {
 		if err := program.Build(context.Background(), nil, out+".built", pkg); err != nil {
 			return err
 		}

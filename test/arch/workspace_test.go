@@ -1,4 +1,4 @@
-package nanobot_test
+package arch_test
 
 import (
 	"go/ast"
@@ -232,7 +232,7 @@ func TestWorkspaceAccess(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "web" || file == "tools" || file == "bench" || file == "test"):
+		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "web" || file == "tools" || file == "test"):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
 			return nil
