@@ -136,8 +136,9 @@ WEB = cd web/build && GOFLAGS= $(GO) run . -root ../..
 web: ## bundle web/src into internal/webui/pages/dist
 	$(WEB)
 
-web-check: ## are the committed pages what the sources give?
+web-check: ## are the committed pages and the types of their wire what the sources give?
 	$(WEB) -check
+	$(WEBTYPES) -check
 
 # It needs Node 20 and the packages of web/package.json; the browser tests need
 # Chromium, too. What is missing is said and left out.
@@ -147,8 +148,10 @@ web-test: ## type check, unit tests and browser tests of the pages
 	if [ ! -d web/node_modules ]; then echo "web/node_modules is missing: type check and browser tests of the pages are left out; run npm ci in web"; exit 0; fi; \
 	(cd web; node node_modules/typescript/bin/tsc --noEmit); node web/test/browser/run.mjs $(SPECS)
 
+WEBTYPES = cd tools && $(GO) run ./webtypes -root ..
+
 web-types: ## the types of the wire for the pages, from the Go code
-	$(GO) test ./test/arch -run TestWebTypes -count=1 -update
+	$(WEBTYPES)
 
 web-bench: ## figures of the pages in docs/benchmarks.md; needs Node and Chromium
 	node web/test/bench.mjs

@@ -1,4 +1,4 @@
-// What crosses the wire. Made from the Go code by TestWebTypes; do not edit.
+// What crosses the wire. Made from the Go code by make web-types; do not edit.
 // docs/websocket.md and docs/web-clients.md say what it means.
 
 /** internal/webui/auth: Device */

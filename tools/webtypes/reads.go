@@ -1,4 +1,4 @@
-package arch_test
+package main
 
 import "slices"
 

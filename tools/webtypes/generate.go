@@ -1,21 +1,20 @@
-package arch_test
+package main
 
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // webType is a type of the pages and the Go code that it is made from.
@@ -29,6 +28,35 @@ type webType struct {
 	// types are those that Go does not tell, by member. A member with ? behind its
 	// name may be missing; one with + before it is added by other code.
 	types map[string]string
+}
+
+// generate writes the files of the pages, by name, for the Go code below root. The
+// error names all that is wrong with the tables.
+func generate(root string, files []webFile) (map[string][]byte, error) {
+	g := &webGen{root: root, parsed: map[string]*webPackage{}, rows: map[string]string{}, home: map[string]string{}}
+	for _, f := range files {
+		for _, w := range f.types {
+			name, _, _ := strings.Cut(w.name, " ")
+			if g.home[name] != "" {
+				g.report("the tables have %s twice", name)
+			}
+			g.rows[w.dir+": "+w.from] = name
+			g.home[name] = f.name
+		}
+	}
+
+	out := map[string][]byte{}
+	for _, f := range files {
+		out[f.name] = g.file(f)
+	}
+	if len(g.problems) > 0 {
+		return nil, errors.New(strings.Join(g.problems, "\n"))
+	}
+	return out, nil
+}
+
+func (g *webGen) report(format string, args ...any) {
+	g.problems = append(g.problems, fmt.Sprintf(format, args...))
 }
 
 // webFile is a file below web/src/wire.
@@ -46,73 +74,14 @@ func webFiles() []webFile {
 	}
 }
 
-// webTypes are the types of the conversations. Whoever adds a read or an event adds
-// a line here or in webReads; make web-types writes the files.
-func webTypes() []webType {
-	const ui, auth, socket = "internal/webui", "internal/webui/auth", "internal/channel/websocket"
-	type is = map[string]string
-	return []webType{
-		{"Device", auth, "Device", nil},
-		{"Gateway", "internal/webui/pages", "state()", is{
-			"gateway": "string", "build": "string", "signed_in": "boolean", "device?": "Device", "time": "string", "encrypted": "boolean",
-		}},
-		{"Failure", ui, "Error", is{"code?": "string", "params?": "Record<string, string>"}},
-		{"LoginReply", auth, "answer", is{"state": `"in" | "pending" | "denied" | "expired"`}},
-		{"Session", ui, "conversation", nil},
-		{"SessionPage", ui, "sessions()", is{"sessions": "Session[]", "total": "number", "cursor?": "string | null"}},
-		{"SlashCommand", ui, "Command", nil},
-		{"Usage", "internal/bus", "Usage", is{"prompt_tokens?": "number", "completion_tokens?": "number"}},
-		{"Edit", ui, "edited", is{"status?": "string", "operation?": "string"}},
-		{"Call", ui, "called", nil},
-		{"Attached", ui, "Attachment", nil},
-		{"Said", ui, "said", is{"role": `"user" | "assistant"`, "tool_calls?": "Call[]", "attachments?": "Attached[]"}},
-		{"Turned", ui, "turned", is{"usage?": "Usage", "edits?": "Edit[]", "notices?": "{ text: string }[]", "files?": "{ path: string; what: string }[]", "receipts?": "{ call_id: string; status: string }[]"}},
-		{"ThreadPage", ui, "thread()", is{
-			"messages": "Said[]", "turns?": "Turned[]", "total?": "number", "has_more": "boolean", "before": "number | null",
-			"has_newer?": "boolean", "after?": "number | null", "seq?": "number", "subagents?": "string[]",
-		}},
-		{"ToolEvent", socket, "toolEvents()", is{"phase": `"start" | "end" | "error"`, "call_id": "string", "name": "string", "arguments?": "unknown"}},
-		{"Detail", "internal/bus", "Detail", is{"untrusted?": "{ what: string; at: string }[]"}},
-		{"Question", socket, "", is{"id": "string", "code?": "string", "options?": "string[]", "expires?": "string", "detail?": "Detail"}},
-		{"Asked", "internal/agent", "Open", is{"outcome?": "unknown"}},
-		{"Scope", socket, "Scope", nil},
-		{"Goal", "internal/bus", "Goal", is{"+active": "boolean"}},
-		{"Event", socket, "()", is{"error?": "unknown"}},
-	}
-}
-
-// TestWebTypes: the types of the pages are those of the Go code.
-func TestWebTypes(t *testing.T) {
-	g := &webGen{t: t, parsed: map[string]*webPackage{}, rows: map[string]string{}, home: map[string]string{}}
-	for _, f := range webFiles() {
-		for _, w := range f.types {
-			name, _, _ := strings.Cut(w.name, " ")
-			if g.home[name] != "" {
-				t.Errorf("webTypes has %s twice", name)
-			}
-			g.rows[w.dir+": "+w.from], g.home[name] = name, f.name
-		}
-	}
-	for _, f := range webFiles() {
-		path, got := filepath.Join(webDir, "src", "wire", f.name), g.file(f)
-		if *update && !t.Failed() {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !bytes.Equal(readFile(t, path), got) {
-			t.Errorf("%s is not what the Go code says: run make web-types", path)
-		}
-	}
-}
-
 // webGen writes TypeScript for Go code. It reads the source, because most of the
 // types are not exported.
 type webGen struct {
-	t      *testing.T
-	parsed map[string]*webPackage
-	rows   map[string]string // names in TypeScript by "dir: struct"
-	home   map[string]string // files by such a name
+	root     string   // of the module
+	problems []string // of the tables
+	parsed   map[string]*webPackage
+	rows     map[string]string // names in TypeScript by "dir: struct"
+	home     map[string]string // files by such a name
 }
 
 type webPackage struct {
@@ -151,7 +120,7 @@ func (g *webGen) file(f webFile) []byte {
 		from := strings.TrimSuffix(w.dir+": "+w.from, ": ")
 		fmt.Fprintf(&out, "\n/** %s */\nexport interface %s {\n  %s\n}\n", from, w.name, strings.Join(lines, "\n  "))
 	}
-	head := []byte("// " + f.about + " Made from the Go code by TestWebTypes; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
+	head := []byte("// " + f.about + " Made from the Go code by make web-types; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
 	for _, home := range slices.Sorted(maps.Keys(used)) {
 		from := "./" + strings.TrimSuffix(home, ".ts")
 		if strings.HasPrefix(home, ".") {
@@ -175,7 +144,7 @@ func (g *webGen) members(w webType) (out []member) {
 	case isFunc:
 		out = g.sent(p, name, key, w)
 	case p.structs[name] == nil:
-		g.t.Errorf("%s has no struct %s", w.dir, name)
+		g.report("%s has no struct %s", w.dir, name)
 	default:
 		out = g.fields(p, p.structs[name])
 	}
@@ -190,7 +159,7 @@ func (g *webGen) members(w webType) (out []member) {
 			m.kind, m.optional = kind, true
 		}
 		if m.kind == "" {
-			g.t.Errorf("%s.%s: webTypes must say what it is", w.name, m.name)
+			g.report("%s.%s: the tables must say what it is", w.name, m.name)
 		}
 	}
 	for _, k := range sortedKeys(w.types) {
@@ -198,7 +167,7 @@ func (g *webGen) members(w webType) (out []member) {
 			name, optional := strings.CutSuffix(name, "?")
 			out = append(out, member{name, w.types[k], optional})
 		} else if name := strings.TrimSuffix(k, "?"); !known[name] {
-			g.t.Errorf("%s.%s is in webTypes, but %s %s does not have it", w.name, name, w.dir, w.from)
+			g.report("%s.%s is in the tables, but %s %s does not have it", w.name, name, w.dir, w.from)
 		}
 	}
 	return out
@@ -225,9 +194,10 @@ func (g *webGen) load(dir string) *webPackage {
 	}
 	p := &webPackage{dir: dir, imports: map[string]string{}, structs: map[string]*ast.StructType{}, others: map[string]ast.Expr{}, funcs: map[string][]*ast.BlockStmt{}}
 	g.parsed[dir] = p
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	files, err := filepath.Glob(filepath.Join(g.root, filepath.FromSlash(dir), "*.go"))
 	if err != nil || len(files) == 0 {
-		g.t.Fatalf("%s: no Go files (%v)", dir, err)
+		g.report("%s has no Go files", dir)
+		return p
 	}
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -235,7 +205,8 @@ func (g *webGen) load(dir string) *webPackage {
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
-			g.t.Fatal(err)
+			g.report("%v", err)
+			continue
 		}
 		for _, i := range f.Imports {
 			if path, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nanobot-go/nanobot/"); ours && i.Name == nil {
@@ -377,7 +348,7 @@ func (g *webGen) sent(p *webPackage, name, key string, w webType) (out []member)
 		}
 	}
 	if len(bodies) == 0 {
-		g.t.Errorf("%s has no function %s", w.dir, name)
+		g.report("%s has no function %s", w.dir, name)
 	}
 	seen := map[string]string{}
 	add := func(e ast.Expr, kind string) {
