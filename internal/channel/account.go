@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -131,7 +132,7 @@ func (s *supervisor) forget(ctx context.Context, account, before string) error {
 
 // dir makes the folder of the account.
 func (s *supervisor) dir() (string, error) {
-	path := datadir.Accounts.In(s.m.o.DataDir, SafeName(s.name))
+	path := datadir.Accounts.In(s.m.o.DataDir, media.FileName(s.name))
 	if d := s.m.o.Drivers[platform(s.name)]; d.Folder != "" && s.name == platform(s.name) {
 		path = filepath.Join(s.m.o.DataDir, d.Folder)
 	}

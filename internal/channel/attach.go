@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
 
 // FileKind is what a chat shows a file as.
@@ -49,7 +50,7 @@ func (a *Attachment) Close() error {
 var errNoFile = errors.New("no file to send")
 
 // Open opens a file of this machine to send it, or fetches one from an address
-// that the model or a stranger wrote. More than most bytes are ErrTooLarge, and
+// that the model or a stranger wrote. More than most bytes are media.ErrTooLarge, and
 // no more are read.
 func (d *Deps) Open(ctx context.Context, m bus.Media, most int64) (*Attachment, error) {
 	name := m.Name
@@ -92,7 +93,7 @@ func openLocal(file, name string, most int64) (*Attachment, error) {
 }
 
 func tooLarge(name string, most int64) error {
-	return fmt.Errorf("%s: %w: %d bytes are the limit", SafeName(name), ErrTooLarge, most)
+	return fmt.Errorf("%s: %w: %d bytes are the limit", media.FileName(name), media.ErrTooLarge, most)
 }
 
 func (d *Deps) fetch(ctx context.Context, address string, most int64) ([]byte, error) {
@@ -135,7 +136,7 @@ func remoteName(address string) string {
 }
 
 func newAttachment(r io.ReaderAt, size int64, name string, file io.Closer) (*Attachment, error) {
-	a := &Attachment{SectionReader: io.NewSectionReader(r, 0, size), Name: SafeName(name), file: file}
+	a := &Attachment{SectionReader: io.NewSectionReader(r, 0, size), Name: media.FileName(name), file: file}
 	head := make([]byte, min(size, 512))
 	if _, err := a.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("read the file to send: %w", err), a.Close())

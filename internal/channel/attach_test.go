@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -81,7 +82,7 @@ func TestAttachmentRefused(t *testing.T) {
 	}
 	for path, large := range map[string]bool{"": false, dir: false, filepath.Join(dir, "none"): false, big: true, "http://x.test/a": false} {
 		_, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path}, 100)
-		if !channel.IsPermanent(err) || errors.Is(err, channel.ErrTooLarge) != large {
+		if !channel.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) != large {
 			t.Errorf("Open(%q): %v", path, err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestAttachmentFetched(t *testing.T) {
 		t.Errorf("%q, %s, %d bytes", a.Name, a.Kind, a.Size())
 	}
 	for _, path := range []string{"/announced", "/endless"} {
-		if _, err := d.Open(t.Context(), bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, channel.ErrTooLarge) || !channel.IsPermanent(err) {
+		if _, err := d.Open(t.Context(), bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
@@ -194,8 +195,8 @@ type Limit struct {
 type Deps struct {
 	Name  string // runtime name of this channel: the key of its section
 	Gate  *Gate
-	Media *MediaStore // where files that came in are kept
-	State *State      // small facts that survive a restart, such as offsets
+	Media *media.Store // where files that came in are kept
+	State *State       // small facts that survive a restart, such as offsets
 	// Dir is a private folder of this account, made when it is asked for, for
 	// what is more than small facts: keys of encrypted chats, a session.
 	Dir func() (string, error)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
@@ -50,9 +51,9 @@ func (d *Deps) Files() *Files { return &Files{deps: d} }
 // Add fetches a file. One that cannot be had leaves a mark, so that the agent
 // can say so.
 func (f *Files) Add(ctx context.Context, r Received) {
-	media, err := f.fetch(ctx, r)
+	saved, err := f.fetch(ctx, r)
 	switch {
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		f.miss(r, "too large")
 	case errors.Is(err, errTooMany):
 		f.miss(r, "too many files in one message")
@@ -60,39 +61,39 @@ func (f *Files) Add(ctx context.Context, r Received) {
 		f.deps.Log.WarnContext(ctx, "fetch a file", "channel", f.deps.Name, "err", err)
 		f.miss(r, "download failed")
 	default:
-		f.keep(ctx, r.Kind, media)
+		f.keep(ctx, r.Kind, saved)
 	}
 }
 
 var errTooMany = errors.New("too many files")
 
 func (f *Files) miss(r Received, why string) {
-	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", SafeName(r.Name), why))
+	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(r.Name), why))
 }
 
-func (f *Files) fetch(ctx context.Context, r Received) (media bus.Media, err error) {
+func (f *Files) fetch(ctx context.Context, r Received) (saved bus.Media, err error) {
 	if f.count++; f.count > filesMost {
-		return media, errTooMany
+		return saved, errTooMany
 	}
 	store := *f.deps.Media
 	if r.Max > 0 {
 		store.Max = min(store.Max, r.Max)
 	}
 	if r.Size > store.Max {
-		return media, ErrTooLarge
+		return saved, media.ErrTooLarge
 	}
 	for try := range fetchTries {
 		if try > 0 && wait.For(ctx, fetchPause<<(try-1)) != nil {
-			return media, ctx.Err()
+			return saved, ctx.Err()
 		}
-		if media, err = r.save(ctx, &store); err == nil || !r.Again || IsPermanent(err) || errors.Is(err, ErrTooLarge) {
+		if saved, err = r.save(ctx, &store); err == nil || !r.Again || IsPermanent(err) || errors.Is(err, media.ErrTooLarge) {
 			break
 		}
 	}
-	return media, err
+	return saved, err
 }
 
-func (r *Received) save(ctx context.Context, store *MediaStore) (bus.Media, error) {
+func (r *Received) save(ctx context.Context, store *media.Store) (bus.Media, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	body, err := r.Open(ctx)
@@ -143,9 +144,9 @@ func (d *Deps) ClientFor(address, base string, own *http.Client, ours func(host 
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.
-func (f *Files) keep(ctx context.Context, kind FileKind, media bus.Media) {
+func (f *Files) keep(ctx context.Context, kind FileKind, saved bus.Media) {
 	if (kind == VoiceFile || kind == AudioFile) && f.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
 			if kind == VoiceFile {
 				f.Spoken = append(f.Spoken, words)
@@ -154,8 +155,8 @@ func (f *Files) keep(ctx context.Context, kind FileKind, media bus.Media) {
 			f.marks = append(f.marks, words) // anybody's words
 		}
 	}
-	f.Media = append(f.Media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.Media = append(f.Media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
 
 // Quotes tell the agent of the files, in words of ours, not of the sender.

@@ -433,37 +433,6 @@ func TestDecodeRelaxed(t *testing.T) {
 	}
 }
 
-func TestSweepAndNames(t *testing.T) {
-	t.Parallel()
-	m := &channel.MediaStore{Dir: filepath.Join(t.TempDir(), "in"), Max: 10}
-	old, err := m.Save(t.Context(), "../../etc/passwd\x00.png", strings.NewReader("\x89PNG\r\n\x1a\n"))
-	if err != nil || filepath.Dir(old.Path) != m.Dir || old.MIME != "image/png" {
-		t.Fatalf("saved %+v, %v", old, err)
-	}
-	if _, err := m.Save(t.Context(), "big", strings.NewReader("12345678901")); !errors.Is(err, channel.ErrTooLarge) {
-		t.Errorf("a file over the limit: %v", err)
-	}
-	fresh, err := m.Save(t.Context(), "NUL.txt", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := time.Now().Add(-time.Hour * 24 * 40)
-	if err := os.Chtimes(old.Path, long, long); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := m.Sweep(t.Context(), time.Now().Add(-time.Hour*24*30)); n != 1 || err != nil {
-		t.Errorf("swept %d, %v, want 1", n, err)
-	}
-	if _, err := os.Stat(fresh.Path); err != nil {
-		t.Errorf("a new file is gone: %v", err)
-	}
-	for in, want := range map[string]string{"": "file", "a/b\\c": "a_b_c", "con.txt": "_con.txt", ".hidden.": "hidden", "COM1": "_COM1", "common": "common", "u\u0308.txt": "\u00fc.txt", "x\u202egpj.exe": "x_gpj.exe", "a] [image: b": "a) (image_ b", "a\u2028b": "a_b"} {
-		if got := channel.SafeName(in); got != want {
-			t.Errorf("SafeName(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 // A stranger's name does not look like words of ours to the owner, and does
 // nothing to a terminal.
 func TestNameOfAStranger(t *testing.T) { storetest.Each(t, testNameOfAStranger) }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -403,8 +404,8 @@ func (s *supervisor) deps() Deps {
 	return Deps{
 		Name:       s.name,
 		Gate:       s.gate,
-		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
+		Media:      &media.Store{Dir: filepath.Join(o.MediaDir, media.FileName(s.name)), Max: limit},
+		State:      OpenState(o.Store, string(datadir.Channels)+"/"+media.FileName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      s.claim,
 		Forget:     s.forget,
@@ -520,13 +521,13 @@ func (m *Manager) Handler() http.Handler {
 func (m *Manager) sweep(ctx context.Context) {
 	for {
 		m.mu.Lock()
-		var stores []*MediaStore
+		var stores []*media.Store
 		for name := range m.supervisors {
-			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, SafeName(name))})
+			stores = append(stores, &media.Store{Dir: filepath.Join(m.o.MediaDir, media.FileName(name))})
 		}
 		m.mu.Unlock()
 		for _, name := range m.o.Kept {
-			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, name)})
+			stores = append(stores, &media.Store{Dir: filepath.Join(m.o.MediaDir, name)})
 		}
 		for _, s := range stores {
 			if n, err := s.Sweep(ctx, m.o.Now().Add(-mediaKeep)); err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -254,6 +254,6 @@ const guestMediaKeep = 30 * 24 * time.Hour
 
 // sweepMedia removes old received files.
 func (g guestHome) sweepMedia(ctx context.Context, now time.Time) {
-	store := channel.MediaStore{Dir: g.media}
+	store := media.Store{Dir: g.media}
 	_, _ = store.Sweep(ctx, now.Add(-guestMediaKeep)) // the next sweep tries again
 }

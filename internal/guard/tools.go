@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -170,7 +170,7 @@ func (g *Guard) keepMedia(ctx context.Context, jail *diskio.Jail, path string) (
 		return openMedia(jail, path)
 	}
 	name := filepath.Base(path)
-	store := channel.MediaStore{Dir: filepath.Join(g.places.media, SentFiles), Max: maxSent}
+	store := media.Store{Dir: filepath.Join(g.places.media, SentFiles), Max: maxSent}
 	kept, err := store.Save(ctx, name, f)
 	if err != nil {
 		return bus.Media{}, err
@@ -199,10 +199,10 @@ func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 }
 
 // viewTools are the file tools and the extra tools behind a jail, by name.
-func (g *Guard) viewTools(jail *diskio.Jail, media string, records ...func() (*origin.Store, error)) map[string]tool.Tool {
+func (g *Guard) viewTools(jail *diskio.Jail, mediaDir string, records ...func() (*origin.Store, error)) map[string]tool.Tool {
 	list := g.fileTools(jail, records...)
 	if g.o.Extra != nil {
-		extra, _ := g.o.Extra(jail, media) // the owner was told at the start
+		extra, _ := g.o.Extra(jail, mediaDir) // the owner was told at the start
 		list = append(list, extra...)
 	}
 	return byName(list)

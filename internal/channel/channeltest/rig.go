@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -64,7 +65,7 @@ func (r *Rig) Deps(name string) channel.Deps {
 	dir := r.t.TempDir()
 	return channel.Deps{
 		Name:  name,
-		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
+		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
 		State: channel.OpenState(disk.Open(dir, nil), name+".json", nil),
 		Ready: func(identity string, err error) {
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -41,9 +42,9 @@ func (f *files) add(ctx context.Context, kind channel.FileKind, code, name strin
 		f.marks = append(f.marks, lost(name, "too many files in one message"))
 		return ""
 	}
-	media, err := f.fetch(ctx, code, name)
+	saved, err := f.fetch(ctx, code, name)
 	switch {
-	case errors.Is(err, channel.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		f.marks = append(f.marks, lost(name, "too large"))
 		return ""
 	case err != nil:
@@ -52,7 +53,7 @@ func (f *files) add(ctx context.Context, kind channel.FileKind, code, name strin
 		return ""
 	}
 	if kind == channel.VoiceFile && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
 			if own {
 				return words
@@ -60,14 +61,14 @@ func (f *files) add(ctx context.Context, kind channel.FileKind, code, name strin
 			f.marks = append(f.marks, words)
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 	return ""
 }
 
 // lost is the line that stands for a file.
 func lost(name, why string) string {
-	return fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(name), why)
+	return fmt.Sprintf("[attachment: %s - %s]", media.FileName(name), why)
 }
 
 func (f *files) fetch(ctx context.Context, code, name string) (bus.Media, error) {
@@ -79,9 +80,9 @@ func (f *files) fetch(ctx context.Context, code, name string) (bus.Media, error)
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
-		media, again, err := f.once(ctx, code, name)
-		if err == nil || !again || errors.Is(err, channel.ErrTooLarge) {
-			return media, err
+		saved, again, err := f.once(ctx, code, name)
+		if err == nil || !again || errors.Is(err, media.ErrTooLarge) {
+			return saved, err
 		}
 		last = err
 	}
@@ -89,7 +90,7 @@ func (f *files) fetch(ctx context.Context, code, name string) (bus.Media, error)
 }
 
 // once downloads a file. Again says that another try may help.
-func (f *files) once(ctx context.Context, code, name string) (media bus.Media, again bool, err error) {
+func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	var a struct {
@@ -115,8 +116,8 @@ func (f *files) once(ctx context.Context, code, name string) (media bus.Media, a
 	if res.StatusCode != http.StatusOK {
 		return bus.Media{}, res.StatusCode/100 == 5 || res.StatusCode == http.StatusTooManyRequests, fmt.Errorf("download: HTTP status %d", res.StatusCode)
 	}
-	media, err = f.bot.deps.Media.Save(ctx, name, res.Body)
-	return media, true, err
+	saved, err = f.bot.deps.Media.Save(ctx, name, res.Body)
+	return saved, true, err
 }
 
 // ours reports whether an address is DingTalk's own.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
@@ -118,12 +119,12 @@ func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []
 		return nil, channel.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
 	}
 	most := b.places.upload(target(out.Route))
-	for _, media := range out.Media {
-		f, err := b.deps.Open(ctx, media, most)
-		if errors.Is(err, channel.ErrTooLarge) {
-			name := media.Name
+	for _, saved := range out.Media {
+		f, err := b.deps.Open(ctx, saved, most)
+		if errors.Is(err, media.ErrTooLarge) {
+			name := saved.Name
 			if name == "" {
-				name = media.Path[strings.LastIndexAny(media.Path, `/\`)+1:]
+				name = saved.Path[strings.LastIndexAny(saved.Path, `/\`)+1:]
 			}
 			m.Content = addLine(m.Content, name, "too large")
 			continue
@@ -138,7 +139,7 @@ func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []
 
 // addLine adds what became of a file to a text, as long as there is room.
 func addLine(s, name, why string) string {
-	line := escape("[attachment: " + channel.SafeName(name) + " - " + why + "]")
+	line := escape("[attachment: " + media.FileName(name) + " - " + why + "]")
 	if s != "" {
 		line = "\n" + line
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -272,11 +273,11 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 		body = "[empty message]"
 	}
 	own, rest := p.envelope(l, sure, known && strings.EqualFold(bare(before.Subject), bare(l.subject)))
-	notes, media := p.attachments(ctx, c.files)
+	notes, saved := p.attachments(ctx, c.files)
 	if c.cut {
 		notes = append(notes, fmt.Sprintf("[the mail has more than %d MB; only the beginning of its text was read]", maxMail>>20))
 	}
-	in.Text, in.Media = strings.TrimSpace(own+"\n\n"+text.Ellipsis(body, p.o.MaxBodyChars)), media
+	in.Text, in.Media = strings.TrimSpace(own+"\n\n"+text.Ellipsis(body, p.o.MaxBodyChars)), saved
 	if !sure { // all of it is fenced
 		in.Text = strings.Join(append(append([]string{in.Text}, rest...), notes...), "\n")
 		return in
@@ -427,14 +428,14 @@ func meta(l letter, t thread, d mailData, sure bool) map[string]string {
 }
 
 // attachments stores the files that are wanted and says what became of each.
-func (p *post) attachments(ctx context.Context, files []part) (notes []string, media []bus.Media) {
+func (p *post) attachments(ctx context.Context, files []part) (notes []string, kept []bus.Media) {
 	for i, f := range files {
 		name := f.name
 		if name == "" {
 			name = "file" + strconv.Itoa(i+1) + suffix(f.mime)
 		}
 		note := func(why string) {
-			notes = append(notes, "[attachment: "+channel.SafeName(name)+" - "+why+"]")
+			notes = append(notes, "[attachment: "+media.FileName(name)+" - "+why+"]")
 		}
 		switch {
 		case f.omitted:
@@ -445,21 +446,21 @@ func (p *post) attachments(ctx context.Context, files []part) (notes []string, m
 			note("files of type " + line(f.mime) + " are not taken")
 		case int64(len(f.data)) > p.o.MaxAttachmentSize:
 			note("too large")
-		case len(media) >= p.o.MaxAttachments:
+		case len(kept) >= p.o.MaxAttachments:
 			note("too many files")
 		default:
 			saved, err := p.deps.Media.Save(ctx, name, bytes.NewReader(f.data))
 			if err != nil {
-				if note("download failed"); !errors.Is(err, channel.ErrTooLarge) {
+				if note("download failed"); !errors.Is(err, media.ErrTooLarge) {
 					p.deps.Log.WarnContext(ctx, "an attachment cannot be kept", "err", err)
 				}
 				continue
 			}
-			media = append(media, saved)
+			kept = append(kept, saved)
 			notes = append(notes, "["+kind(saved.MIME)+": "+saved.Path+"]")
 		}
 	}
-	return notes, media
+	return notes, kept
 }
 
 // wanted reports whether files of a type are taken.

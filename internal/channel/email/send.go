@@ -14,6 +14,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -122,14 +123,14 @@ type file struct {
 // files reads what is to be attached. What cannot be is named in a line.
 func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []string) {
 	for i, m := range list {
-		name := channel.SafeName(or(m.Name, filepath.Base(m.Path)))
+		name := media.FileName(or(m.Name, filepath.Base(m.Path)))
 		if i >= p.o.MaxAttachments {
 			lost = append(lost, "[attachment: "+name+" - too many files]")
 			continue
 		}
 		f, err := p.read(ctx, m)
 		switch {
-		case errors.Is(err, channel.ErrTooLarge):
+		case errors.Is(err, media.ErrTooLarge):
 			lost = append(lost, "[attachment: "+name+" - too large]")
 		case err != nil:
 			p.deps.Log.WarnContext(ctx, "a file cannot be sent", "name", name, "err", err)
@@ -220,7 +221,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 		o.UTF8 = true
 	}
 	if most, ok := c.MaxMessageSize(); ok && most > 0 && len(data) > most {
-		return channel.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), channel.ErrTooLarge, most))
+		return channel.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
 	}
 	if err := c.Mail(p.own[0], o); err != nil {
 		return smtpError("name the sender", err)

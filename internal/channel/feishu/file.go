@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
@@ -39,33 +39,33 @@ func (f *files) add(ctx context.Context, list []fileRef) {
 			f.marks = append(f.marks, "[attachment: too many files in one message]")
 			return
 		}
-		media, err := f.fetch(ctx, ref)
+		saved, err := f.fetch(ctx, ref)
 		switch {
-		case errors.Is(err, channel.ErrTooLarge):
-			f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - too large]", channel.SafeName(ref.name)))
+		case errors.Is(err, media.ErrTooLarge):
+			f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - too large]", media.FileName(ref.name)))
 		case err != nil:
 			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "message", f.message, "err", err)
 			f.marks = append(f.marks, fmt.Sprintf("[%s: download failed]", ref.kind))
 		default:
-			f.keep(ctx, ref.kind, media)
+			f.keep(ctx, ref.kind, saved)
 		}
 	}
 }
 
-func (f *files) keep(ctx context.Context, kind string, media bus.Media) {
+func (f *files) keep(ctx context.Context, kind string, saved bus.Media) {
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.spoken = append(f.spoken, "[transcription: "+words+"]")
 			return
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
 
-func (f *files) fetch(ctx context.Context, ref fileRef) (media bus.Media, err error) {
+func (f *files) fetch(ctx context.Context, ref fileRef) (saved bus.Media, err error) {
 	if strings.ContainsAny(ref.key, "/?#%") || ref.key == ".." {
-		return media, errors.New("the key of the file is not one")
+		return saved, errors.New("the key of the file is not one")
 	}
 	kind := "file"
 	if ref.kind == "image" {
@@ -76,24 +76,24 @@ func (f *files) fetch(ctx context.Context, ref fileRef) (media bus.Media, err er
 		paths = append(paths, "/open-apis/im/v1/images/"+ref.key)
 	}
 	for _, p := range paths {
-		if media, err = f.try(ctx, p, ref); err == nil || errors.Is(err, channel.ErrTooLarge) {
-			return media, err
+		if saved, err = f.try(ctx, p, ref); err == nil || errors.Is(err, media.ErrTooLarge) {
+			return saved, err
 		}
 	}
-	return media, err
+	return saved, err
 }
 
 // try fetches a file, a few times unless that is pointless.
-func (f *files) try(ctx context.Context, from string, ref fileRef) (media bus.Media, err error) {
+func (f *files) try(ctx context.Context, from string, ref fileRef) (saved bus.Media, err error) {
 	for n := range downloadTries {
 		if n > 0 && wait.For(ctx, downloadRetry<<n) != nil {
-			return media, ctx.Err()
+			return saved, ctx.Err()
 		}
-		if media, err = f.save(ctx, from, ref); err == nil || errors.Is(err, channel.ErrTooLarge) || refused(err) {
-			return media, err
+		if saved, err = f.save(ctx, from, ref); err == nil || errors.Is(err, media.ErrTooLarge) || refused(err) {
+			return saved, err
 		}
 	}
-	return media, err
+	return saved, err
 }
 
 func (f *files) save(ctx context.Context, from string, ref fileRef) (bus.Media, error) {

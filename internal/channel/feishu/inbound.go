@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -290,7 +291,7 @@ func (b *bot) describe(it *item) string {
 		words = append(words, q.Text)
 	}
 	for _, f := range body.files {
-		words = append(words, "["+strings.TrimSpace(f.kind+" "+channel.SafeName(f.name))+"]")
+		words = append(words, "["+strings.TrimSpace(f.kind+" "+media.FileName(f.name))+"]")
 	}
 	return strings.TrimSpace(strings.Join(words, "\n"))
 }

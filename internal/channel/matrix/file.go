@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -111,36 +112,36 @@ func (rc *receiver) fetch(ctx context.Context, e event, c *content) (f files) {
 	if !c.fileType() {
 		return f
 	}
-	media, err := rc.download(ctx, c)
+	saved, err := rc.download(ctx, c)
 	mark := ""
 	switch {
 	case errors.Is(err, errNoFiles):
-		mark = fmt.Sprintf("[attachment: %s - files are not accepted]", channel.SafeName(c.filename()))
-	case errors.Is(err, channel.ErrTooLarge):
-		mark = fmt.Sprintf("[attachment: %s - too large]", channel.SafeName(c.filename()))
+		mark = fmt.Sprintf("[attachment: %s - files are not accepted]", media.FileName(c.filename()))
+	case errors.Is(err, media.ErrTooLarge):
+		mark = fmt.Sprintf("[attachment: %s - too large]", media.FileName(c.filename()))
 	case err != nil:
 		rc.bot.deps.Log.WarnContext(ctx, "fetch a file", "room", e.Room, "message", e.ID, "err", err)
-		mark = fmt.Sprintf("[attachment: %s - download failed]", channel.SafeName(c.filename()))
+		mark = fmt.Sprintf("[attachment: %s - download failed]", media.FileName(c.filename()))
 	default:
-		if words := rc.transcribe(ctx, c, media); words != "" {
+		if words := rc.transcribe(ctx, c, saved); words != "" {
 			if c.kind() == "voice" {
 				f.spoken = []string{words}
 				return f
 			}
 			mark = words + "\n"
 		}
-		f.media = []bus.Media{media}
-		mark += fmt.Sprintf("[%s: %s]", c.kind(), media.Path)
+		f.media = []bus.Media{saved}
+		mark += fmt.Sprintf("[%s: %s]", c.kind(), saved.Path)
 	}
 	f.quotes = []bus.Quote{{About: "files", Text: mark}}
 	return f
 }
 
-func (rc *receiver) transcribe(ctx context.Context, c *content, media bus.Media) string {
+func (rc *receiver) transcribe(ctx context.Context, c *content, saved bus.Media) string {
 	if c.Type != "m.audio" || rc.bot.deps.Transcribe == nil {
 		return ""
 	}
-	if words := strings.TrimSpace(rc.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+	if words := strings.TrimSpace(rc.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 		return "[transcription: " + words + "]"
 	}
 	return ""
@@ -154,7 +155,7 @@ func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error)
 	case rc.bot.o.MaxMediaBytes == 0:
 		return bus.Media{}, errNoFiles
 	case c.Info.Size > limit:
-		return bus.Media{}, channel.ErrTooLarge
+		return bus.Media{}, media.ErrTooLarge
 	}
 	select { // so many at the same time
 	case rc.bot.downloads <- struct{}{}:
@@ -168,9 +169,9 @@ func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error)
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
-		media, err := rc.downloadOnce(ctx, c, limit)
-		if err == nil || errors.Is(err, channel.ErrTooLarge) || errors.Is(err, errHash) || channel.IsPermanent(classify(err)) {
-			return media, err
+		saved, err := rc.downloadOnce(ctx, c, limit)
+		if err == nil || errors.Is(err, media.ErrTooLarge) || errors.Is(err, errHash) || channel.IsPermanent(classify(err)) {
+			return saved, err
 		}
 		last = err
 	}
@@ -189,7 +190,7 @@ func (rc *receiver) downloadOnce(ctx context.Context, c *content, limit int64) (
 		return bus.Media{}, err
 	}
 	defer body.Close() //nolint:errcheck // read only
-	store := &channel.MediaStore{Dir: rc.bot.deps.Media.Dir, Max: limit}
+	store := &media.Store{Dir: rc.bot.deps.Media.Dir, Max: limit}
 	if c.File == nil {
 		return store.Save(ctx, c.filename(), body)
 	}
@@ -199,7 +200,7 @@ func (rc *receiver) downloadOnce(ctx context.Context, c *content, limit int64) (
 		return bus.Media{}, err
 	}
 	if int64(len(data)) > limit {
-		return bus.Media{}, channel.ErrTooLarge
+		return bus.Media{}, media.ErrTooLarge
 	}
 	if err := c.File.unlock(data); err != nil {
 		return bus.Media{}, channel.Permanent(err)

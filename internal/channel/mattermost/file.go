@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
@@ -32,23 +32,23 @@ type files struct {
 func (f *files) add(ctx context.Context, ids []string) {
 	for i, id := range ids {
 		info, err := f.info(ctx, id)
-		name := channel.SafeName(info.Name)
+		name := media.FileName(info.Name)
 		if i >= maxFiles {
 			f.miss(name, "too many files in one message")
 			continue
 		}
-		var media bus.Media
+		var saved bus.Media
 		if err == nil {
-			media, err = f.fetch(ctx, info)
+			saved, err = f.fetch(ctx, info)
 		}
 		switch {
-		case errors.Is(err, channel.ErrTooLarge):
+		case errors.Is(err, media.ErrTooLarge):
 			f.miss(name, "too large")
 		case err != nil:
 			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "file", id, "err", err)
 			f.miss(name, "download failed")
 		default:
-			f.keep(ctx, media, info.MIME)
+			f.keep(ctx, saved, info.MIME)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (f *files) miss(name, why string) {
 
 // keep notes a file. Words of a recording are anybody's, since the file can be
 // anything.
-func (f *files) keep(ctx context.Context, media bus.Media, mime string) {
+func (f *files) keep(ctx context.Context, saved bus.Media, mime string) {
 	kind, _, _ := strings.Cut(mime, "/")
 	switch kind {
 	case "image", "video", "audio":
@@ -67,12 +67,12 @@ func (f *files) keep(ctx context.Context, media bus.Media, mime string) {
 		kind = "file"
 	}
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.marks = append(f.marks, "[transcription: "+words+"]")
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
 
 func (f *files) info(ctx context.Context, id string) (file, error) {
@@ -83,9 +83,9 @@ func (f *files) info(ctx context.Context, id string) (file, error) {
 	return info, err
 }
 
-func (f *files) fetch(ctx context.Context, info file) (media bus.Media, err error) {
+func (f *files) fetch(ctx context.Context, info file) (saved bus.Media, err error) {
 	if info.Size > f.bot.deps.Media.Max {
-		return media, channel.ErrTooLarge
+		return saved, media.ErrTooLarge
 	}
 	err = f.again(ctx, func(ctx context.Context) error {
 		body, err := f.bot.calls.download(ctx, info.ID)
@@ -93,10 +93,10 @@ func (f *files) fetch(ctx context.Context, info file) (media bus.Media, err erro
 			return err
 		}
 		defer body.Close() //nolint:errcheck // read only
-		media, err = f.bot.deps.Media.Save(ctx, info.Name, body)
+		saved, err = f.bot.deps.Media.Save(ctx, info.Name, body)
 		return err
 	})
-	return media, err
+	return saved, err
 }
 
 // again tries a few times, unless that is pointless.
@@ -108,7 +108,7 @@ func (f *files) again(ctx context.Context, try func(ctx context.Context) error) 
 		limited, cancel := context.WithTimeout(ctx, downloadTimeout)
 		err = try(limited)
 		cancel()
-		if err == nil || errors.Is(err, channel.ErrTooLarge) || refusal(err).refused() {
+		if err == nil || errors.Is(err, media.ErrTooLarge) || refusal(err).refused() {
 			return err
 		}
 	}

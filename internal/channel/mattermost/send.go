@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -77,15 +78,15 @@ func (b *bot) create(ctx context.Context, d draft) (string, error) {
 }
 
 // attach uploads files. One that cannot be sent is named in the text instead.
-func (b *bot) attach(ctx context.Context, d *draft, media []bus.Media) error {
-	for _, m := range media {
+func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
+	for _, m := range files {
 		id, err := b.upload(ctx, d.ChannelID, m)
 		switch {
 		case err == nil:
 			d.FileIDs = append(d.FileIDs, id)
 		case channel.IsPermanent(err) || refusal(err).refused() && refusal(err).Code != http.StatusForbidden:
 			b.deps.Log.WarnContext(ctx, "a file cannot be sent", "chat", d.ChannelID, "err", err)
-			d.Message = strings.TrimSpace(d.Message + "\n[attachment: " + channel.SafeName(m.Name) + " - upload failed]")
+			d.Message = strings.TrimSpace(d.Message + "\n[attachment: " + media.FileName(m.Name) + " - upload failed]")
 		default:
 			return err
 		}

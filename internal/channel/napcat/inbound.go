@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -311,7 +312,7 @@ func (b *bot) received(s segment) channel.Received {
 	r.Size, _ = strconv.ParseInt(s.get("file_size"), 10, 64) // 0: not known
 	r.Open = func(ctx context.Context) (io.ReadCloser, error) {
 		if r.Size > most {
-			return nil, channel.ErrTooLarge
+			return nil, media.ErrTooLarge
 		}
 		data, err := b.content(ctx, s, most)
 		return io.NopCloser(bytes.NewReader(data)), err
@@ -338,7 +339,7 @@ func (b *bot) content(ctx context.Context, s segment, most int64) ([]byte, error
 	}
 	switch {
 	case int64(len(got.Base64))/4*3 > most+3:
-		return nil, channel.ErrTooLarge
+		return nil, media.ErrTooLarge
 	case got.Base64 != "":
 		return base64.StdEncoding.DecodeString(got.Base64)
 	case strings.HasPrefix(got.URL, "http"):
@@ -368,7 +369,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	defer res.Body.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = channel.ErrTooLarge
+		err = media.ErrTooLarge
 	}
 	return data, err
 }

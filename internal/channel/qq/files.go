@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -73,7 +74,7 @@ func atQQ(host string) bool {
 
 // lost is the line that stands for a file that could not be sent.
 func lost(name, why string) string {
-	return fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(name), why)
+	return fmt.Sprintf("[attachment: %s - %s]", media.FileName(name), why)
 }
 
 // The types of files that are sent.
@@ -129,6 +130,6 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	if a.Info == "" {
 		return outgoing{}, errors.New("QQ named no file")
 	}
-	media := typeMedia
-	return outgoing{Type: &media, Media: &mediaBody{a.Info}, Content: " "}, nil
+	kind := typeMedia
+	return outgoing{Type: &kind, Media: &mediaBody{a.Info}, Content: " "}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -111,7 +112,7 @@ func (c *client) ask(ctx context.Context, method string, all map[string]any, int
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	if int64(len(data)) > most {
-		return fmt.Errorf("%s: %w", method, channel.ErrTooLarge)
+		return fmt.Errorf("%s: %w", method, media.ErrTooLarge)
 	}
 
 	var answer struct {

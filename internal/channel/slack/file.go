@@ -13,6 +13,7 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -38,8 +39,8 @@ type files struct {
 // say so.
 func (f *files) add(ctx context.Context, one file) {
 	f.count++
-	switch media, err := f.fetch(ctx, one); {
-	case errors.Is(err, channel.ErrTooLarge):
+	switch saved, err := f.fetch(ctx, one); {
+	case errors.Is(err, media.ErrTooLarge):
 		f.miss(one, "too large")
 	case errors.Is(err, errTooMany), errors.Is(err, errElsewhere), errors.Is(err, errGone):
 		f.miss(one, err.Error())
@@ -47,7 +48,7 @@ func (f *files) add(ctx context.Context, one file) {
 		f.bot.deps.Log.WarnContext(ctx, "fetch a file", "file", one.ID, "err", err)
 		f.miss(one, "download failed")
 	default:
-		f.keep(ctx, one, media)
+		f.keep(ctx, one, saved)
 	}
 }
 
@@ -58,12 +59,12 @@ var (
 )
 
 func (f *files) miss(one file, why string) {
-	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(one.Name), why))
+	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(one.Name), why))
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it:
 // they are the sender's. Any other sound is anybody's.
-func (f *files) keep(ctx context.Context, one file, media bus.Media) {
+func (f *files) keep(ctx context.Context, one file, saved bus.Media) {
 	kind, _, _ := strings.Cut(one.MIME, "/")
 	voice := one.SubType == "slack_audio"
 	switch {
@@ -73,7 +74,7 @@ func (f *files) keep(ctx context.Context, one file, media bus.Media) {
 		kind = "file"
 	}
 	if (voice || kind == "audio") && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
 			if voice {
 				f.spoken = append(f.spoken, words)
@@ -82,8 +83,8 @@ func (f *files) keep(ctx context.Context, one file, media bus.Media) {
 			f.marks = append(f.marks, words)
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
 
 func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
@@ -95,7 +96,7 @@ func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
 	case f.count > maxFiles:
 		return bus.Media{}, errTooMany
 	case one.Size > f.bot.deps.Media.Max:
-		return bus.Media{}, channel.ErrTooLarge
+		return bus.Media{}, media.ErrTooLarge
 	case one.Mode == "tombstone" || one.Mode == "hidden_by_limit" || address == "":
 		return bus.Media{}, errGone
 	case one.Mode == "external" || !f.bot.web.trusted(address):

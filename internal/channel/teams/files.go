@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -79,11 +80,11 @@ func (f *files) add(ctx context.Context, at attachment, direct bool) {
 		return
 	}
 	f.n++
-	media, err := f.fetch(ctx, &at)
+	saved, err := f.fetch(ctx, &at)
 	switch {
 	case errors.Is(err, errNowhere) && !direct:
 		f.miss(&at, "Teams gives files to bots in personal chats only")
-	case errors.Is(err, channel.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		f.miss(&at, "too large")
 	case errors.Is(err, errTooMany):
 		f.miss(&at, "too many files in one message")
@@ -91,7 +92,7 @@ func (f *files) add(ctx context.Context, at attachment, direct bool) {
 		f.bot.deps.Log.WarnContext(ctx, "fetch a file", "err", err)
 		f.miss(&at, "download failed")
 	default:
-		f.keep(ctx, &at, media)
+		f.keep(ctx, &at, saved)
 	}
 }
 
@@ -101,26 +102,26 @@ var (
 )
 
 func (f *files) miss(at *attachment, why string) {
-	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(at.name()), why))
+	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(at.name()), why))
 }
 
 // keep notes a file, and the words in it if it is a sound.
-func (f *files) keep(ctx context.Context, at *attachment, media bus.Media) {
+func (f *files) keep(ctx context.Context, at *attachment, saved bus.Media) {
 	kind := at.kind()
 	if kind == "file" {
 		for _, k := range []string{"image", "audio", "video"} {
-			if strings.HasPrefix(media.MIME, k+"/") {
+			if strings.HasPrefix(saved.MIME, k+"/") {
 				kind = k
 			}
 		}
 	}
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.marks = append(f.marks, "[transcription: "+words+"]")
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
 
 func (f *files) fetch(ctx context.Context, at *attachment) (bus.Media, error) {
@@ -136,9 +137,9 @@ func (f *files) fetch(ctx context.Context, at *attachment) (bus.Media, error) {
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
-		media, err := f.once(ctx, address, at.name())
-		if err == nil || errors.Is(err, channel.ErrTooLarge) {
-			return media, err
+		saved, err := f.once(ctx, address, at.name())
+		if err == nil || errors.Is(err, media.ErrTooLarge) {
+			return saved, err
 		}
 		last = err
 	}

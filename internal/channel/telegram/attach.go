@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
@@ -133,8 +133,8 @@ func (f *files) add(ctx context.Context, m *message, own bool) {
 			continue
 		}
 		f.seen[a.file.UniqueID] = true
-		switch media, err := f.fetch(ctx, a); {
-		case errors.Is(err, channel.ErrTooLarge):
+		switch saved, err := f.fetch(ctx, a); {
+		case errors.Is(err, media.ErrTooLarge):
 			f.miss(a, "too large")
 		case errors.Is(err, errTooMany):
 			f.miss(a, "too many files in one message")
@@ -142,7 +142,7 @@ func (f *files) add(ctx context.Context, m *message, own bool) {
 			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
 			f.miss(a, "download failed")
 		default:
-			f.keep(ctx, a, media, own && m.typed && a.kind == "voice")
+			f.keep(ctx, a, saved, own && m.typed && a.kind == "voice")
 		}
 	}
 }
@@ -150,14 +150,14 @@ func (f *files) add(ctx context.Context, m *message, own bool) {
 var errTooMany = errors.New("too many files")
 
 func (f *files) miss(a attachment, why string) {
-	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", channel.SafeName(a.name()), why))
+	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(a.name()), why))
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.
 // They are the sender's if the sender spoke them: any other sound is anybody's.
-func (f *files) keep(ctx context.Context, a attachment, media bus.Media, spoken bool) {
+func (f *files) keep(ctx context.Context, a attachment, saved bus.Media, spoken bool) {
 	if (a.kind == "voice" || a.kind == "audio") && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			to := &f.marks
 			if spoken {
 				to = &f.spoken
@@ -168,8 +168,8 @@ func (f *files) keep(ctx context.Context, a attachment, media bus.Media, spoken 
 			}
 		}
 	}
-	f.media = append(f.media, media)
-	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", a.kind, media.Path))
+	f.media = append(f.media, saved)
+	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", a.kind, saved.Path))
 }
 
 func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
@@ -177,21 +177,21 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 	case len(f.seen) > maxFiles:
 		return bus.Media{}, errTooMany
 	case a.file.Size > min(maxDownload, f.bot.deps.Media.Max):
-		return bus.Media{}, channel.ErrTooLarge
+		return bus.Media{}, media.ErrTooLarge
 	}
 	var last error
 	for try := range downloadTries {
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
-		media, err := f.once(ctx, a)
-		if err == nil || errors.Is(err, channel.ErrTooLarge) {
-			return media, err
+		saved, err := f.once(ctx, a)
+		if err == nil || errors.Is(err, media.ErrTooLarge) {
+			return saved, err
 		}
 		last = err
 		if e := refusal(err); e != nil && e.Code/100 == 4 && e.RetryAfter == 0 {
 			if e.says("file is too big") {
-				return bus.Media{}, channel.ErrTooLarge
+				return bus.Media{}, media.ErrTooLarge
 			}
 			break
 		}
@@ -215,9 +215,9 @@ func (f *files) once(ctx context.Context, a attachment) (bus.Media, error) {
 		return bus.Media{}, err
 	}
 	defer body.Close() //nolint:errcheck // read only
-	media, err := f.bot.deps.Media.Save(ctx, a.name(), body)
+	saved, err := f.bot.deps.Media.Save(ctx, a.name(), body)
 	if err != nil {
 		return bus.Media{}, f.bot.calls.clean("download", err)
 	}
-	return media, nil
+	return saved, nil
 }

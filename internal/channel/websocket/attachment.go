@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
 
 const (
@@ -176,7 +176,7 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 	switch {
 	case errors.As(err, &corrupt) || errors.Is(err, io.ErrUnexpectedEOF):
 		return bus.Media{}, "decode"
-	case errors.Is(err, channel.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		return bus.Media{}, "size"
 	case err != nil:
 		c.d.Log.WarnContext(ctx, "keep a file", "channel", c.d.Name, "err", err)

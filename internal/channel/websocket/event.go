@@ -51,7 +51,7 @@ const ownID = "~"
 
 // show turns an Outbound into events of a chat. It returns the one that stands
 // for it when it must be delivered.
-func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
+func (c *chat) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 	if out.Kind != bus.Reasoning && out.Kind != bus.ToolOutput && c.thinking {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
@@ -158,7 +158,7 @@ func (h *hub) audience(k bus.Kind) audience {
 
 // final shows the answer, to those who have not got all of it as a stream, and
 // the end of the turn.
-func (c *chat) final(out bus.Outbound, m *media) *event {
+func (c *chat) final(out bus.Outbound, m *shownFiles) *event {
 	if c.private != nil {
 		c.private.said(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
@@ -224,7 +224,7 @@ func (c *chat) begin(id string, now time.Time) {
 }
 
 // message is the frame of something that was said as a whole.
-func (c *chat) message(out bus.Outbound, m *media) frame {
+func (c *chat) message(out bus.Outbound, m *shownFiles) frame {
 	f := newFrame(evMessage, c.id, len(out.Text)+len(out.ID)+128).must("text", out.Text)
 	f = f.text("id", out.ID).text("reply_to", visible(out.ReplyTo)).text("turn_id", visible(out.Route.MessageID))
 	if out.Plain {

@@ -352,7 +352,7 @@ func (h *hub) spread(c *chat) {
 
 // send puts an Outbound into its chat. It returns the event that stands for
 // what must be delivered, nil if nothing has to be.
-func (h *hub) send(out bus.Outbound, m *media) *event {
+func (h *hub) send(out bus.Outbound, m *shownFiles) *event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	id, durable := out.Route.ChatID, out.Kind.Durable()

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -68,12 +69,12 @@ func (l *links) sign(payload string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:sigBytes])
 }
 
-// media are the files of one message as clients see them.
-type media struct{ urls, names []string }
+// shownFiles are the files of one message as clients see them.
+type shownFiles struct{ urls, names []string }
 
 // append adds the files to a message: as the older protocol lists them, with
 // addresses in the place of paths, and with names.
-func (m *media) append(f frame) frame {
+func (m *shownFiles) append(f frame) frame {
 	f = append(f.list("media", m.urls).key("media_urls"), '[')
 	for i, u := range m.urls {
 		if i > 0 {
@@ -88,14 +89,14 @@ func (m *media) append(f frame) frame {
 // link makes addresses of files. Files from elsewhere are copied to the media
 // store first: what a client was promised is what it gets, whatever happens to
 // the original.
-func (c *Channel) link(ctx context.Context, files []bus.Media) (*media, error) {
+func (c *Channel) link(ctx context.Context, files []bus.Media) (*shownFiles, error) {
 	if len(files) == 0 {
 		return nil, nil // nothing to add
 	}
 	if c.d.Media == nil {
 		return nil, channel.Permanent(errors.New("files cannot be sent"))
 	}
-	m := &media{}
+	m := &shownFiles{}
 	for _, f := range files {
 		rel, err := filepath.Rel(c.d.Media.Dir, f.Path)
 		if err != nil || !filepath.IsLocal(rel) || filepath.Dir(rel) != "." {
@@ -151,7 +152,7 @@ func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	}
 	defer func() { _ = src.Close() }()
 	kept, err := c.d.Media.Save(ctx, filepath.Base(f.Path), src)
-	if errors.Is(err, channel.ErrTooLarge) {
+	if errors.Is(err, media.ErrTooLarge) {
 		return kept, channel.Permanent(err)
 	}
 	return kept, err

@@ -54,7 +54,7 @@ func (h *hub) unreserve(in bus.Inbound, r reservation) {
 }
 
 // accepted tells the others in the chat.
-func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *media) {
+func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *shownFiles) {
 	if r.repeated {
 		return
 	}

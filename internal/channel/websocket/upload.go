@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -171,10 +172,10 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 	}
 	defer c.uploads.end(device)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // a server without deadlines waits longer
-	store := channel.MediaStore{Dir: uploadDir(c.d), Max: limit}
+	store := media.Store{Dir: uploadDir(c.d), Max: limit}
 	m, err := store.Save(r.Context(), name, r.Body)
 	switch {
-	case errors.Is(err, channel.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		refuseUpload(w, http.StatusRequestEntityTooLarge, "upload_too_large", map[string]any{"limit": limit >> 20})
 		return
 	case err != nil:

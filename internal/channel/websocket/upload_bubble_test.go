@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
 
 func TestUploadThatIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		store := channel.MediaStore{Dir: dir, Max: 10}
+		store := media.Store{Dir: dir, Max: 10}
 		m, err := store.Save(t.Context(), "f", strings.NewReader("x"))
 		if err != nil {
 			t.Fatal(err)

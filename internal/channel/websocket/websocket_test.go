@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -42,7 +43,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 	dir := tb.TempDir()
 	return channel.Deps{
 		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
-		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
+		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
 		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -78,16 +79,16 @@ func (p *pieces) fetch(ctx context.Context, kind string, f file) {
 		p.marks = append(p.marks, "["+kind+": too many files in one message]")
 		return
 	}
-	media, err := p.bot.download(ctx, kind, f)
+	saved, err := p.bot.download(ctx, kind, f)
 	switch {
-	case errors.Is(err, channel.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		p.marks = append(p.marks, "["+kind+": too large]")
 	case err != nil:
 		p.bot.deps.Log.WarnContext(ctx, "fetch a file", "err", err)
 		p.marks = append(p.marks, "["+kind+": download failed]")
 	default:
-		p.media = append(p.media, media)
-		p.marks = append(p.marks, "["+kind+": "+media.Path+"]")
+		p.media = append(p.media, saved)
+		p.marks = append(p.marks, "["+kind+": "+saved.Path+"]")
 	}
 }
 
@@ -136,7 +137,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	most := min(b.deps.Media.Max, downloadMost) + padding
 	data, err = io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = channel.Permanent(channel.ErrTooLarge)
+		err = channel.Permanent(media.ErrTooLarge)
 	}
 	return fileName(res.Header.Get("Content-Disposition")), data, err
 }

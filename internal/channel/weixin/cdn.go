@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -103,7 +104,7 @@ func (b *bot) file(it *item) (r channel.Received, ok bool) {
 	}
 	r.Name = cmp.Or(strings.TrimSpace(f.Name), map[int]string{5: "voice.amr", 7: "voice.mp3"}[f.Coding], r.Name)
 	r.Size = f.Length.number()
-	where := []*media{f.Media, f.Thumb}
+	where := []*cdnFile{f.Media, f.Thumb}
 	if f.Media.there() && f.Media.Key == "" && f.AESKey == "" && r.Kind != channel.ImageFile || !f.Media.there() && !f.Thumb.there() {
 		return r, false
 	}
@@ -122,7 +123,7 @@ func (b *bot) file(it *item) (r channel.Received, ok bool) {
 			if data, err = b.fetch(ctx, m, digits, most); err == nil {
 				return io.NopCloser(bytes.NewReader(data)), nil
 			}
-			if errors.Is(err, channel.ErrTooLarge) {
+			if errors.Is(err, media.ErrTooLarge) {
 				break
 			}
 		}
@@ -132,7 +133,7 @@ func (b *bot) file(it *item) (r channel.Received, ok bool) {
 }
 
 // fetch downloads a file and decrypts it.
-func (b *bot) fetch(ctx context.Context, m *media, digits string, most int64) ([]byte, error) {
+func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) ([]byte, error) {
 	key, err := parseKey(digits, m.Key)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (b *bot) fetch(ctx context.Context, m *media, digits string, most int64) ([
 				}
 				return decrypt(key, data)
 			}
-			if e := refusal(err); e != nil && channel.IsPermanent(classify(e)) || errors.Is(err, channel.ErrTooLarge) {
+			if e := refusal(err); e != nil && channel.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
 				return nil, err
 			}
 		}
@@ -181,7 +182,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	most += aes.BlockSize // of padding
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = channel.ErrTooLarge
+		err = media.ErrTooLarge
 	}
 	return data, err
 }

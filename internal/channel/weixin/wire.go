@@ -89,23 +89,23 @@ type textItem struct {
 
 // fileItem is what items with a file have, each its own part of it.
 type fileItem struct {
-	Media  *media `json:"media"`
-	Thumb  *media `json:"thumb_media"`
-	AESKey string `json:"aeskey"` // of images, in hex
-	Text   string `json:"text"`   // of voices: what WeChat understood
-	Coding int    `json:"encode_type"`
-	Name   string `json:"file_name"`
-	Length ident  `json:"len"`
+	Media  *cdnFile `json:"media"`
+	Thumb  *cdnFile `json:"thumb_media"`
+	AESKey string   `json:"aeskey"` // of images, in hex
+	Text   string   `json:"text"`   // of voices: what WeChat understood
+	Coding int      `json:"encode_type"`
+	Name   string   `json:"file_name"`
+	Length ident    `json:"len"`
 }
 
-// media is where a file is.
-type media struct {
+// cdnFile says where a file is.
+type cdnFile struct {
 	Param   string `json:"encrypt_query_param"`
 	Key     string `json:"aes_key"`
 	FullURL string `json:"full_url"`
 }
 
-func (m *media) there() bool { return m != nil && (m.Param != "" || m.FullURL != "") }
+func (m *cdnFile) there() bool { return m != nil && (m.Param != "" || m.FullURL != "") }
 
 // refer is what a message answers.
 type refer struct {

@@ -1,4 +1,7 @@
-package channel
+// Package media keeps the files that came with messages, or that leave with them,
+// under names that are safe on every file system. The size of a file is bounded
+// while it is written, and its type is read from its content.
+package media
 
 import (
 	"context"
@@ -18,8 +21,8 @@ import (
 // ErrTooLarge refuses a file that is larger than the channel takes.
 var ErrTooLarge = errors.New("too large")
 
-// MediaStore keeps the files that came in with messages of one channel.
-type MediaStore struct {
+// Store keeps the files that came in with messages of one channel.
+type Store struct {
 	Dir string
 	Max int64 // bytes of one file
 }
@@ -27,11 +30,11 @@ type MediaStore struct {
 // Save writes a file under a name of our own that ends like the sender's. The
 // size is bounded while it is read, and the type is looked up in the content,
 // not believed.
-func (m *MediaStore) Save(ctx context.Context, name string, r io.Reader) (bus.Media, error) {
+func (m *Store) Save(ctx context.Context, name string, r io.Reader) (bus.Media, error) {
 	if err := diskio.MkdirAll(m.Dir, 0o700); err != nil {
 		return bus.Media{}, err
 	}
-	path := filepath.Join(m.Dir, rand.Text()[:12]+"_"+SafeName(name))
+	path := filepath.Join(m.Dir, rand.Text()[:12]+"_"+FileName(name))
 	head := &headReader{r: io.LimitReader(ctxReader{ctx, r}, m.Max+1)}
 	if err := diskio.CopyFile(path, head, 0o600); err != nil {
 		return bus.Media{}, err
@@ -44,7 +47,7 @@ func (m *MediaStore) Save(ctx context.Context, name string, r io.Reader) (bus.Me
 
 // Sweep removes files that came in before a time, and says how many. Links and
 // folders are left alone.
-func (m *MediaStore) Sweep(ctx context.Context, before time.Time) (n int, err error) {
+func (m *Store) Sweep(ctx context.Context, before time.Time) (n int, err error) {
 	list, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

@@ -1,4 +1,4 @@
-package channel
+package media
 
 import (
 	"strings"
@@ -10,10 +10,10 @@ import (
 
 const nameMax = 100 // bytes; a random prefix comes before it
 
-// SafeName makes of a sender's file name one that any file system takes, that
+// FileName makes of a sender's file name one that any file system takes, that
 // leads nowhere else, looks like what it is, and stays within the brackets in
 // which the agent is told of a file.
-func SafeName(name string) string {
+func FileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || strings.ContainsRune(`<>:"/\|?*`, r):
