@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -71,9 +72,9 @@ func (d *deps) keyOf(in bus.Inbound) string {
 
 // place is where a message works: the owner's in the workspace, all others in
 // folders of their own.
-func (d *deps) place(in bus.Inbound) prompt.Place {
+func (d *deps) place(in bus.Inbound) guard.Place {
 	if in.Scope == "" || d.opts.Guests.Place == nil {
-		return prompt.Place{Workspace: d.opts.Workspace, Results: d.opts.Tools.Results}
+		return guard.Place{Workspace: d.opts.Workspace, Results: d.opts.Tools.Results}
 	}
 	return d.opts.Guests.Place(in.Route, in.Scope)
 }

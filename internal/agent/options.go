@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -101,7 +101,7 @@ type Tools struct {
 	Folder func(path string) (dir string, err error)
 	// Start is the scope of a conversation that its owner starts in a folder
 	// (bus.Inbound.Folder). Required with Folder.
-	Start func(path string) (WorkspaceScope, error)
+	Start func(path string) (guard.Scope, error)
 	// UserShell runs a command line that the owner typed, without asking about
 	// it. nil: there are no commands.
 	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
@@ -117,7 +117,7 @@ type Tools struct {
 // Guests says how others than the owner work, who never see the workspace.
 type Guests struct {
 	// Place is where their messages work. nil: all work in the workspace.
-	Place  func(r bus.Route, scope string) prompt.Place
+	Place  func(r bus.Route, scope string) guard.Place
 	Skills *skill.Library // may be nil
 }
 

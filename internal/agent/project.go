@@ -8,25 +8,40 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// WorkspaceScopeKey is the session metadata that holds a WorkspaceScope.
+// WorkspaceScopeKey is the session metadata that holds a guard.Scope.
 const WorkspaceScopeKey = "workspace_scope"
 
-// The access modes of a WorkspaceScope.
-const (
-	AccessFull       = "full"       // as the configuration says, only that relative names start elsewhere
-	AccessRestricted = "restricted" // files and commands stay inside the folder
-	AccessStarted    = "started"    // commands stay inside, files of the workspace can be reached: the owner started there
-)
+// Scopes keeps the scopes of conversations in their metadata. It implements
+// guard.ScopeStore.
+type Scopes struct{ Sessions *session.Store }
 
-// WorkspaceScope is the folder that a conversation works in.
-type WorkspaceScope struct {
-	Path string `json:"project_path"` // absolute, without links
-	Mode string `json:"access_mode"`
+// Scope implements guard.ScopeStore.
+func (s Scopes) Scope(ctx context.Context, key string) (*guard.Scope, error) {
+	values, err := s.Sessions.Metadata(ctx, key)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, nil //nolint:nilnil // as the interface says
+	}
+	return ScopeOf(values), err
+}
+
+// SetScope implements guard.ScopeStore.
+func (s Scopes) SetScope(ctx context.Context, key string, scope *guard.Scope) error {
+	var value any
+	if scope != nil {
+		value = scope
+	}
+	return s.Sessions.Annotate(ctx, key, func(one *session.Session) error {
+		if err := one.SetMeta(WorkspaceScopeKey, value); err != nil {
+			return err
+		}
+		return errors.Join(one.SaveMeta(), one.Sync(ctx))
+	})
 }
 
 // toldKey is the session metadata that remembers that the model was told of a
@@ -54,7 +69,7 @@ func (t *turn) enterProject(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == AccessRestricted, Started: s.Mode == AccessStarted}
+	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == guard.AccessRestricted, Started: s.Mode == guard.AccessStarted}
 	dir, why := find(s.Path)
 	if why == nil && dir == s.Path {
 		return
@@ -81,14 +96,14 @@ func (t *turn) enterProject(ctx context.Context) {
 
 // start makes the folder that the owner started the program in that of the
 // conversation. was is the one it had.
-func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
+func start(ctx context.Context, t *turn, was *guard.Scope) *guard.Scope {
 	now, err := t.deps.opts.Tools.Start(t.env.in.Folder)
 	if err != nil {
 		t.env.emit(bus.Outbound{
 			Kind: bus.Notice, Route: t.env.in.Route,
 			Text: phrase.In(t.env.in.Language, "This conversation works in the workspace: %v.", err),
 		})
-		now = WorkspaceScope{}
+		now = guard.Scope{}
 	}
 	if was == nil && now.Path == "" || was != nil && *was == now {
 		return was
@@ -100,17 +115,17 @@ func start(ctx context.Context, t *turn, was *WorkspaceScope) *WorkspaceScope {
 	if err := t.sess.SetMeta(WorkspaceScopeKey, value); err != nil { // written with the message
 		t.deps.log.WarnContext(ctx, "keep the folder of a conversation", "session", t.key, "err", err)
 	}
-	return now.valid()
+	return validScope(now)
 }
 
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
-func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
+func (t *turn) workspaceScope(ctx context.Context) *guard.Scope {
 	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route, Scope: t.env.in.Scope})
 	if e := t.env.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
-		var s WorkspaceScope
+		var s guard.Scope
 		t.sess.Meta(WorkspaceScopeKey, &s)
-		return s.valid()
+		return validScope(s)
 	}
 	values, err := t.deps.opts.Sessions.Metadata(ctx, chat)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
@@ -120,19 +135,20 @@ func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
 }
 
 // ScopeOf finds the folder in the metadata of a session; nil is the workspace.
-func ScopeOf(meta map[string]json.RawMessage) *WorkspaceScope {
-	var s WorkspaceScope
+func ScopeOf(meta map[string]json.RawMessage) *guard.Scope {
+	var s guard.Scope
 	_ = json.Unmarshal(meta[WorkspaceScopeKey], &s) // absent is none
-	return s.valid()
+	return validScope(s)
 }
 
-// valid is the scope with one of the known modes, the narrow one if in doubt.
-func (s WorkspaceScope) valid() *WorkspaceScope {
+// validScope is a scope with one of the known modes, the narrow one if in doubt. It
+// is nil if there is no folder.
+func validScope(s guard.Scope) *guard.Scope {
 	if s.Path == "" {
 		return nil
 	}
-	if s.Mode != AccessFull && s.Mode != AccessStarted {
-		s.Mode = AccessRestricted
+	if s.Mode != guard.AccessFull && s.Mode != guard.AccessStarted {
+		s.Mode = guard.AccessRestricted
 	}
 	return &s
 }

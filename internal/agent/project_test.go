@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -25,7 +26,7 @@ func (h *house) settle(dir, mode string) {
 		if dir == "" {
 			return s.SetMeta(agent.WorkspaceScopeKey, nil)
 		}
-		return s.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: dir, Mode: mode})
+		return s.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -85,11 +86,11 @@ func TestProject(t *testing.T) {
 		told string // how the line begins
 	}{
 		{func() {}, tool.Project{}, ""},
-		{func() { h.settle(a, agent.AccessFull) }, tool.Project{Dir: a}, "Working folder: " + a + " (relative paths and commands start there, not in the workspace"},
+		{func() { h.settle(a, guard.AccessFull) }, tool.Project{Dir: a}, "Working folder: " + a + " (relative paths and commands start there, not in the workspace"},
 		{func() {}, tool.Project{Dir: a}, "Working folder: " + a},
 		{func() { h.settle(b, "something newer") }, tool.Project{Dir: b, Only: true}, "Working folder: " + b + " (relative paths and commands start there; files"},
 		{func() { _ = os.Remove(b) }, tool.Project{Dir: h.ws, Only: true}, "Working folder: " + b + " is gone"},
-		{func() { h.settle(b, agent.AccessFull) }, tool.Project{}, "Working folder: " + b + " is gone"},
+		{func() { h.settle(b, guard.AccessFull) }, tool.Project{}, "Working folder: " + b + " is gone"},
 		{func() { h.settle("", "") }, tool.Project{}, "Working folder: the workspace again"},
 		{func() {}, tool.Project{}, ""},
 	}
@@ -143,7 +144,7 @@ func TestProjectDuringATurn(t *testing.T) {
 	var copied string
 	h, seen := projectHouse(t, llmtest.NewScript(t, call, call, llmtest.Reply("ok"), call, llmtest.Reply("ok")), func() {
 		if copied == "" {
-			h.settle(h.ws, agent.AccessFull)
+			h.settle(h.ws, guard.AccessFull)
 			copied = t.TempDir() // the disk as a kill would leave it now
 			if err := os.CopyFS(copied, os.DirFS(h.dir)); err != nil {
 				t.Error(err)
@@ -184,7 +185,7 @@ func TestProjectOfOthers(t *testing.T) {
 	h, seen := projectHouse(t, m)
 	h.opts.Tools.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	h.start()
-	h.settle(h.ws, agent.AccessRestricted)
+	h.settle(h.ws, guard.AccessRestricted)
 	want := tool.Project{Dir: h.ws, Only: true}
 	guest := in("1", "hi")
 	guest.Scope = "test:1/7"

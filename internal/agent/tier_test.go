@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -70,7 +71,7 @@ func heads(t *testing.T, bootstrap, memory string) map[string]head {
 			t.Fatal(err)
 		}
 		// Names of this machine must not count.
-		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.System("cli", "", prompt.Place{Workspace: workspace}, tier))
+		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.System("cli", "", guard.Place{Workspace: workspace}, tier))
 		h := head{window: window, tools: tools.Names(), systemTokens: runner.EstimateHead(system, nil), tokens: runner.EstimateHead(system, tools.Defs()), bytes: len(system)}
 		for _, d := range tools.Defs() {
 			h.bytes += len(d.Name) + len(d.Description) + len(d.Schema)

@@ -63,7 +63,7 @@ func Explain(ctx context.Context, a *App, name, arguments string, tainted bool) 
 func (a *App) Servers() *mcp.Pool { return a.servers }
 
 // SetScope chooses the folder that a chat works in; see guard.Guard.SetScope.
-func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+func (a *App) SetScope(ctx context.Context, chat bus.Route, want guard.Scope, remote bool) (guard.Scope, error) {
 	return a.guard.SetScope(ctx, a.Agent.KeyOf(bus.Inbound{Route: chat}), want, remote)
 }
 
@@ -74,7 +74,9 @@ func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log 
 	if err != nil {
 		return nil, nil, err
 	}
-	r, give, err := guard.OpenUndo(guard.Options{Config: loaded, Workspace: workspace, Sessions: sessions, State: State(loaded, nil), Log: log})
+	opts := guardOptions(loaded, workspace, log)
+	opts.WorkspaceID = sessions.Workspace().ID
+	r, give, err := guard.OpenUndo(opts)
 	if err != nil {
 		return nil, nil, errors.Join(err, sessions.Close())
 	}
@@ -89,5 +91,5 @@ func OpenOrigins(ctx context.Context, l *config.Loaded, workspace, folder string
 		return nil, err
 	}
 	defer sessions.Close() //nolint:errcheck // only its name is needed
-	return guard.OpenOrigins(l, workspace, sessions.Workspace().ID, folder, log)
+	return guard.OpenOrigins(l.DataDir, workspace, sessions.Workspace().ID, folder, log)
 }

@@ -122,13 +122,9 @@ func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, 
 	if err != nil {
 		return mcp.Options{}, nil, err
 	}
-	confined, stop := guard.OpenServers(ctx, guard.Options{
-		Config:    l,
-		Workspace: ws,
-		State:     State(l, nil),
-		Getenv:    Getenv(o.Env),
-		Log:       o.Log,
-	})
+	opts := guardOptions(l, ws, o.Log)
+	opts.Getenv = Getenv(o.Env)
+	confined, stop := guard.OpenServers(ctx, opts)
 	mo := mcp.Options{
 		Environ: o.Env,
 		Spawn:   confined.Spawn,

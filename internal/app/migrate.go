@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -65,7 +64,7 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 // them by itself.
 func Waiting(ctx context.Context, l *config.Loaded, workspace string) (found []session.Untaken, first bool, err error) {
 	return session.Waiting(ctx, session.Options{
-		DataDir: l.DataDir, Store: State(l, nil), Workspace: workspace, Secondary: !configured(l, workspace), Foreign: guard.OpenAllOrigins(l, slog.New(slog.DiscardHandler)).Foreign,
+		DataDir: l.DataDir, Store: State(l, nil), Workspace: workspace, Secondary: !configured(l, workspace), Foreign: allOrigins(l, slog.New(slog.DiscardHandler)).Foreign,
 	})
 }
 

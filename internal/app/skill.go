@@ -11,10 +11,15 @@ import (
 // OpenSkills opens the skills of a workspace, those that are switched off
 // included, for looking at them and changing them.
 func OpenSkills(loaded *config.Loaded, workspace string, getenv func(string) string, log *slog.Logger) *skill.Library {
-	tools, state := loaded.Config.Tools, State(loaded, log)
+	tools := loaded.Config.Tools
+	opts := guardOptions(loaded, workspace, log)
+	opts.Getenv = getenv
 	return skill.Open(skill.Options{
-		Workspace: workspace, Ledger: state, Log: log, Getenv: getenv,
-		LookPath: guard.LookPathOf(guard.Options{Config: loaded, Workspace: workspace, State: state, Getenv: getenv, Log: log}),
+		Workspace: workspace,
+		Ledger:    opts.State,
+		Log:       log,
+		Getenv:    getenv,
+		LookPath:  guard.LookPathOf(opts),
 		HasTool: func(name string) bool {
 			return (name != "my" || tools.My.Enable) && (name != "generate_image" || tools.ImageGeneration.Enabled)
 		},

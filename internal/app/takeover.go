@@ -51,7 +51,7 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	everywhere := guard.OpenAllOrigins(loaded, o.Log)
+	everywhere := allOrigins(loaded, o.Log)
 	store, err := session.Open(session.Options{
 		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log,
 	})
@@ -83,7 +83,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var entries int
 
 	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
-		to, err := guard.OpenOrigins(loaded, w.Path, w.ID, "", o.Log)
+		to, err := guard.OpenOrigins(loaded.DataDir, w.Path, w.ID, "", o.Log)
 		if err != nil {
 			return err
 		}

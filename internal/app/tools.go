@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -29,21 +30,17 @@ import (
 // tools builds the set of tools, behind the guard.
 func (a *App) tools(o Options) (_ *tool.Set, err error) {
 	cfg := a.Config.Config.Tools
-	a.guard, err = guard.New(guard.Options{
-		Config:    a.Config,
-		Workspace: a.Workspace,
-		Folder:    o.Folder,
-		Sessions:  a.Sessions,
-		State:     State(a.Config, a.log),
-		Secrets:   o.Secrets,
-		Env:       o.Env,
-		Getenv:    Getenv(o.Env),
-		Extra:     func(jail *diskio.Jail, media string) ([]tool.Tool, error) { return a.pictures(o, jail, media) },
-		KeepSent:  a.gateway,
-		Now:       o.Now,
-		Log:       o.Log,
-	})
-	if err != nil {
+	opts := guardOptions(a.Config, a.Workspace, o.Log)
+	opts.WorkspaceID = a.Sessions.Workspace().ID
+	opts.Folder = o.Folder
+	opts.Scopes = agent.Scopes{Sessions: a.Sessions}
+	opts.Secrets = o.Secrets
+	opts.Env = o.Env
+	opts.Getenv = Getenv(o.Env)
+	opts.Extra = func(jail *diskio.Jail, media string) ([]tool.Tool, error) { return a.pictures(o, jail, media) }
+	opts.KeepSent = a.gateway
+	opts.Now = o.Now
+	if a.guard, err = guard.New(opts); err != nil {
 		return nil, err
 	}
 
@@ -71,7 +68,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	if cfg.File.Enable {
 		list = append(list, a.guard.FileTools()...)
 	}
-	if a.Exec = guard.DescribeExec(a.Config); cfg.Exec.Enable {
+	if a.Exec = a.guard.Policy().DescribeExec(); cfg.Exec.Enable {
 		commands, err := a.guard.CommandTools()
 		if err != nil {
 			return nil, err

@@ -20,7 +20,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
@@ -300,7 +299,7 @@ func exists(path string) bool {
 
 // commands looks at what holds the commands of the agent.
 func (d *Diagnosis) commands(ctx context.Context, l *config.Loaded) {
-	p := guard.PostureOf(l)
+	p := app.Posture(l)
 	switch {
 	case !l.Config.Tools.Exec.Enable:
 		d.say(Well, "sandbox", "commands are disabled", "")

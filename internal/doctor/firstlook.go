@@ -7,7 +7,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -41,7 +40,7 @@ func leftOpen(l *config.Loaded) []string {
 		return nil
 	}
 	var out []string
-	p := guard.PostureOf(l)
+	p := app.Posture(l)
 	if l.Config.Tools.Exec.Enable && p.Sandbox == sandbox.None {
 		out = append(out, "- Commands run without a sandbox: they can change all your files and reach every network.")
 	}

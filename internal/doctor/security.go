@@ -84,7 +84,7 @@ func Security(ctx context.Context, o app.Options) (SecurityReport, error) {
 	if err != nil {
 		return SecurityReport{}, err
 	}
-	i := &inspection{l: l, p: guard.PostureOf(l), ws: ws}
+	i := &inspection{l: l, p: app.Posture(l), ws: ws}
 	level := i.sandbox(ctx)
 	i.reach()
 	i.approval()
@@ -344,7 +344,7 @@ func (i *inspection) people() {
 // it only looks at what is cheap; Security looks at the rest.
 func Exposed(l *config.Loaded) []string {
 	var out []string
-	p, t := guard.PostureOf(l), l.Config.Tools
+	p, t := app.Posture(l), l.Config.Tools
 	const fix = "; close it with: nanobot doctor security --fix"
 	switch none := t.Exec.Enable && p.Sandbox == sandbox.None; {
 	case none && !p.Restrict:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
@@ -50,7 +49,7 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 	_, statErr := os.Stat(ws)
 	r := Status{
 		Version: o.Version, Config: loaded.File, ConfigExists: loaded.Exists, Workspace: ws, Exists: statErr == nil,
-		Restricted: guard.PostureOf(loaded).Restrict, Providers: KeyedProviders(loaded, app.Getenv(o.Env)),
+		Restricted: app.Posture(loaded).Restrict, Providers: KeyedProviders(loaded, app.Getenv(o.Env)),
 	}
 	for _, w := range loaded.Warnings {
 		r.Warnings = append(r.Warnings, w.String())

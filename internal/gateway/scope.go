@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -21,7 +22,7 @@ func (w *webClients) setScope(ctx context.Context, chat bus.Route, want websocke
 	}
 	w.scoping.Lock() // between the look and the change
 	defer w.scoping.Unlock()
-	now, err := a.SetScope(ctx, chat, agent.WorkspaceScope(want), remote)
+	now, err := a.SetScope(ctx, chat, guard.Scope(want), remote)
 	return websocket.Scope(now), err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
@@ -36,7 +37,7 @@ func scopeHost(t *testing.T, conf string) (h *host, ws string) {
 
 func TestChooseScope(t *testing.T) {
 	t.Parallel()
-	const full, narrow = agent.AccessFull, agent.AccessRestricted
+	const full, narrow = guard.AccessFull, guard.AccessRestricted
 	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": true}, "agents"`, 1))
 	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
 	if err := os.MkdirAll(filepath.Join(ws, ".nanobot"), 0o700); err != nil { // of a version before
@@ -98,18 +99,18 @@ func TestChooseScopeAnywhere(t *testing.T) {
 	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": false, "exec": {"sandbox": "none"}}, "agents"`, 1))
 	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
 	chat := bus.Route{Channel: "websocket", ChatID: "x"}
-	if _, _, err := gateway.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, true); err == nil {
+	if _, _, err := gateway.ChooseScope(t.Context(), h.g, chat, elsewhere, guard.AccessRestricted, true); err == nil {
 		t.Error("a remote peer left the workspace")
 	}
 	if runtime.GOOS != "windows" {
-		if path, _, err := gateway.ChooseScope(t.Context(), h.g, chat, "away", agent.AccessRestricted, true); err == nil {
+		if path, _, err := gateway.ChooseScope(t.Context(), h.g, chat, "away", guard.AccessRestricted, true); err == nil {
 			t.Errorf("a remote peer left the workspace by a link, to %s", path)
 		}
 	}
-	if path, mode, err := gateway.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, false); err != nil || path != elsewhere || mode != agent.AccessRestricted {
+	if path, mode, err := gateway.ChooseScope(t.Context(), h.g, chat, elsewhere, guard.AccessRestricted, false); err != nil || path != elsewhere || mode != guard.AccessRestricted {
 		t.Errorf("%s %s %v", path, mode, err)
 	}
-	if _, _, err := gateway.ChooseScope(t.Context(), h.g, chat, ws, agent.AccessRestricted, true); err == nil {
+	if _, _, err := gateway.ChooseScope(t.Context(), h.g, chat, ws, guard.AccessRestricted, true); err == nil {
 		t.Error("a remote peer left the folder for the workspace")
 	}
 	for _, path := range []string{"/", filepath.Join(h.dir, "sessions"), filepath.Join(h.dir, "bus")} {
@@ -120,7 +121,7 @@ func TestChooseScopeAnywhere(t *testing.T) {
 	// A fork goes on in the same folder.
 	to := bus.Route{Channel: "websocket", ChatID: "y"}
 	h.must(gateway.Fork(t.Context(), h.g, chat, to, 0, ""))
-	if path, mode, err := gateway.ChooseScope(t.Context(), h.g, to, "", "", true); err != nil || path != elsewhere || mode != agent.AccessRestricted {
+	if path, mode, err := gateway.ChooseScope(t.Context(), h.g, to, "", "", true); err != nil || path != elsewhere || mode != guard.AccessRestricted {
 		t.Errorf("the fork works in %s %s %v", path, mode, err)
 	}
 	h.must(h.end())

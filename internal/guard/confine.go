@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -21,8 +20,7 @@ import (
 
 // confiner puts commands and servers into sandboxes.
 type confiner struct {
-	posture   Posture
-	exec      config.Exec
+	policy    Policy
 	places    *places
 	tracker   *tracker // nil while only servers are confined
 	protected []string
@@ -43,8 +41,7 @@ type opener func(ctx context.Context) (*sandbox.Box, error)
 
 func newConfiner(o Options, p *places, t *tracker) *confiner {
 	c := &confiner{
-		posture:   PostureOf(o.Config),
-		exec:      o.Config.Config.Tools.Exec,
+		policy:    o.Policy,
 		places:    p,
 		tracker:   t,
 		protected: p.deny,
@@ -52,13 +49,13 @@ func newConfiner(o Options, p *places, t *tracker) *confiner {
 		sockets:   sessionSockets(o.Getenv),
 		fixed:     p.fixed(),
 		covers:    lazyBox(sandbox.Hide, o.Log),
-		home:      placeOf(o.Config.DataDir),
-		proxy:     newCommandProxy(o.Config, o.State, o.Log),
+		home:      placeOf(o.Policy.DataDir),
+		proxy:     newCommandProxy(o.Policy, o.State, o.Log),
 		seal:      seal{workspace: o.Workspace},
 		programs:  newPrograms(o, p),
 	}
-	c.box = lazyBox(c.posture.Sandbox, o.Log)
-	if c.strict = c.box; c.posture.Sandbox == sandbox.None {
+	c.box = lazyBox(c.policy.Sandbox, o.Log)
+	if c.strict = c.box; c.policy.Sandbox == sandbox.None {
 		c.strict = lazyBox(sandbox.Auto, o.Log)
 	} else {
 		c.programs.confine = c.confineLogin
@@ -82,24 +79,24 @@ func lazyBox(mode sandbox.Mode, log *slog.Logger) opener {
 // repositories either. readable are folders it may read besides. Commands of
 // guests: confineGuest.
 func (f *confiner) confine(c tool.Call, cmd *exec.Cmd, readable ...string) (shell.Confined, error) {
-	if f.posture.Sandbox == sandbox.None {
+	if f.policy.Sandbox == sandbox.None {
 		return f.cover(c, cmd)
 	}
 
 	box, err := f.box(context.Background()) // the probe is short and its result serves all later calls
 	if err != nil {
-		return shell.Confined{}, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", f.posture.Sandbox, err)
+		return shell.Confined{}, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", f.policy.Sandbox, err)
 	}
 	if err := f.mounted(box); err != nil {
 		return shell.Confined{}, err
 	}
 	p := sandbox.Profile{
 		Workspace: f.places.workspace,
-		ReadOnly:  slices.Concat(f.exec.SandboxROBinds, f.fixed, readable),
-		ReadWrite: slices.Clone(f.exec.SandboxRWBinds),
+		ReadOnly:  slices.Concat(f.policy.Exec.ReadOnly, f.fixed, readable),
+		ReadWrite: slices.Clone(f.policy.Exec.ReadWrite),
 		Protected: f.closed(),
-		Network:   f.posture.Network,
-		Limits:    f.posture.limits(f.exec),
+		Network:   f.policy.Network,
+		Limits:    f.policy.limits(),
 	}
 	return f.enclose(c, cmd, enclosure{box: box, profile: p, folder: f.places.workspace})
 }
@@ -125,7 +122,7 @@ func (f *confiner) cover(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 // confineTo puts the commands of a conversation that is kept inside a folder
 // into a sandbox, also where other commands run without one.
 func (f *confiner) confineTo(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
-	if c.Project.Started && f.posture.Sandbox == sandbox.None {
+	if c.Project.Started && f.policy.Sandbox == sandbox.None {
 		return f.cover(c, cmd)
 	}
 	if home, err := os.UserHomeDir(); c.Project.Started && err == nil && diskio.Within(resolved(home), c.Project.Dir) {
@@ -183,13 +180,13 @@ func (f *confiner) only(box *sandbox.Box, c tool.Call) (sandbox.Profile, error) 
 		Workspace: dir,
 		Exact:     true,
 		Protected: f.closed(),
-		Network:   f.posture.Network,
-		Limits:    f.posture.limits(f.exec),
+		Network:   f.policy.Network,
+		Limits:    f.policy.limits(),
 	}
 	if c.Project.Started && diskio.Within(spaces[1], dir) { // it has rules and records of its own
 		p.Protected = append(p.Protected, spaces[1])
 	}
-	for _, path := range slices.Concat(f.exec.SandboxROBinds, f.exec.SandboxRWBinds) {
+	for _, path := range slices.Concat(f.policy.Exec.ReadOnly, f.policy.Exec.ReadWrite) {
 		target, err := filepath.EvalSymlinks(path)
 		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return diskio.Within(target, ws) || diskio.Within(ws, target) }) {
 			p.ReadOnly = append(p.ReadOnly, target)

@@ -3,14 +3,13 @@ package guard
 import (
 	"path/filepath"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // ShareOf is the folder that guests share with the owner.
-func ShareOf(l *config.Loaded, workspace string) string { return shareOf(l, workspace) }
+func ShareOf(setting, workspace string) string { return shareOf(setting, workspace) }
 
 // GuestShare is what a setting of agents.defaults.guestShare opens.
 func GuestShare(setting string) string { return guestShare(setting) }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -47,7 +47,7 @@ func TestProjectKeepsCommands(t *testing.T) {
 			if seen := s.try(call("exec", "command", "cat U?ER.md m?mory/*; true")); !strings.Contains(seen, canary) {
 				t.Fatalf("without a folder nothing is seen, so this test tests nothing: %s", seen)
 			}
-			s.settle(agent.AccessRestricted)
+			s.settle(guard.AccessRestricted)
 			seen := s.try(tries...)
 			if at := strings.Index(seen, canary); at >= 0 {
 				t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])
@@ -79,7 +79,7 @@ func TestProjectMovesCommands(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
 	s.project()
-	s.settle(agent.AccessFull)
+	s.settle(guard.AccessFull)
 	seen := s.try(call("exec", "command", "pwd; cat own.txt ../notes.txt"), call("exec", "command", "cat deep.txt", "working_dir", "sub"))
 	for _, want := range []string{filepath.Join(s.ws, "proj"), ownTag + " proj", ownTag + " 3", ownTag + " deep"} {
 		if !strings.Contains(seen, want) {
@@ -104,12 +104,12 @@ func TestProjectForgetsCommands(t *testing.T) {
 	if !ok {
 		t.Fatalf("no session: %s", seen)
 	}
-	s.settle(agent.AccessRestricted)
+	s.settle(guard.AccessRestricted)
 	seen = s.try(call("list_exec_sessions"), call("write_stdin", "session_id", id, "chars", "hello there\n", "yield_time_ms", 0))
 	if strings.Contains(strings.Split(seen, `{"kind"`)[0], "hello there") || !strings.Contains(seen, "No commands are running") || !strings.Contains(seen, "there is no session") {
 		t.Errorf("seen: %s", seen)
 	}
-	s.settle(agent.AccessFull)
+	s.settle(guard.AccessFull)
 	if seen := s.try(call("list_exec_sessions")); !strings.Contains(seen, id) {
 		t.Errorf("the session is lost: %s", seen)
 	}
@@ -135,7 +135,7 @@ func TestProjectReachesNoLocalService(t *testing.T) {
 	if seen := s.try(try); !strings.Contains(seen, "we are there") {
 		t.Skip("nobody gets there")
 	}
-	s.settle(agent.AccessRestricted)
+	s.settle(guard.AccessRestricted)
 	if seen := s.try(try); strings.Contains(seen, "we are there") || !strings.Contains(seen, "all is said") {
 		t.Errorf("seen: %s", seen)
 	}
@@ -150,7 +150,7 @@ func TestUserShellInAProject(t *testing.T) {
 	}
 	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"approval":{"mode":"off"},"exec":{"sandbox":"none"}}}`)
 	s.project()
-	s.settleChat("websocket:owner", agent.AccessRestricted)
+	s.settleChat("websocket:owner", guard.AccessRestricted)
 	if got, _ := s.typed("pwd; cat own.txt; cat ../U?ER.md"); !strings.Contains(got, ownTag+" proj") || strings.Contains(got, canary) {
 		t.Errorf("got %q", got)
 	}
@@ -196,7 +196,7 @@ func TestProjectHoldsAgainstLinks(t *testing.T) {
 	if seen := s.try(look); strings.Contains(seen, canary) || !strings.Contains(seen, "all is said") {
 		t.Errorf("in the workspace: %s", seen)
 	}
-	s.settle(agent.AccessRestricted)
+	s.settle(guard.AccessRestricted)
 	if seen := s.try(look, call("read_file", "path", filepath.Join(s.ws, "skills", "secret.txt"))); strings.Contains(seen, canary) || !strings.Contains(seen, "all is said") {
 		t.Errorf("in the folder: %s", seen)
 	}

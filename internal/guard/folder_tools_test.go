@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -26,7 +27,7 @@ func (s *shared) settleChat(key, mode string) {
 		s.t.Fatal(err)
 	}
 	err = s.app.Sessions.Annotate(s.t.Context(), key, func(sess *session.Session) error {
-		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: filepath.Join(ws, "proj"), Mode: mode})
+		return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: filepath.Join(ws, "proj"), Mode: mode})
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -94,7 +95,7 @@ func TestProjectKeepsFiles(t *testing.T) {
 			for _, planted := range []string{"planted.txt", "../planted.txt", "skills/evil"} {
 				_ = os.RemoveAll(filepath.Join(s.ws, planted))
 			}
-			s.settle(agent.AccessRestricted)
+			s.settle(guard.AccessRestricted)
 			seen := s.try(tries...)
 			if at := strings.Index(seen, canary); at >= 0 {
 				t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])
@@ -131,7 +132,7 @@ func TestProjectMovesNames(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, calmConfig)
 	s.project()
-	s.settle(agent.AccessFull)
+	s.settle(guard.AccessFull)
 	seen := s.try(call("read_file", "path", "own.txt"), call("read_file", "path", "../USER.md"), call("write_file", "path", "own.txt", "content", "changed"))
 	if !strings.Contains(seen, ownTag+" proj") || !strings.Contains(seen, canary) {
 		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
@@ -157,7 +158,7 @@ func TestGuestsHaveNoProject(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, calmConfig)
 	s.project()
-	s.settleChat(group, agent.AccessFull)
+	s.settleChat(group, guard.AccessFull)
 	if seen := s.run(guest, call("read_file", "path", "own.txt")); strings.Contains(seen, ownTag+" proj") || strings.Contains(seen, "Working folder") {
 		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
 	}
@@ -168,7 +169,7 @@ func TestProjectGone(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, `{"tools":{"restrictToWorkspace":false,"exec":{"sandbox":"none"},"approval":{"mode":"off"}}}`)
 	s.project()
-	s.settle(agent.AccessRestricted)
+	s.settle(guard.AccessRestricted)
 	if seen := s.try(call("read_file", "path", "own.txt")); !strings.Contains(seen, ownTag+" proj") {
 		t.Fatal("the folder is not used")
 	}

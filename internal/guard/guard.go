@@ -26,22 +26,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -53,14 +50,20 @@ import (
 
 // Options of a Guard.
 type Options struct {
-	Config    *config.Loaded
-	Workspace string         // absolute
-	Folder    string         // the owner started the program there, outside of the workspace; "" is no such folder
-	Sessions  *session.Store // of the workspace
-	State     store.Store    // of the data folder
-	Secrets   *httpsafe.Registry
-	Env       []string
-	Getenv    func(string) string // looks variables up in Env
+	Policy      Policy
+	Workspace   string      // absolute
+	WorkspaceID string      // names its records; "" while only servers are confined
+	Folder      string      // the owner started the program there, outside of the workspace; "" is no such folder
+	Scopes      ScopeStore  // of conversations; may be nil if none chooses a folder
+	State       store.Store // of the data folder
+	Secrets     *httpsafe.Registry
+	Env         []string
+	Getenv      func(string) string // looks variables up in Env
+
+	// Installed are the folders of skills that the user installed; no tool writes
+	// there. Builtin is what read_file finds below builtin://; nil is nothing.
+	Installed []string
+	Builtin   fs.FS
 
 	// Extra makes further tools that work on files, behind a jail; what they
 	// make belongs into the media folder. May be nil.
@@ -78,7 +81,6 @@ type Options struct {
 // several goroutines.
 type Guard struct {
 	o        Options
-	posture  Posture
 	places   *places
 	jail     *diskio.Jail
 	policy   *approve.Policy
@@ -94,13 +96,13 @@ type Guard struct {
 
 // New opens the workspace and the records that belong to it. It starts nothing.
 func New(o Options) (_ *Guard, err error) {
-	g := &Guard{o: o, posture: PostureOf(o.Config), places: placesOf(o), log: o.Log}
+	g := &Guard{o: o, places: placesOf(o), log: o.Log}
 	g.guests, g.folders = &guestTools{g: g}, &folderTools{g: g}
 
 	g.jail, err = diskio.OpenJail(diskio.JailOptions{
 		Workspace:      o.Workspace,
 		Also:           slices.DeleteFunc([]string{o.Folder}, func(p string) bool { return p == "" }),
-		Restrict:       g.posture.Restrict,
+		Restrict:       o.Policy.Restrict,
 		ReadOnly:       []string{g.places.media, g.places.results()},
 		Protected:      g.places.deny,
 		ProtectedNames: g.places.protectedNames(),
@@ -111,9 +113,9 @@ func New(o Options) (_ *Guard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	g.scopes = &scopes{jail: g.jail, workspace: o.Workspace, sessions: o.Sessions}
+	g.scopes = &scopes{jail: g.jail, workspace: o.Workspace, store: o.Scopes}
 
-	records := originsOf(o.Config, o.Workspace, g.places.id, o.Log)
+	records := originsOf(o.Policy.DataDir, o.Workspace, g.places.id, o.Log)
 	records.folder = o.Folder
 	g.changes, err = openChanges(g.places, g.jail, records, g.busy, o)
 	if err != nil {
@@ -121,7 +123,7 @@ func New(o Options) (_ *Guard, err error) {
 	}
 
 	g.tracker = &tracker{
-		posture: g.posture,
+		posture: o.Policy.Posture,
 		origins: records,
 		jail:    g.jail,
 		media:   g.places.media,
@@ -188,8 +190,11 @@ func (g *Guard) shells() []*shell.Shell {
 	return out
 }
 
+// Policy is what the settings say.
+func (g *Guard) Policy() Policy { return g.o.Policy }
+
 // Posture is what is in force.
-func (g *Guard) Posture() Posture { return g.posture }
+func (g *Guard) Posture() Posture { return g.o.Policy.Posture }
 
 // Jail opens files of the workspace.
 func (g *Guard) Jail() *diskio.Jail { return g.jail }
@@ -203,10 +208,18 @@ func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
 // Results is where long results of tools are kept.
 func (g *Guard) Results() string { return g.places.results() }
 
+// Place is where the files of a turn are.
+type Place struct {
+	Workspace string // relative names start there
+	Results   string // long results of tools are kept there
+	Share     string // what a guest and the owner exchange; "" is nothing
+	Folder    string // that the owner started the conversation in, outside of the workspace; "" is no such folder
+}
+
 // Place is where a message of a guest works.
-func (g *Guard) Place(r bus.Route, scope string) prompt.Place {
+func (g *Guard) Place(r bus.Route, scope string) Place {
 	home := g.places.guest(bus.Room(r, scope))
-	return prompt.Place{Workspace: home.workspace, Results: home.results, Share: home.share}
+	return Place{Workspace: home.workspace, Results: home.results, Share: home.share}
 }
 
 // Folder is the link-free path of a folder that a conversation may work in.
@@ -214,7 +227,7 @@ func (g *Guard) Folder(path string) (string, error) { return g.scopes.folder(pat
 
 // Start is the scope of a conversation that the owner starts in a folder: in
 // Options.Folder, or wherever the settings let files be reached.
-func (g *Guard) Start(path string) (agent.WorkspaceScope, error) { return g.scopes.start(path) }
+func (g *Guard) Start(path string) (Scope, error) { return g.scopes.start(path) }
 
 // SetScope chooses the folder that a conversation works in from its next turn
 // on, and whether it is kept inside, and returns what is in force then. The
@@ -222,7 +235,7 @@ func (g *Guard) Start(path string) (agent.WorkspaceScope, error) { return g.scop
 // what is in force. Remote peers can only narrow. It does not wait for a
 // running turn, and an error is a sentence for the person. Calls for one
 // conversation must not overlap.
-func (g *Guard) SetScope(ctx context.Context, key string, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+func (g *Guard) SetScope(ctx context.Context, key string, want Scope, remote bool) (Scope, error) {
 	return g.scopes.set(ctx, key, want, remote)
 }
 
@@ -249,7 +262,7 @@ func (g *Guard) Notes() []string {
 			names = append(names, name)
 		}
 	}
-	if own := filepath.Join(g.o.Folder, prompt.FolderFile); g.o.Folder != "" && g.Foreign(own) {
+	if own := filepath.Join(g.o.Folder, FolderFile); g.o.Folder != "" && g.Foreign(own) {
 		names = append(names, own)
 	}
 	if len(names) == 0 {
@@ -261,16 +274,16 @@ func (g *Guard) Notes() []string {
 
 // approval is the policy about calls whose files are behind a jail.
 func (g *Guard) approval(jail *diskio.Jail) approve.Options {
-	cfg := g.o.Config.Config.Tools
+	p := g.o.Policy
 	return approve.Options{
-		Mode:           g.posture.Approval,
-		Timeout:        time.Duration(cfg.Approval.TimeoutS) * time.Second,
-		FallbackAllow:  cfg.Approval.Fallback == "allow",
-		Rules:          approvalRules(cfg.Approval.Rules),
-		Targets:        cfg.Message.AllowTargets,
-		Sandboxed:      g.posture.Sandbox != sandbox.None,
-		Network:        string(g.posture.Network),
-		SandboxProfile: g.posture.describe(cfg.Exec),
+		Mode:           p.Approval,
+		Timeout:        p.ApprovalTimeout,
+		FallbackAllow:  p.FallbackAllow,
+		Rules:          p.ApprovalRules,
+		Targets:        p.MessageTargets,
+		Sandboxed:      p.Sandbox != sandbox.None,
+		Network:        string(p.Network),
+		SandboxProfile: p.describe(),
 		Jail:           jail,
 		Contained:      g.tracker.contained,
 		Outside:        g.tracker.outside,
@@ -285,14 +298,6 @@ func (g *Guard) approval(jail *diskio.Jail) approve.Options {
 		Known:      func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
 		Log:        g.log,
 	}
-}
-
-func approvalRules(in []config.ApprovalRule) []approve.Rule {
-	out := make([]approve.Rule, len(in))
-	for i, r := range in {
-		out[i] = approve.Rule{Tool: r.Tool, Match: r.Match, Action: approve.Action(r.Action)}
-	}
-	return out
 }
 
 // Explain says what would happen to a call of the owner.

@@ -113,7 +113,7 @@ func (x *guestTools) commands(ctx context.Context, c tool.Call) (map[string]tool
 	if c.Scope == "" {
 		return nil, nil, nil
 	}
-	if x.g.posture.Sandbox == sandbox.None {
+	if x.g.o.Policy.Sandbox == sandbox.None {
 		return nil, nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
 	}
 	v, done, err := x.of(ctx, c)

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -50,7 +50,7 @@ func guestFolders(data, room string) guestHome {
 
 // guest returns the folders of a room, with the shared one.
 func (p *places) guest(room string) guestHome {
-	g := guestFolders(p.config.DataDir, room)
+	g := guestFolders(p.data, room)
 	g.share = p.share
 	return g
 }
@@ -67,8 +67,8 @@ func (g guestHome) make() error {
 
 // shareOf returns the resolved folder of the workspace that guests can write to, or
 // "". Its files are data, never instructions, for both sides.
-func shareOf(l *config.Loaded, workspace string) string {
-	name := guestShare(l.Config.Agents.Defaults.GuestShare)
+func shareOf(setting, workspace string) string {
+	name := guestShare(setting)
 	if name == "" {
 		return ""
 	}
@@ -156,26 +156,22 @@ func (x *guestTools) approval(jail *diskio.Jail) approve.Options {
 // newShell creates the tools that run commands of guests. They have none of the
 // variables, programs and folders that the settings give to the owner's commands.
 func (x *guestTools) newShell(home guestHome) (*shell.Shell, error) {
-	cfg, posture := x.g.o.Config.Config.Tools.Exec, x.g.posture
-	timeout := time.Duration(cfg.Timeout) * time.Second
-	if cfg.Timeout == 0 {
-		timeout = shell.DefaultTimeout
-	}
+	policy := x.g.o.Policy
 	sh, err := shell.New(shell.Options{
 		Workspace: home.workspace,
 		Restrict:  true,
 		Roots:     home.roots(),
-		Timeout:   timeout,
-		Allow:     cfg.AllowPatterns,
-		Deny:      cfg.DenyPatterns,
+		Timeout:   cmp.Or(policy.Exec.Timeout, shell.DefaultTimeout),
+		Allow:     policy.Exec.AllowPatterns,
+		Deny:      policy.Exec.DenyPatterns,
 		Environ:   x.g.o.Env,
-		MaxMemory: posture.maxMemory(cfg),
-		MaxDisk:   posture.maxDisk(cfg),
+		MaxMemory: policy.maxMemory(),
+		MaxDisk:   policy.Exec.MaxDisk,
 		Wrap: func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 			return x.g.confiner.confineGuest(c, home, cmd) // its output is untrusted
 		},
 		Sandboxed: true,
-		AskRisky:  posture.Approval != approve.Off,
+		AskRisky:  policy.Approval != approve.Off,
 		Log:       x.g.log,
 	})
 	if err != nil {
@@ -234,8 +230,8 @@ func (f *confiner) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile,
 		ReadOnly:  []string{g.media, g.results},
 		ReadWrite: []string{g.home},
 		Protected: []string{f.places.workspace}, // in case it is inside of a folder of programs
-		Network:   f.posture.Network,
-		Limits:    f.posture.limits(f.exec),
+		Network:   f.policy.Network,
+		Limits:    f.policy.limits(),
 	}
 	switch {
 	case !box.Level().MountNS:

@@ -145,7 +145,7 @@ func TestGuestShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := filepath.Join(ws, "share")
-	if got := guard.ShareOf(s.app.Config, s.ws); got != share {
+	if got := guard.ShareOf(s.app.Config.Config.Agents.Defaults.GuestShare, s.ws); got != share {
 		t.Errorf("the shared folder is %q, want %q", got, share)
 	}
 	s.put("share/from-owner.txt", ownTag+" 5\n")

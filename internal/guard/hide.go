@@ -29,12 +29,12 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 		return nil, err
 	}
 	if cmd.Dir == "" {
-		if cmd.Dir, err = os.Getwd(); err != nil || diskio.Within(cmd.Dir, f.places.config.DataDir) {
+		if cmd.Dir, err = os.Getwd(); err != nil || diskio.Within(cmd.Dir, f.places.data) {
 			cmd.Dir = f.places.workspace
 		}
 	}
 	none := sandbox.Limits{Processes: -1, Memory: -1, FileSize: -1, Files: -1, CPU: -1}
-	if most := f.posture.maxDisk(f.exec); most > 0 {
+	if most := f.policy.Exec.MaxDisk; most > 0 {
 		none.FileSize = most
 	}
 	return box.Wrap(cmd, sandbox.Profile{
@@ -50,7 +50,7 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 // are hidden from commands without a sandbox.
 func (f *confiner) covered() []string {
 	return slices.DeleteFunc(f.closed(), func(p string) bool {
-		return !diskio.Within(p, f.places.config.DataDir) && !slices.Contains(f.sockets, p)
+		return !diskio.Within(p, f.places.data) && !slices.Contains(f.sockets, p)
 	})
 }
 

@@ -9,11 +9,9 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -21,15 +19,16 @@ import (
 // AllOrigins are the records of every workspace of a data folder. A folder that
 // is a workspace for the first time may be known to another one.
 type AllOrigins struct {
-	data string
-	log  *slog.Logger
-	open func() map[string]*origin.Store // by the folder that a record is about
+	data       string
+	workspaces func() map[string]string // paths by id
+	log        *slog.Logger
+	open       func() map[string]*origin.Store // by the folder that a record is about
 }
 
-// OpenAllOrigins looks at the records of a data folder. It reads none before
-// one is needed.
-func OpenAllOrigins(l *config.Loaded, log *slog.Logger) *AllOrigins {
-	a := &AllOrigins{data: l.DataDir, log: log}
+// OpenAllOrigins looks at the records of a data folder, whose workspaces are
+// listed by their ids. It reads none, and asks for no list, before one is needed.
+func OpenAllOrigins(dataDir string, workspaces func() map[string]string, log *slog.Logger) *AllOrigins {
+	a := &AllOrigins{data: dataDir, workspaces: workspaces, log: log}
 	a.open = sync.OnceValue(a.read)
 	return a
 }
@@ -50,7 +49,7 @@ func (a *AllOrigins) record(name, root string, sealed []string) *origin.Store {
 
 func (a *AllOrigins) read() map[string]*origin.Store {
 	out := map[string]*origin.Store{}
-	for id, path := range session.Known(disk.Open(a.data, nil)) {
+	for id, path := range a.workspaces() {
 		if s := a.record(id, path, datadir.FollowedFolders()); s != nil {
 			out[path] = s
 		}

@@ -6,17 +6,24 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
+
+// allOriginsOf are the records of the data folder of a guard.
+func allOriginsOf(g *Guard) *AllOrigins {
+	workspaces := func() map[string]string { return session.Known(g.o.State) }
+	return OpenAllOrigins(g.o.Policy.DataDir, workspaces, g.log)
+}
 
 // newWorkspace is the record of a folder that becomes a workspace, with what
 // others know about it.
 func newWorkspace(t *testing.T, g *Guard, dir string) *origin.Store {
 	t.Helper()
-	to, err := OpenOrigins(g.o.Config, dir, filepath.Base(dir), "", slog.New(slog.DiscardHandler))
+	to, err := OpenOrigins(g.o.Policy.DataDir, dir, filepath.Base(dir), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := OpenAllOrigins(g.o.Config, g.log).Inherit(to, dir); err != nil {
+	if err := allOriginsOf(g).Inherit(to, dir); err != nil {
 		t.Fatal(err)
 	}
 	return to
@@ -40,7 +47,7 @@ func TestProjectBecomesAWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	all := OpenAllOrigins(g.o.Config, g.log)
+	all := allOriginsOf(g)
 	top, sub := newWorkspace(t, g, project), newWorkspace(t, g, filepath.Join(project, "sub"))
 	for name, want := range map[string]bool{"own.md": false, "AGENTS.md": true, "sub/own.md": false, "sub/AGENTS.md": true} {
 		path := filepath.Join(project, filepath.FromSlash(name))
@@ -71,7 +78,7 @@ func TestProjectWithSkills(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFiles(t, project, map[string]string{"skills/tea/SKILL.md": "1\n"})
-	if !OpenAllOrigins(g.o.Config, g.log).Foreign(filepath.Join(project, "skills", "tea", "SKILL.md")) {
+	if !allOriginsOf(g).Foreign(filepath.Join(project, "skills", "tea", "SKILL.md")) {
 		t.Error("a skill that a command wrote counts as the owner's")
 	}
 }
@@ -94,7 +101,7 @@ func TestInheritKeepsWhatIsTrusted(t *testing.T) {
 	if err := rec.Trust(trusted); err != nil {
 		t.Fatal(err)
 	}
-	if err := OpenAllOrigins(g.o.Config, g.log).Inherit(rec, g.o.Sessions.Workspace().Path); err != nil {
+	if err := allOriginsOf(g).Inherit(rec, g.o.Workspace); err != nil {
 		t.Fatal(err)
 	}
 	if rec.Foreign(trusted) || !rec.Foreign(other) {

@@ -3,8 +3,6 @@ package guard
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,9 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -69,21 +65,24 @@ func (l *line) attach(cleanup *func(), err *error) {
 }
 
 // newCommandProxy creates the proxy of a configuration. It starts with the first command.
-func newCommandProxy(l *config.Loaded, state store.Store, log *slog.Logger) *commandProxy {
-	exec := l.Config.Tools.Exec
+func newCommandProxy(policy Policy, state store.Store, log *slog.Logger) *commandProxy {
 	p := &commandProxy{lines: map[int]func(){}}
-	p.options = httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict}, OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: log}
-	for _, entry := range exec.AllowedAddresses { // what cannot be read was warned about
+	p.options = httpsafe.ProxyOptions{
+		Guard:    httpsafe.GuardOptions{Strict: policy.StrictAddresses},
+		OwnPorts: policy.ownPorts,
+		Log:      log,
+	}
+	for _, entry := range policy.Exec.AllowedAddresses { // what cannot be read was warned about
 		if r, err := httpsafe.ParseAddressRule(entry); err == nil {
 			p.options.Addresses = append(p.options.Addresses, r)
 		}
 	}
 	p.policy = reach.New(reach.Options{
-		Any:     PostureOf(l).Network == sandbox.NetHost,
-		Allowed: hostRules(exec.AllowedHosts),
-		Keep:    func(_ context.Context, entry string) error { return keepHost(l.File, entry) },
+		Any:     policy.Network == sandbox.NetHost,
+		Allowed: hostRules(policy.Exec.AllowedHosts),
+		Keep:    policy.AllowHost,
 		Sent:    state,
-		Timeout: time.Duration(l.Config.Tools.Approval.TimeoutS) * time.Second,
+		Timeout: policy.ApprovalTimeout,
 		Log:     log,
 	})
 	return p
@@ -101,65 +100,12 @@ func hostRules(list []string) []httpsafe.HostRule {
 	return out
 }
 
-// keepHost adds a host to tools.exec.allowedHosts of a configuration file.
-func keepHost(file, entry string) error {
-	const key = "tools.exec.allowedHosts"
-	var err error
-	for range 3 { // another program may have written it since it was read
-		var f *config.File
-		if f, err = config.Open(file, nil); err != nil {
-			return err
-		}
-		raw, err2 := f.Get(key)
-		if err2 != nil {
-			return err2
-		}
-		var list []string
-		if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
-			return fmt.Errorf("%s is not a list of names", key)
-		}
-		if slices.Contains(list, entry) {
-			return nil
-		}
-		if err = f.SetValue(key, append(list, entry)); err != nil {
-			return err
-		}
-		if err = f.Save(time.Now()); !errors.Is(err, config.ErrChanged) {
-			return err
-		}
-	}
-	return err
-}
-
-// ownPorts are the ports that a nanobot with this configuration listens on, and
-// those of this process.
-func ownPorts(c *config.Config) []uint16 {
+// ownPorts are the ports that a nanobot with these settings listens on, and those of
+// this process.
+func (p Policy) ownPorts() []uint16 {
 	out := httpsafe.ListeningPorts()
-	add := func(n float64) {
-		if n > 0 && n < 1<<16 {
-			out = append(out, uint16(n))
-		}
-	}
-	add(float64(c.API.Port))
-	add(float64(c.Gateway.Port))
-	var walk func(v any, name string)
-	walk = func(v any, name string) {
-		switch v := v.(type) {
-		case map[string]any:
-			for k, inner := range v {
-				walk(inner, k)
-			}
-		case float64:
-			if strings.HasSuffix(strings.ToLower(name), "port") {
-				add(v)
-			}
-		}
-	}
-	for _, ch := range c.Channels.Each {
-		var v any
-		if json.Unmarshal(ch.Raw.JSON(), &v) == nil {
-			walk(v, "")
-		}
+	if p.Ports != nil {
+		out = append(out, p.Ports()...)
 	}
 	return out
 }

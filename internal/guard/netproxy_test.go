@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -15,9 +15,7 @@ import (
 // have one do not add up.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := &config.Loaded{Config: config.Default(), DataDir: t.TempDir()}
-	l.Config.Tools.Exec.Network = "proxy"
-	p := newCommandProxy(l, nil, nil)
+	p := newCommandProxy(Policy{Posture: Posture{Network: sandbox.NetProxy}}, nil, nil)
 	t.Cleanup(p.close)
 	const calls = maxRefusals * 2
 	call := func(i int) tool.Call { return tool.Call{SessionKey: "s", TurnID: "t", ID: fmt.Sprint(i)} }
@@ -63,7 +61,7 @@ func connectTo(t *testing.T, l *line, address string) string {
 // many it tries.
 func TestRemarkIsShort(t *testing.T) {
 	t.Parallel()
-	p := newCommandProxy(&config.Loaded{Config: config.Default(), DataDir: t.TempDir()}, nil, nil)
+	p := newCommandProxy(Policy{}, nil, nil)
 	t.Cleanup(p.close)
 	c := tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}
 	line, err := p.serve(c, nil)
@@ -79,24 +77,21 @@ func TestRemarkIsShort(t *testing.T) {
 	}
 }
 
-// The ports that the configuration names are ours, also those of another
-// process: no list opens them.
-func TestPortsOfTheConfigurationAreClosed(t *testing.T) {
+// The ports that a nanobot with these settings listens on are ours, also those of
+// another process: no list opens them.
+func TestOwnPortsAreClosed(t *testing.T) {
 	t.Parallel()
 	// Nothing listens on these, so that a port that is open gives another error.
-	ports := map[string]int{"api": 2, "gateway": 3, "a channel": 4, "inside a channel": 5, "of nothing": 6}
+	ports := map[string]int{"ours": 2, "of nothing": 6}
 	var open []string
 	for _, n := range ports {
-		open = append(open, fmt.Sprintf(`"127.0.0.1:%d"`, n))
+		open = append(open, fmt.Sprintf("127.0.0.1:%d", n))
 	}
-	list := strings.Join(open, ",")
-	l, err := config.Load(config.Options{Home: t.TempDir(), Env: []string{}, Text: []byte(`{
-		"api": {"port": 2}, "gateway": {"port": 3}, "channels": {"mochat": {"port": 4, "hook": {"listenPort": 5}, "retries": 6}},
-		"tools": {"exec": {"network": "proxy", "allowedHosts": [` + list + `], "allowedAddresses": [` + list + `]}}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newCommandProxy(l, nil, nil)
+	p := newCommandProxy(Policy{
+		Posture: Posture{Network: sandbox.NetProxy},
+		Exec:    Exec{AllowedHosts: open, AllowedAddresses: open},
+		Ports:   func() []uint16 { return []uint16{2} },
+	}, nil, nil)
 	t.Cleanup(p.close)
 	line, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}, nil)
 	if err != nil {

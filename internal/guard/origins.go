@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
@@ -17,8 +16,8 @@ import (
 // outside, for the owner to look at and to change.
 // id is that of the workspace. With a folder outside of it, it is the record of
 // that folder.
-func OpenOrigins(l *config.Loaded, workspace, id, folder string, log *slog.Logger) (*origin.Store, error) {
-	return originsOf(l, workspace, id, log).of(folder)
+func OpenOrigins(dataDir, workspace, id, folder string, log *slog.Logger) (*origin.Store, error) {
+	return originsOf(dataDir, workspace, id, log).of(folder)
 }
 
 // origins are the records of files from outside: one for the workspace, and one
@@ -92,12 +91,12 @@ func (o *origins) foreign(path string) bool {
 }
 
 // originsOf are the records of a workspace.
-func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origins {
+func originsOf(dataDir, workspace, id string, log *slog.Logger) *origins {
 	return &origins{
-		state:     store.Under(disk.Open(l.DataDir, log), string(datadir.Origin)),
+		state:     store.Under(disk.Open(dataDir, log), string(datadir.Origin)),
 		workspace: workspace,
 		name:      id,
-		cache:     datadir.Cache.In(l.DataDir, id),
+		cache:     datadir.Cache.In(dataDir, id),
 		log:       log,
 	}
 }

@@ -7,11 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -22,12 +19,13 @@ const oldResults = ".nanobot/tool-results"
 // places knows where everything lies that tools work on, and what they must
 // not touch.
 type places struct {
-	config    *config.Loaded
+	data      string // the data folder
+	config    string // the configuration file
 	workspace string
-	id        string      // of the workspace; "" while only servers are confined
-	state     store.Store // lists the skills that the user installed
-	media     string      // what people sent
-	share     string      // folder of the workspace that guests can write to; "" if there is none
+	id        string   // of the workspace; "" while only servers are confined
+	installed []string // folders of skills that the user installed
+	media     string   // what people sent
+	share     string   // folder of the workspace that guests can write to; "" if there is none
 
 	deny      []string // no tool may touch these
 	denyWrite []string // no tool may change these
@@ -35,15 +33,14 @@ type places struct {
 
 func placesOf(o Options) *places {
 	p := &places{
-		config:    o.Config,
+		data:      o.Policy.DataDir,
+		config:    o.Policy.ConfigFile,
 		workspace: o.Workspace,
-		state:     o.State,
-		media:     datadir.Media.In(o.Config.DataDir),
+		id:        o.WorkspaceID,
+		installed: o.Installed,
+		media:     datadir.Media.In(o.Policy.DataDir),
+		share:     shareOf(o.Policy.GuestShare, o.Workspace),
 	}
-	if o.Sessions != nil {
-		p.id = o.Sessions.Workspace().ID
-	}
-	p.share = shareOf(o.Config, o.Workspace)
 	p.deny, p.denyWrite = p.protectedPaths()
 	return p
 }
@@ -51,7 +48,7 @@ func placesOf(o Options) *places {
 // results is where long results of tools are kept, by conversation. It is in
 // the data folder, so that what is read there is what a tool returned.
 func (p *places) results() string {
-	return datadir.ToolResults.In(p.config.DataDir, p.id)
+	return datadir.ToolResults.In(p.data, p.id)
 }
 
 // resultsOf is where those of one conversation are.
@@ -64,12 +61,12 @@ func (p *places) resultsOf(session string) string {
 func (g *Guard) RemoveResults(session string) error {
 	name := text.SafeName(session)
 	folders := []string{g.places.results()}
-	guests, err := os.ReadDir(datadir.Guests.In(g.places.config.DataDir))
+	guests, err := os.ReadDir(datadir.Guests.In(g.places.data))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, room := range guests {
-		folders = append(folders, guestFolders(g.places.config.DataDir, room.Name()).results)
+		folders = append(folders, guestFolders(g.places.data, room.Name()).results)
 	}
 	var errs []error
 	for _, folder := range folders {
@@ -80,7 +77,7 @@ func (g *Guard) RemoveResults(session string) error {
 
 // undoDir is where the changes of the workspace are kept: beside its sessions,
 // under the same id.
-func (p *places) undoDir() string { return datadir.Undo.In(p.config.DataDir, p.id) }
+func (p *places) undoDir() string { return datadir.Undo.In(p.data, p.id) }
 
 // straight are the folders of the workspace in which no link is followed.
 func (p *places) straight() []string {
@@ -95,7 +92,7 @@ func (p *places) straight() []string {
 // configuration lies beside other things; in a data folder of its own
 // everything is protected already.
 func (p *places) protectedNames() []string {
-	data, own := p.config.DataDir, p.config.File
+	data, own := p.data, p.config
 	names := []string{datadir.Config.In(data), filepath.Join(data, "."+string(datadir.Config))}
 	for _, e := range datadir.Data() {
 		if !e.Folder && (e.Secret || e.Name == datadir.Pairing) && e.Name != datadir.Config {
@@ -117,19 +114,17 @@ func (p *places) protectedPaths() (deny, denyWrite []string) {
 	if err == nil {
 		deny, denyWrite = diskio.HomeProtected(home)
 	}
-	data := p.config.DataDir
+	data := p.data
 	if p.ownFolder(home) {
 		deny = append(deny, data)
 	}
-	deny = append(deny, p.config.File)
+	deny = append(deny, p.config)
 	for _, name := range datadir.Closed() {
 		deny = append(deny, name.In(data))
 	}
 
 	// What others wrote and the user installed is not the model's to change.
-	if dirs, err := skill.InstalledDirs(p.state); err == nil {
-		denyWrite = append(denyWrite, dirs...)
-	}
+	denyWrite = append(denyWrite, p.installed...)
 	if exe, err := os.Executable(); err == nil {
 		denyWrite = append(denyWrite, exe)
 	}
@@ -157,7 +152,7 @@ func (p *places) fixed() []string {
 // so that all of it can be closed. A configuration may also lie in a home
 // folder or in the workspace itself; then only known names are protected there.
 func (p *places) ownFolder(home string) bool {
-	data, ws := resolved(p.config.DataDir), resolved(p.workspace)
+	data, ws := resolved(p.data), resolved(p.workspace)
 	if diskio.Within(data, ws) || filepath.Dir(data) == data {
 		return false
 	}
@@ -168,7 +163,7 @@ func (p *places) ownFolder(home string) bool {
 // with credentials, money, trust and conversations. The caches of commands are
 // not among them, since package managers create links from there on purpose.
 func (p *places) unlinked() []string {
-	data := p.config.DataDir
+	data := p.data
 	out := slices.DeleteFunc(slices.Clone(p.deny), func(path string) bool { return diskio.Within(path, data) || diskio.Within(data, path) })
 	linked := []datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}
 	for _, name := range datadir.Closed() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -24,29 +23,11 @@ type Posture struct {
 	Approval approve.Mode
 }
 
-// PostureOf reads a configuration. An absent setting is the safe default, except in a
-// file that Python nanobot wrote, which keeps the meaning it always had.
-func PostureOf(l *config.Loaded) Posture {
-	t := l.Config.Tools
-	p := Posture{
-		Restrict: t.RestrictToWorkspace,
-		Sandbox:  sandbox.Mode(t.Exec.Sandbox),
-		Network:  sandbox.Network(t.Exec.Network),
-		Approval: approve.Mode(t.Approval.Mode),
-	}
-	if p.Sandbox == "" {
-		p.Sandbox = sandbox.None
-	}
-	p.Restrict = p.Restrict || p.Sandbox != sandbox.None
-	return p
-}
-
 // DescribeExec says whether commands run and what confines them, as the
-// configuration has it. It does not try the sandbox.
-func DescribeExec(l *config.Loaded) string {
-	p := PostureOf(l)
+// settings have it. It does not try the sandbox.
+func (p Policy) DescribeExec() string {
 	switch {
-	case !l.Config.Tools.Exec.Enable:
+	case !p.Exec.Enable:
 		return "off"
 	case p.Sandbox == sandbox.None:
 		return "on, without a sandbox; only rules on the text of a command apply"
@@ -55,10 +36,9 @@ func DescribeExec(l *config.Loaded) string {
 }
 
 // ProbeExec is DescribeExec after a look at what the machine can do.
-func ProbeExec(ctx context.Context, l *config.Loaded, log *slog.Logger) string {
-	p := PostureOf(l)
-	if !l.Config.Tools.Exec.Enable || p.Sandbox == sandbox.None {
-		return DescribeExec(l)
+func (p Policy) ProbeExec(ctx context.Context, log *slog.Logger) string {
+	if !p.Exec.Enable || p.Sandbox == sandbox.None {
+		return p.DescribeExec()
 	}
 
 	box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox, Log: log})
@@ -85,25 +65,22 @@ func networkNote(n sandbox.Network, l sandbox.Level) string {
 }
 
 // maxMemory is what all processes of a command may use together.
-func (p Posture) maxMemory(cfg config.Exec) int64 {
+func (p Policy) maxMemory() int64 {
 	switch {
-	case cfg.MaxMemoryMB > 0:
-		return int64(cfg.MaxMemoryMB) << 20
+	case p.Exec.MaxMemory > 0:
+		return p.Exec.MaxMemory
 	case p.Sandbox == sandbox.None:
 		return sandbox.HalfMemory() // as much as leaves the machine usable
 	}
 	return sandbox.TotalMemory()
 }
 
-// maxDisk is what a command may add to the disk, in every mode.
-func (p Posture) maxDisk(cfg config.Exec) int64 { return int64(cfg.MaxDiskMB) << 20 }
-
 // limits are what the sandbox itself bounds.
-func (p Posture) limits(cfg config.Exec) sandbox.Limits {
-	return sandbox.Limits{Total: p.maxMemory(cfg), FileSize: p.maxDisk(cfg)}
+func (p Policy) limits() sandbox.Limits {
+	return sandbox.Limits{Total: p.maxMemory(), FileSize: p.Exec.MaxDisk}
 }
 
 // describe is the sandbox in one line; an approval is void when it changes.
-func (p Posture) describe(cfg config.Exec) string {
-	return fmt.Sprintf("%s network=%s ro=%q rw=%q", p.Sandbox, p.Network, cfg.SandboxROBinds, cfg.SandboxRWBinds)
+func (p Policy) describe() string {
+	return fmt.Sprintf("%s network=%s ro=%q rw=%q", p.Sandbox, p.Network, p.Exec.ReadOnly, p.Exec.ReadWrite)
 }

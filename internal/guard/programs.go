@@ -17,7 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -33,7 +32,7 @@ import (
 // Nothing a command can write decides about it: the login shell does not see
 // the workspace, and folders that commands write to are left out.
 type programs struct {
-	exec   config.Exec
+	exec   Exec
 	getenv func(string) string
 	env    []string
 	home   string      // of the owner; "" is unknown
@@ -168,7 +167,7 @@ func (p *programs) search(name string) (string, error) {
 	var middle []string
 	var usable func(dir string) bool
 	switch f := p.read.Load(); {
-	case slices.Contains(p.exec.AllowedEnvKeys, "PATH"):
+	case slices.Contains(p.exec.AllowedEnv, "PATH"):
 		middle = filepath.SplitList(p.getenv("PATH"))
 	case f != nil:
 		middle = f.path
@@ -229,7 +228,7 @@ func lookIn(dirs []string, name string, usable func(dir string) bool) (string, e
 }
 
 func newPrograms(o Options, places *places) *programs {
-	cfg := o.Config.Config.Tools.Exec
+	cfg := o.Policy.Exec
 	p := &programs{
 		exec:   cfg,
 		getenv: o.Getenv,
@@ -242,7 +241,7 @@ func newPrograms(o Options, places *places) *programs {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	for _, dir := range append([]string{places.workspace, o.Config.DataDir}, cfg.SandboxRWBinds...) {
+	for _, dir := range append([]string{places.workspace, o.Policy.DataDir}, cfg.ReadWrite...) {
 		p.apart = append(p.apart, resolved(dir))
 	}
 	return p
@@ -260,7 +259,7 @@ func (f *confiner) loginProfile(dir, home string) sandbox.Profile {
 		ReadOnly:  read,
 		Protected: append(f.closed(), f.places.workspace),
 		Network:   sandbox.NetNone,
-		Limits:    f.posture.limits(f.exec),
+		Limits:    f.policy.limits(),
 	}
 }
 

@@ -96,14 +96,16 @@ func (o *owner) start() {
 		return ""
 	}
 	opts := Options{
-		Config: l, Workspace: l.Workspace(), State: disk.Open(l.DataDir, log), Secrets: &httpsafe.Registry{}, Env: o.env, Getenv: getenv, Log: log,
+		Policy: policyOf(l), Workspace: l.Workspace(), State: disk.Open(l.DataDir, log), Secrets: &httpsafe.Registry{}, Env: o.env, Getenv: getenv, Log: log,
 	}
 	if err := os.MkdirAll(opts.Workspace, 0o700); err != nil {
 		o.t.Fatal(err)
 	}
-	if opts.Sessions, err = session.Open(session.Options{DataDir: l.DataDir, Store: opts.State, Workspace: opts.Workspace, Log: log}); err != nil {
+	sessions, err := session.Open(session.Options{DataDir: l.DataDir, Store: opts.State, Workspace: opts.Workspace, Log: log})
+	if err != nil {
 		o.t.Fatal(err)
 	}
+	opts.WorkspaceID = sessions.Workspace().ID
 	if o.g, err = New(opts); err != nil {
 		o.t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -45,7 +44,7 @@ func (t *tracker) redirected(c tool.Call, names []string) error {
 // workspace or in the folder that a conversation was started in.
 func (t *tracker) instructs(c tool.Call, path string) bool {
 	path = leadsTo(path)
-	return t.followed(path) || c.Project.Started && path == filepath.Join(resolved(c.Project.Dir), prompt.FolderFile)
+	return t.followed(path) || c.Project.Started && path == filepath.Join(resolved(c.Project.Dir), FolderFile)
 }
 
 // leadsTo is a path without links, also of what is not there yet.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -122,7 +122,7 @@ func TestLongResultsOfOthers(t *testing.T) {
 		t.Errorf("a guest does not see their own: %.300s", got)
 	}
 
-	s.settle(agent.AccessRestricted)
+	s.settle(guard.AccessRestricted)
 	if got := s.try(call("read_file", "path", owners[0], "offset", 2)); !strings.Contains(got, words) {
 		t.Errorf("a conversation in a folder does not see its own: %.300s", got)
 	}

@@ -7,21 +7,47 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
+
+// The access modes of a Scope.
+const (
+	AccessFull       = "full"       // as the configuration says, only that relative names start elsewhere
+	AccessRestricted = "restricted" // files and commands stay inside the folder
+	AccessStarted    = "started"    // commands stay inside, files of the workspace can be reached: the owner started there
+)
+
+// Scope is the folder that a conversation works in.
+type Scope struct {
+	Path string `json:"project_path"` // absolute, without links
+	Mode string `json:"access_mode"`
+}
+
+// ScopeStore keeps the scopes of conversations.
+type ScopeStore interface {
+	// Scope returns what was chosen for a conversation. It is nil if nothing was, or
+	// if the conversation does not exist.
+	Scope(ctx context.Context, key string) (*Scope, error)
+
+	// SetScope stores the choice before it returns; nil removes it. It may make the
+	// conversation.
+	SetScope(ctx context.Context, key string, s *Scope) error
+}
+
+// FolderFile is the file of the folder a conversation was started in that the
+// agent follows.
+const FolderFile = "AGENTS.md"
 
 // scopes chooses the folders that conversations work in.
 type scopes struct {
 	jail      *diskio.Jail
 	workspace string
-	sessions  *session.Store
+	store     ScopeStore
 }
 
 // set implements Guard.SetScope.
-func (s *scopes) set(ctx context.Context, key string, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+func (s *scopes) set(ctx context.Context, key string, want Scope, remote bool) (Scope, error) {
 	was, err := s.of(ctx, key)
 	if err != nil {
 		return was, err
@@ -33,25 +59,19 @@ func (s *scopes) set(ctx context.Context, key string, want agent.WorkspaceScope,
 	if now == was {
 		return now, nil // clients say it with every message
 	}
-	var value any // nothing is kept for what every chat begins with
-	if now != s.house() {
-		value = now
+	chosen := &now
+	if now == s.house() {
+		chosen = nil // nothing is kept for what every chat begins with
 	}
-	err = s.sessions.Annotate(ctx, key, func(one *session.Session) error {
-		if err := one.SetMeta(agent.WorkspaceScopeKey, value); err != nil {
-			return err
-		}
-		return errors.Join(one.SaveMeta(), one.Sync(ctx))
-	})
-	if err != nil {
+	if err := s.store.SetScope(ctx, key, chosen); err != nil {
 		return was, fmt.Errorf("the folder cannot be kept: %w", err)
 	}
 	return now, nil
 }
 
 // house is where a conversation works that nothing was chosen for.
-func (s *scopes) house() agent.WorkspaceScope {
-	return agent.WorkspaceScope{Path: house(s.jail, s.workspace), Mode: agent.AccessFull}
+func (s *scopes) house() Scope {
+	return Scope{Path: house(s.jail, s.workspace), Mode: AccessFull}
 }
 
 // house is the workspace as the jail names it.
@@ -64,44 +84,38 @@ func house(jail *diskio.Jail, workspace string) string {
 }
 
 // of is the scope that a conversation has now.
-func (s *scopes) of(ctx context.Context, key string) (agent.WorkspaceScope, error) {
+func (s *scopes) of(ctx context.Context, key string) (Scope, error) {
 	home := s.house()
-	values, err := s.sessions.Metadata(ctx, key)
-	if errors.Is(err, session.ErrNotFound) {
-		return home, nil
-	}
-	if err != nil {
+	chosen, err := s.store.Scope(ctx, key)
+	if err != nil || chosen == nil {
 		return home, err
 	}
-	if chosen := agent.ScopeOf(values); chosen != nil {
-		return *chosen, nil
-	}
-	return home, nil
+	return *chosen, nil
 }
 
 // start is the scope of a conversation that the owner starts in a folder; none
 // for the workspace.
-func (s *scopes) start(path string) (agent.WorkspaceScope, error) {
+func (s *scopes) start(path string) (Scope, error) {
 	home := s.house()
 	if target, err := filepath.EvalSymlinks(path); err == nil && target == home.Path {
-		return agent.WorkspaceScope{}, nil
+		return Scope{}, nil
 	}
 	dir, err := s.folder(path)
 	if err != nil {
-		return agent.WorkspaceScope{}, err
+		return Scope{}, err
 	}
 	if s.jail.Restricted() && !diskio.Within(dir, home.Path) {
-		return agent.WorkspaceScope{Path: dir, Mode: agent.AccessStarted}, nil
+		return Scope{Path: dir, Mode: AccessStarted}, nil
 	}
-	return agent.WorkspaceScope{Path: dir, Mode: agent.AccessFull}, nil
+	return Scope{Path: dir, Mode: AccessFull}, nil
 }
 
 // choose is the scope that a person wants, if they may have it.
-func (s *scopes) choose(was, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+func (s *scopes) choose(was, want Scope, remote bool) (Scope, error) {
 	switch want.Mode {
 	case "":
 		want.Mode = was.Mode
-	case agent.AccessFull, agent.AccessRestricted:
+	case AccessFull, AccessRestricted:
 	default:
 		return was, fmt.Errorf("access_mode %q is unknown: it is full or restricted", want.Mode)
 	}
@@ -125,8 +139,8 @@ func (s *scopes) choose(was, want agent.WorkspaceScope, remote bool) (agent.Work
 }
 
 // narrower refuses what would give a remote peer more than the chat has.
-func (s *scopes) narrower(was, want agent.WorkspaceScope) error {
-	if want.Mode != agent.AccessRestricted && want.Mode != was.Mode {
+func (s *scopes) narrower(was, want Scope) error {
+	if want.Mode != AccessRestricted && want.Mode != was.Mode {
 		return errors.New("from another machine, or without the token, the access of a chat can only be made narrower; ask for restricted, or change it on the machine itself")
 	}
 	path, err := s.jail.Path(want.Path)
@@ -135,7 +149,7 @@ func (s *scopes) narrower(was, want agent.WorkspaceScope) error {
 	}
 	home := s.house()
 	inside := diskio.Within(path, was.Path)
-	if was.Mode == agent.AccessFull {
+	if was.Mode == AccessFull {
 		inside = inside || diskio.Within(path, home.Path) || diskio.Within(path, s.workspace)
 	}
 	if !inside {

@@ -37,13 +37,13 @@ func OpenServers(ctx context.Context, o Options) (s Servers, stop func()) {
 		})
 		return func(context.Context) (*sandbox.Box, error) { return once() }
 	}
-	f.box, f.covers = open(f.posture.Sandbox), open(sandbox.Hide)
+	f.box, f.covers = open(f.policy.Sandbox), open(sandbox.Hide)
 	return f.servers(), f.proxy.close
 }
 
 func (f *confiner) servers() Servers {
-	s := Servers{Cover: f.coverServer, Memory: f.posture.maxMemory(f.exec)}
-	if f.posture.Sandbox != sandbox.None {
+	s := Servers{Cover: f.coverServer, Memory: f.policy.maxMemory()}
+	if f.policy.Sandbox != sandbox.None {
 		s.Spawn = f.spawn
 	}
 	return s
@@ -55,14 +55,14 @@ func (f *confiner) servers() Servers {
 func (f *confiner) spawn(server mcp.Server, cmd *exec.Cmd) (done func(), err error) {
 	box, err := f.box(context.Background()) // as for commands
 	if err != nil {
-		return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", f.posture.Sandbox, err)
+		return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", f.policy.Sandbox, err)
 	}
 	p := sandbox.Profile{
 		Workspace: f.places.workspace,
-		ReadOnly:  append(slices.Concat(f.exec.SandboxROBinds, f.fixed), f.places.media),
-		ReadWrite: f.exec.SandboxRWBinds,
+		ReadOnly:  append(slices.Concat(f.policy.Exec.ReadOnly, f.fixed), f.places.media),
+		ReadWrite: f.policy.Exec.ReadWrite,
 		Protected: f.closed(),
-		Network:   f.posture.Network,
+		Network:   f.policy.Network,
 		Limits:    sandbox.Limits{CPU: -1},
 	}
 	if err := f.mounted(box); err != nil {
@@ -88,7 +88,7 @@ func (f *confiner) coverServer(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
 	}
 	var named []string
 	for _, word := range append([]string{cmd.Path, cmd.Dir}, cmd.Args...) {
-		if dir := besideState(f.places.config.DataDir, word); dir != "" {
+		if dir := besideState(f.places.data, word); dir != "" {
 			named = append(named, dir)
 		}
 	}

@@ -167,7 +167,7 @@ func TestStartedElsewhere(t *testing.T) {
 
 	other := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"enable":false}}}`)
 	err := other.app.Sessions.Annotate(t.Context(), "test:owner", func(sess *session.Session) error {
-		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: t.TempDir(), Mode: agent.AccessStarted})
+		return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: t.TempDir(), Mode: guard.AccessStarted})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestStartedTaint(t *testing.T) {
 	}
 	s := newStarted(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`)
 	s.put("proj/page.txt", "a page\n")
-	rec, err := guard.OpenOrigins(s.app.Config, s.ws, s.app.Sessions.Workspace().ID, "", slog.New(slog.DiscardHandler))
+	rec, err := guard.OpenOrigins(s.app.Config.DataDir, s.ws, s.app.Sessions.Workspace().ID, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

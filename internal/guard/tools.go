@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -10,14 +11,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
@@ -43,32 +42,29 @@ func (g *Guard) ExtraTools() ([]tool.Tool, error) {
 // CommandTools makes the tools that run commands. It is called at most once,
 // and only if commands are switched on.
 func (g *Guard) CommandTools() ([]tool.Tool, error) {
-	cfg := g.o.Config.Config.Tools.Exec
-	timeout := time.Duration(cfg.Timeout) * time.Second
-	if cfg.Timeout == 0 {
-		timeout = shell.NoTimeout
-	}
+	policy := g.o.Policy
+	cfg := policy.Exec
 	o := shell.Options{
 		Workspace:   g.o.Workspace,
-		Restrict:    g.posture.Restrict,
+		Restrict:    policy.Restrict,
 		Roots:       []string{g.places.media},
-		Timeout:     timeout,
+		Timeout:     cmp.Or(cfg.Timeout, shell.NoTimeout),
 		PathPrepend: cfg.PathPrepend,
 		PathAppend:  cfg.PathAppend,
-		AllowedEnv:  cfg.AllowedEnvKeys,
+		AllowedEnv:  cfg.AllowedEnv,
 		Allow:       cfg.AllowPatterns,
 		Deny:        cfg.DenyPatterns,
 		Protected:   g.places.deny,
 		Environ:     g.o.Env,
-		MaxMemory:   g.posture.maxMemory(cfg),
-		MaxDisk:     g.posture.maxDisk(cfg),
+		MaxMemory:   policy.maxMemory(),
+		MaxDisk:     cfg.MaxDisk,
 		Wrap: g.asApproved(func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 			return g.confiner.confine(c, cmd)
 		}),
 		Confine:   g.asApproved(g.confiner.confineTo),
 		Remark:    g.confiner.proxy.remark,
-		Sandboxed: g.posture.Sandbox != sandbox.None,
-		AskRisky:  g.posture.Approval != approve.Off,
+		Sandboxed: policy.Sandbox != sandbox.None,
+		AskRisky:  policy.Approval != approve.Off,
 		Log:       g.log,
 	}
 	if runtime.GOOS != "windows" { // there is one PATH for all programs
@@ -226,8 +222,8 @@ func (g *Guard) fileTools(jail *diskio.Jail, records ...func() (*origin.Store, e
 	}
 	return files.Tools(files.Options{
 		Jail:       jail,
-		Virtual:    skill.BuiltinFS(),
-		StrictEdit: g.o.Config.Config.Tools.File.StrictEdit,
+		Virtual:    g.o.Builtin,
+		StrictEdit: g.o.Policy.StrictEdit,
 		Foreign: func(path string) bool {
 			if slices.ContainsFunc(outside, func(dir string) bool { return diskio.Within(path, dir) }) {
 				return true

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -60,7 +59,7 @@ func (t *tracker) recordAt(c tool.Call, path string) (*origin.Store, error) {
 // for instructions.
 func follows(c tool.Call) []string {
 	if c.Project.Started {
-		return []string{prompt.FolderFile}
+		return []string{FolderFile}
 	}
 	return datadir.FollowedFiles()
 }

@@ -273,7 +273,7 @@ func TestWatchUnsealed(t *testing.T) {
 	s, rec, ws := keeper(t)
 	s.posture.Sandbox = sandbox.None
 	f := &confiner{
-		posture: s.posture,
+		policy:  Policy{Posture: s.posture},
 		tracker: s,
 		covers:  func(context.Context) (*sandbox.Box, error) { return nil, errors.New("none here") },
 	}

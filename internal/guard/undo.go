@@ -25,7 +25,7 @@ func OpenUndo(o Options) (r *change.Record, done func() error, err error) {
 		return nil, nil, fmt.Errorf("open the workspace: %w", err)
 	}
 
-	r, err = openChanges(p, jail, originsOf(o.Config, o.Workspace, p.id, o.Log), nil, o)
+	r, err = openChanges(p, jail, originsOf(o.Policy.DataDir, o.Workspace, p.id, o.Log), nil, o)
 	if err != nil {
 		return nil, nil, errors.Join(err, jail.Close())
 	}
@@ -68,7 +68,7 @@ func (f *confiner) writable(c tool.Call) []string {
 		return nil
 	case c.Project.Only:
 		return []string{dir}
-	case f.posture.Sandbox == sandbox.None:
+	case f.policy.Sandbox == sandbox.None:
 		return []string{f.places.workspace, dir}
 	case !c.Project.Started:
 		return nil
@@ -82,7 +82,7 @@ func (f *confiner) writable(c tool.Call) []string {
 // before it is looked at what the command changes there.
 func (f *confiner) prepare(writable []string) {
 	inside := func(dir string) bool { return diskio.Within(dir, resolved(f.places.workspace)) }
-	if f.posture.Sandbox != sandbox.None && (len(writable) == 0 || slices.ContainsFunc(writable, inside)) {
+	if f.policy.Sandbox != sandbox.None && (len(writable) == 0 || slices.ContainsFunc(writable, inside)) {
 		f.seal.followed(f.places.workspace)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
@@ -114,7 +115,7 @@ func TestUndoInEveryPlace(t *testing.T) {
 			s.put("proj/own.txt", "own\n")
 		}
 		err = s.app.Sessions.Annotate(t.Context(), "test:owner", func(sess *session.Session) error {
-			return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: dir, Mode: mode})
+			return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -134,10 +135,10 @@ func TestUndoInEveryPlace(t *testing.T) {
 		"start folder":                         func(t *testing.T) *undoPlace { return start(t, restricted) },
 		"start folder, no sandbox":             func(t *testing.T) *undoPlace { return start(t, bare) },
 		"start folder, nothing restricted":     func(t *testing.T) *undoPlace { return start(t, open) },
-		"folder of a chat, kept inside":        func(t *testing.T) *undoPlace { return chat(t, restricted, "", agent.AccessRestricted) },
-		"folder of a chat":                     func(t *testing.T) *undoPlace { return chat(t, restricted, "", agent.AccessFull) },
-		"folder of a chat elsewhere":           func(t *testing.T) *undoPlace { return chat(t, open, outside(t), agent.AccessFull) },
-		"folder of a chat elsewhere, enclosed": func(t *testing.T) *undoPlace { return chat(t, open, outside(t), agent.AccessRestricted) },
+		"folder of a chat, kept inside":        func(t *testing.T) *undoPlace { return chat(t, restricted, "", guard.AccessRestricted) },
+		"folder of a chat":                     func(t *testing.T) *undoPlace { return chat(t, restricted, "", guard.AccessFull) },
+		"folder of a chat elsewhere":           func(t *testing.T) *undoPlace { return chat(t, open, outside(t), guard.AccessFull) },
+		"folder of a chat elsewhere, enclosed": func(t *testing.T) *undoPlace { return chat(t, open, outside(t), guard.AccessRestricted) },
 		"guest": func(t *testing.T) *undoPlace {
 			p := house(t, restricted)
 			p.run(guest, call("list_dir", "path", "."))

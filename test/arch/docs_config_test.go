@@ -10,9 +10,9 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
@@ -81,7 +81,7 @@ func loadExample(t *testing.T, text string) {
 	if l.Python {
 		t.Error("the example counts as a file of Python nanobot")
 	}
-	p := guard.PostureOf(l)
+	p := app.Posture(l)
 	if !l.IsSet("tools.restrictToWorkspace") && !p.Restrict {
 		t.Error("file tools reach the whole disk")
 	}

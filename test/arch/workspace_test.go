@@ -104,7 +104,6 @@ var byPathAllowed = map[string]string{
 
 	"internal/channel/channeltest/suite.go":         "is for tests of channels",
 	"internal/channel/plan.go":                      "looks at files to send, which are copies in the data folder",
-	"internal/channel/media.go":                     "keeps received files in the data folder",
 	"internal/channel/attach.go":                    "sends copies in the data folder",
 	"internal/channel/signal/inbound.go":            "reads what signal-cli stored in its own folder",
 	"internal/channel/signaltest/signaltest.go":     "is for tests of channels",

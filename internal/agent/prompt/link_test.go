@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
@@ -62,12 +63,12 @@ func TestPromptHasIdentity(t *testing.T) {
 	now := time.Now()
 	p := New(Options{Workspace: ws, Foreign: func(path string) bool { return foreign && strings.HasSuffix(path, "IDENTITY.md") }, Now: func() time.Time { now = now.Add(time.Second); return now }})
 	for _, scope := range []string{"", "g/ann"} {
-		if got := p.System("cli", scope, Place{}, TierOf(65536)); !strings.Contains(got, "## SOUL.md\n\nown soul\n\n## IDENTITY.md\n\nI am Ada") {
+		if got := p.System("cli", scope, guard.Place{}, TierOf(65536)); !strings.Contains(got, "## SOUL.md\n\nown soul\n\n## IDENTITY.md\n\nI am Ada") {
 			t.Errorf("the prompt of %q lacks it:\n%s", scope, got)
 		}
 	}
 	foreign = true
-	if got := p.System("cli", "", Place{}, TierOf(65536)); strings.Contains(got, "Ada") {
+	if got := p.System("cli", "", guard.Place{}, TierOf(65536)); strings.Contains(got, "Ada") {
 		t.Errorf("words from outside are in the prompt:\n%s", got)
 	}
 }
@@ -99,13 +100,13 @@ func TestPromptFollowsNoLink(t *testing.T) {
 					Now:       func() time.Time { now = now.Add(time.Second); return now },
 				})
 				if when == "between two prompts" {
-					if got := p.System("cli", "", Place{}, TierOf(65536)); !strings.Contains(got, "own agents") || !strings.Contains(got, "own skill") {
+					if got := p.System("cli", "", guard.Place{}, TierOf(65536)); !strings.Contains(got, "own agents") || !strings.Contains(got, "own skill") {
 						t.Fatalf("the files are not in the prompt:\n%s", got)
 					}
 				}
 				replaceByLink(t, filepath.Join(ws, filepath.FromSlash(c.name)), c.target)
 				for range 2 {
-					got := p.System("cli", "", Place{}, TierOf(65536))
+					got := p.System("cli", "", guard.Place{}, TierOf(65536))
 					if strings.Contains(got, promptCanary) || strings.Contains(got, "PATH=") {
 						t.Errorf("the prompt holds what the link leads to:\n%s", got)
 					}
@@ -144,7 +145,7 @@ func TestPromptWhileLinksAreSwapped(t *testing.T) {
 		}
 	})
 	for range 1500 {
-		if got := p.System("cli", "", Place{}, TierOf(65536)); strings.Contains(got, promptCanary) {
+		if got := p.System("cli", "", guard.Place{}, TierOf(65536)); strings.Contains(got, promptCanary) {
 			t.Error("the prompt holds what a link leads to")
 			break
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -48,18 +49,6 @@ type Options struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 }
-
-// Place is where the files of a turn are.
-type Place struct {
-	Workspace string // relative names start there
-	Results   string // long results of tools are kept there
-	Share     string // what a guest and the owner exchange; "" is nothing
-	Folder    string // that the owner started the conversation in, outside of the workspace; "" is no such folder
-}
-
-// FolderFile is the file of the folder a conversation was started in that the
-// model follows.
-const FolderFile = "AGENTS.md"
 
 // Builder makes prompts. Nothing in a system prompt depends on the time or the
 // turn, and files are read again only when they changed, so the prompt is the
@@ -119,7 +108,7 @@ func (p *Builder) Skills(scope string) *skill.Library {
 
 // System returns the prompt for a channel, a scope, the place where it works and
 // a size of model.
-func (p *Builder) System(channel, scope string, place Place, tier Tier) string {
+func (p *Builder) System(channel, scope string, place guard.Place, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := scope + "\x00" + place.Workspace + "\x00" + place.Folder
@@ -151,7 +140,7 @@ func (p *Builder) System(channel, scope string, place Place, tier Tier) string {
 }
 
 // pieces are what the prompt is joined of.
-func (p *Builder) pieces(format string, tier Tier, place Place, parts []string) []string {
+func (p *Builder) pieces(format string, tier Tier, place guard.Place, parts []string) []string {
 	all := append([]string{p.identity(format, tier, place)}, tier.shorten(parts)...)
 	kept := all[:0]
 	for _, part := range all {
@@ -163,7 +152,7 @@ func (p *Builder) pieces(format string, tier Tier, place Place, parts []string) 
 }
 
 // Subagent returns the prompt of a subagent.
-func (p *Builder) Subagent(scope string, place Place, tier Tier) string {
+func (p *Builder) Subagent(scope string, place guard.Place, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := strings.NewReplacer("{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
@@ -196,8 +185,8 @@ func (p *Builder) parts(scope, folder string) []string {
 		boot = append(boot, "## "+name+"\n\n"+body)
 	}
 	if folder != "" {
-		if body := p.file(folder, FolderFile); body != "" {
-			boot = append(boot, "## "+FolderFile+" of the working folder\n\n"+body)
+		if body := p.file(folder, guard.FolderFile); body != "" {
+			boot = append(boot, "## "+guard.FolderFile+" of the working folder\n\n"+body)
 		}
 	}
 	facts := p.file(p.opts.Workspace, memory.ScopeFile(scope))
@@ -223,7 +212,7 @@ func (p *Builder) parts(scope, folder string) []string {
 	return append(out, active, summary, short)
 }
 
-func (p *Builder) identity(format string, tier Tier, place Place) string {
+func (p *Builder) identity(format string, tier Tier, place guard.Place) string {
 	files := p.template("system/files.md")
 	switch {
 	case place.Workspace == p.opts.Workspace:
@@ -313,7 +302,7 @@ func (p *Builder) Describe(channel string, tier Tier, each func(name, part strin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	parts := p.parts("", "")
-	pieces := p.pieces(formatHint(channel), tier, Place{Workspace: p.opts.Workspace}, parts)
+	pieces := p.pieces(formatHint(channel), tier, guard.Place{Workspace: p.opts.Workspace}, parts)
 	for i, part := range pieces {
 		each(p.pieceName(i, part), part)
 	}

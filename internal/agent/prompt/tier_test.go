@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -39,17 +40,17 @@ func TestTierSkills(t *testing.T) {
 	b := New(Options{Workspace: ws, Skills: skill.Open(skill.Options{Workspace: ws}), Now: time.Now, Location: time.UTC})
 	for window, want := range map[int]bool{0: true, 65_536: true, 16_384: false, 4096: false} {
 		tier := TierOf(window)
-		first := b.System("cli", "", Place{Workspace: ws}, tier)
+		first := b.System("cli", "", guard.Place{Workspace: ws}, tier)
 		if got := strings.Contains(first, "the end"); got != want {
 			t.Errorf("window %d: long description %v, want %v", window, got, want)
 		}
 		if n := strings.Count(first, "**a**"); tier.Skills && n != 1 {
 			t.Errorf("window %d: the skill is listed %d times", window, n)
 		}
-		if again := b.System("cli", "", Place{Workspace: ws}, tier); again != first {
+		if again := b.System("cli", "", guard.Place{Workspace: ws}, tier); again != first {
 			t.Errorf("window %d: the second prompt differs", window)
 		}
-		if got := strings.Contains(b.Subagent("", Place{Workspace: ws}, tier), "the end"); got != want {
+		if got := strings.Contains(b.Subagent("", guard.Place{Workspace: ws}, tier), "the end"); got != want {
 			t.Errorf("window %d: subagent's long description %v, want %v", window, got, want)
 		}
 	}
