@@ -41,7 +41,8 @@ func newBlock(kind, text string) contentBlock {
 	return contentBlock{Type: kind, Text: &text}
 }
 
-// messagesUsage counts input from the cache apart from other input.
+// messagesUsage counts input from the cache apart from other input. What was
+// written to a cache is not told apart from other input.
 type messagesUsage struct {
 	Input        int `json:"input_tokens"`
 	CacheCreated int `json:"cache_creation_input_tokens"`
