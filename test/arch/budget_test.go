@@ -15,6 +15,9 @@ type budget struct {
 	OneShotRSS   int64 `json:"oneshot_rss_bytes"`
 	FirstRequest int64 `json:"first_request_bytes"`
 
+	// InitAllocations is how often the packages allocate before main begins.
+	InitAllocations int64 `json:"init_allocations"`
+
 	// Times, which only the benchmark measures.
 	GatewayReady int `json:"gateway_ready_ms"`
 	OneShotStart int `json:"oneshot_start_floors"`
