@@ -7,7 +7,7 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test clean
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test shape clean
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
@@ -123,6 +123,9 @@ deps-check:
 
 tools-test: ## tests of our own tools, which are not part of the product
 	cd tools && $(GO) test -count=1 ./...
+
+shape: ## lines, types, duplicates and more, beside a month ago or SINCE=commit; ALL=1 for complete tables
+	@cd tools && $(GO) run ./shape -root .. $(if $(SINCE),-since $(SINCE)) $(if $(ALL),-all)
 
 hooks: ## check commit messages before git accepts them
 	@at=$$(git rev-parse --git-path hooks)/commit-msg; \
