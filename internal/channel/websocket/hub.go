@@ -35,14 +35,15 @@ type hub struct {
 
 	ending <-chan struct{} // closed when the program ends; nil: never
 
-	mu    sync.Mutex
-	chats map[string]*chat
-	idle  *list.List      // of *chat nobody listens to, longest unused first
-	bytes int             // kept in idle chats
-	cut   map[string]bool // chats that were forgotten in the middle of an answer
-	seats int             // connections, also those that are about to be
-	peers map[*socket]bool
-	away  int // private chats that wait for their device
+	mu      sync.Mutex
+	numbers numbers
+	chats   map[string]*chat
+	idle    *list.List      // of *chat nobody listens to, longest unused first
+	bytes   int             // kept in idle chats
+	cut     map[string]bool // chats that were forgotten in the middle of an answer
+	seats   int             // connections, also those that are about to be
+	peers   map[*socket]bool
+	away    int // private chats that wait for their device
 
 	pausing bool // changes of topics are held back for a moment
 }
@@ -94,6 +95,9 @@ func newHub(now func() time.Time, older channel.Filters) *hub {
 	return &hub{
 		now:   now,
 		older: older,
+
+		numbers: numbers{highest: now().UnixMicro()},
+
 		back:  func(string) {},
 		chats: map[string]*chat{},
 		idle:  list.New(),
@@ -107,8 +111,8 @@ func newHub(now func() time.Time, older channel.Filters) *hub {
 func (h *hub) chat(id string) *chat {
 	c := h.chats[id]
 	if c == nil {
-		first := h.now().UnixMicro()
-		c = &chat{id: id, ring: ring{last: first, gone: first}, sockets: map[*socket]*place{}}
+		first := h.numbers.highest
+		c = &chat{id: id, ring: ring{numbers: &h.numbers, last: first, gone: first}, sockets: map[*socket]*place{}}
 		h.chats[id] = c
 	}
 	return c

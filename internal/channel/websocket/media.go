@@ -3,7 +3,6 @@ package websocket
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -32,29 +31,11 @@ type links struct {
 	key []byte
 }
 
-// load reads the key, or makes one.
-func (l *links) load(s *channel.State) error {
-	var saved struct {
-		MediaKey []byte `json:"mediaKey"`
-	}
-	if s != nil {
-		if err := s.Load(&saved); err != nil {
-			return err
-		}
-	}
-	if len(saved.MediaKey) < sha256.Size {
-		saved.MediaKey = make([]byte, sha256.Size)
-		_, _ = rand.Read(saved.MediaKey) // never fails
-		if s != nil {
-			if err := s.Save(saved); err != nil {
-				return err
-			}
-		}
-	}
+// use sets the key.
+func (l *links) use(key []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.key = saved.MediaKey
-	return nil
+	l.key = key
 }
 
 // sign returns "" while there is no key.

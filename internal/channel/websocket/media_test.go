@@ -94,13 +94,18 @@ func toText(m map[string]any) string {
 // The key of addresses outlives the program.
 func TestMediaKeySurvives(t *testing.T) {
 	t.Parallel()
-	s := channel.OpenState(disk.Open(t.TempDir(), nil), "s.json", nil)
+	d := deps(t, time.Now)
+	d.State = channel.OpenState(disk.Open(t.TempDir(), nil), "s.json", nil)
 	var a, b links
 	if got := a.sign("x"); got != "" {
 		t.Errorf("signed %q without a key", got)
 	}
-	if err := errors.Join(a.load(s), b.load(s)); err != nil {
-		t.Fatal(err)
+	for _, l := range []*links{&a, &b} {
+		doc, err := build(t, d, Options{}, `{}`).load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.use(doc.MediaKey)
 	}
 	if a.sign("x") != b.sign("x") || a.sign("x") == a.sign("y") {
 		t.Errorf("signatures %q %q %q", a.sign("x"), b.sign("x"), a.sign("y"))

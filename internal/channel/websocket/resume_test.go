@@ -162,28 +162,6 @@ func TestUnseenAnswerWaits(t *testing.T) {
 	}
 }
 
-// Numbers go on after a restart, so that an old one never means something new.
-func TestNumbersRiseOverRestarts(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_700_000_000, 0)
-	numbers := func() (out []int64) {
-		h := newHub(func() time.Time { return now }, channel.Filters{})
-		for range 3 {
-			h.send(final("", "c", "", "x"), nil)
-		}
-		for _, e := range h.chats["c"].ring.events {
-			out = append(out, e.first)
-		}
-		return out
-	}
-	a := numbers()
-	now = now.Add(time.Second)
-	b := numbers()
-	if a[len(a)-1] >= b[0] || b[0] > 1<<53 {
-		t.Errorf("numbers %v, then %v", a, b)
-	}
-}
-
 func TestSentTwice(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")

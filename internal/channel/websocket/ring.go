@@ -76,17 +76,25 @@ func (e *event) after(seq int64, chat string) []byte {
 }
 
 // ring holds what happened last in one chat. Numbers rise within a chat, also
-// over restarts: the first one is taken from the clock.
+// over restarts.
 type ring struct {
+	numbers *numbers // of all chats
+
 	last   int64 // number given last
 	gone   int64 // highest number that is not kept any more
 	bytes  int
 	events []*event
 }
 
+// count gives out the next number.
+func (r *ring) count() {
+	r.last++
+	r.numbers.use(r.last)
+}
+
 // add appends an event, giving it its number.
 func (r *ring) add(e *event, f frame) *event {
-	r.last++
+	r.count()
 	e.first, e.last, e.frame = r.last, r.last, f.numbered(r.last)
 	r.push(e)
 	return e
@@ -94,7 +102,7 @@ func (r *ring) add(e *event, f frame) *event {
 
 // stream appends text to the event before it, or to a new one.
 func (r *ring) stream(kind, stream, text string, to audience) {
-	r.last++
+	r.count()
 	if n := len(r.events); n > 0 {
 		e := r.events[n-1]
 		if e.frame == nil && e.kind == kind && e.stream == stream && len(e.text) < pieceBytes {

@@ -213,9 +213,11 @@ func (c *Channel) open(h http.HandlerFunc) http.Handler {
 
 // Run implements channel.Channel.
 func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
-	if err := c.links.load(c.d.State); err != nil {
+	doc, err := c.load()
+	if err != nil {
 		return err
 	}
+	c.links.use(doc.MediaKey)
 	conns, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	l := &life{conn: func() context.Context { return conns }, submit: submit}
@@ -237,13 +239,22 @@ func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	c.begin(l)
 	c.d.Ready(where, nil)
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-served:
-		served = nil
+	for going := true; going; {
+		select {
+		case <-ctx.Done():
+			going = false
+		case err = <-served:
+			served, going = nil, false
+		case <-c.hub.numbers.low:
+			if err := c.reserve(&doc, reservedNumbers); err != nil {
+				c.d.Log.WarnContext(ctx, "numbers of events may be given twice after a crash", "err", err)
+			}
+		}
 	}
 	c.end(l, cancel)
+	if err := c.reserve(&doc, spareNumbers); err != nil {
+		c.d.Log.WarnContext(ctx, "more numbers of events than needed stay reserved", "err", err)
+	}
 	if srv != nil {
 		_ = srv.Close()
 		if served != nil {
