@@ -17,7 +17,7 @@ func TestDocumentedCode(t *testing.T) {
 	t.Parallel()
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	var code strings.Builder
-	for _, file := range []string{"example_test.go", "sdk_example_test.go"} {
+	for _, file := range []string{"example_test.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

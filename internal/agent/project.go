@@ -25,7 +25,7 @@ type Scopes struct{ Sessions *session.Store }
 func (s Scopes) Scope(ctx context.Context, key string) (*guard.Scope, error) {
 	values, err := s.Sessions.Metadata(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {
-		return nil, nil //nolint:nilnil // as the interface says
+		return nil, nil
 	}
 	return ScopeOf(values), err
 }

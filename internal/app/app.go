@@ -140,7 +140,7 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Exec = Policy(a.Config).ProbeExec(ctx, o.Log)
+	a.Exec = policyOf(a.Config).ProbeExec(ctx, o.Log)
 	return a, a.settle(ctx, o)
 }
 

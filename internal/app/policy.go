@@ -18,10 +18,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
 
-// Policy is what a configuration says about tools. An absent setting is the safe
+// policyOf is what a configuration says about tools. An absent setting is the safe
 // default, except in a file that Python nanobot wrote, which keeps the meaning it
 // always had.
-func Policy(l *config.Loaded) guard.Policy {
+func policyOf(l *config.Loaded) guard.Policy {
 	tools := l.Config.Tools
 	return guard.Policy{
 		Posture:         Posture(l),
@@ -90,7 +90,7 @@ func guardOptions(l *config.Loaded, workspace string, log *slog.Logger) guard.Op
 		installed = nil // the library of skills reports it
 	}
 	return guard.Options{
-		Policy:    Policy(l),
+		Policy:    policyOf(l),
 		Workspace: workspace,
 		State:     state,
 		Installed: installed,

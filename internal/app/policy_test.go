@@ -24,7 +24,7 @@ func TestAllowHost(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	allow := Policy(l).AllowHost
+	allow := policyOf(l).AllowHost
 	for range 2 {
 		if err := allow(t.Context(), "kept.example.com"); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestListeningPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := Policy(l).Ports()
+	ports := policyOf(l).Ports()
 	slices.Sort(ports)
 	if !slices.Equal(ports, []uint16{2, 3, 4, 5}) {
 		t.Errorf("got the ports %v", ports)

@@ -137,7 +137,7 @@ func TestServersDoNotSeeOurData(t *testing.T) {
 			t.Fatal(err)
 		}
 		confined, stop := guard.OpenServers(t.Context(), guard.Options{
-			Policy: app.Policy(l), Workspace: filepath.Join(home, "workspace"), State: app.State(l, nil), Getenv: app.Getenv(nil),
+			Policy: guard.Policy{Posture: app.Posture(l), DataDir: l.DataDir, ConfigFile: l.File}, Workspace: filepath.Join(home, "workspace"), State: app.State(l, nil), Getenv: app.Getenv(nil),
 		})
 		cmd := exec.CommandContext(t.Context(), "/bin/bash", filepath.Join(home, "servers", "mine", "run.sh"))
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DATA=" + home, fmt.Sprintf("AGENT=%d", os.Getpid())}

@@ -174,7 +174,7 @@ func TestFlippedBitInBothCopies(t *testing.T) {
 	// In the name of a checksum, which leaves a line that has none, or in a newline,
 	// which leaves two lines whose checksums tell where they end.
 	lines := bytes.Count(data, []byte{'\n'})
-	if most := lines * (len(store.SealKey) + 2); unnoticed > most {
+	if most := lines * (len(`,"`+store.SumKey+`":"`) + 2); unnoticed > most {
 		t.Errorf("%d flipped bits of %d were not noticed, want at most %d", unnoticed, len(data), most)
 	}
 }

@@ -47,7 +47,7 @@ func TestFlippedBits(t *testing.T) {
 	for i := range whole {
 		rotten := bytes.Clone(whole)
 		rotten[i] ^= 1 << (i % 8)
-		if !bytes.Contains(rotten, []byte(store.SealKey)) {
+		if !bytes.Contains(rotten, []byte(`,"`+store.SumKey+`":"`)) {
 			t.Fatal("the log has no checksums")
 		}
 		must(t, os.WriteFile(path, rotten, 0o600))
@@ -58,7 +58,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	// A flip within the name of the checksum leaves a line that has none, with all its content.
-	if lines := bytes.Count(whole, []byte{'\n'}); unnoticed > lines*len(store.SealKey)+1 {
+	if lines := bytes.Count(whole, []byte{'\n'}); unnoticed > lines*len(`,"`+store.SumKey+`":"`)+1 {
 		t.Errorf("%d of %d flipped bits went unnoticed in %d lines", unnoticed, len(whole), lines)
 	}
 }

@@ -13,10 +13,10 @@ import (
 const (
 	// SumKey names the checksum in a line.
 	SumKey = "_crc"
-	// SealKey is what stands before its digits.
-	SealKey = `,"` + SumKey + `":"`
+	// sealKey is what stands before its digits.
+	sealKey = `,"` + SumKey + `":"`
 	// SealSize is how much a checksum adds to a line.
-	SealSize = len(SealKey) + 8 + len(`"`)
+	SealSize = len(sealKey) + 8 + len(`"`)
 	sealEnd  = SealSize + len(`}`)
 )
 
@@ -31,7 +31,7 @@ func Sum(data []byte) []byte {
 func Seal(b []byte, start int) []byte {
 	b = b[:len(b)-1]
 	sum := Sum(b[start:])
-	return append(append(append(b, SealKey...), sum...), `"}`...)
+	return append(append(append(b, sealKey...), sum...), `"}`...)
 }
 
 // Unseal looks for the checksum of a line: body is the line without it and without
@@ -39,17 +39,17 @@ func Seal(b []byte, start int) []byte {
 // fails.
 func Unseal(line []byte) (body []byte, sealed, ok bool) {
 	n := len(line) - sealEnd
-	if n <= 0 || string(line[n:n+len(SealKey)]) != SealKey || string(line[len(line)-2:]) != `"}` {
+	if n <= 0 || string(line[n:n+len(sealKey)]) != sealKey || string(line[len(line)-2:]) != `"}` {
 		return line, false, true
 	}
-	return line[:n], true, bytes.Equal(line[n+len(SealKey):len(line)-2], Sum(line[:n]))
+	return line[:n], true, bytes.Equal(line[n+len(sealKey):len(line)-2], Sum(line[:n]))
 }
 
 // SplitSealed finds a whole line at the beginning of a damaged one, and where the
 // next begins, if that is in the damaged one as well: what is damaged is what
 // divides them. The line is changed.
 func SplitSealed(line []byte) (first []byte, next int) {
-	key := []byte(SealKey)
+	key := []byte(sealKey)
 	for at := 0; ; at += len(key) {
 		i := bytes.Index(line[at:], key)
 		if i < 0 {

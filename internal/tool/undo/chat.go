@@ -81,7 +81,7 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 	if diff != "" {
 		b.WriteString("\n" + fenced(ctx, diff, t.ID))
 	}
-	if t.UndoneBy == "" && !t.Running && !t.Damaged() && len(t.Changes) > 0 {
+	if t.UndoneBy == "" && !t.Running && !t.damaged() && len(t.Changes) > 0 {
 		b.WriteString(phrase.Of(ctx, "\nTo take it back: /undo %s", Short(t.ID)))
 	}
 	return strings.TrimRight(b.String(), "\n"), nil

@@ -18,8 +18,8 @@ type hurt struct {
 	tree bool
 }
 
-// Damaged reports whether a damaged entry of the log may concern a turn.
-func (t Turn) Damaged() bool { return slices.Contains(t.Gaps, whyDamaged) }
+// damaged reports whether a damaged entry of the log may concern a turn.
+func (t Turn) damaged() bool { return slices.Contains(t.Gaps, whyDamaged) }
 
 func (t *turnState) isDamaged() bool { return t.hasGap(whyDamaged) }
 

@@ -72,7 +72,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	// In the name of a checksum, which leaves an entry that has none, or in a newline.
-	if most := bytes.Count(data, []byte(store.SealKey)) * (len(store.SealKey) + 2); unnoticed > most {
+	if most := bytes.Count(data, []byte(`,"`+store.SumKey+`":"`)) * (len(`,"`+store.SumKey+`":"`) + 2); unnoticed > most {
 		t.Errorf("%d flipped bits of %d were not noticed, want at most %d", unnoticed, len(data), most)
 	}
 }
@@ -119,9 +119,9 @@ func TestUndoAfterFlippedBits(t *testing.T) {
 			must(t, err)
 			r, err := b.Undo(t.Context(), id, Choice{})
 			must(t, err)
-			if len(r.Skipped) > 0 || turn.Damaged() {
+			if len(r.Skipped) > 0 || turn.damaged() {
 				for path, content := range listing(t, b.ws) {
-					if content != before[path] && (turn.Damaged() || content != want[n][path]) {
+					if content != before[path] && (turn.damaged() || content != want[n][path]) {
 						t.Errorf("bit of byte %d, %q: refusing %s left %s = %q", i, around(data, i), id, path, content)
 					}
 				}
@@ -155,12 +155,12 @@ func TestDamageIsKept(t *testing.T) {
 	for range 2 {
 		first, err := b.Find(t.Context(), "first")
 		must(t, err)
-		if !first.Damaged() {
+		if !first.damaged() {
 			t.Errorf("the turn is not damaged: %+v", first)
 		}
 		third, err := b.Find(t.Context(), "third")
 		must(t, err)
-		if third.Damaged() {
+		if third.damaged() {
 			t.Error("a turn with a whole record is damaged")
 		}
 		must(t, b.Close())

@@ -157,7 +157,7 @@ func (m *model) find(id string) (*turnState, error) {
 // of reports whether a turn is one of a session. It may be if the entry that
 // said so is damaged.
 func (t Turn) of(session string) bool {
-	return t.Session == session || t.Session == "" && t.Damaged()
+	return t.Session == session || t.Session == "" && t.damaged()
 }
 
 func (s *Store) describe(t *turnState) Turn {
