@@ -194,6 +194,29 @@ func TestContainedUpload(t *testing.T) {
 	}
 }
 
+// Names of methods count, and names of trailers do not leave.
+func TestMethodAndTrailers(t *testing.T) {
+	t.Parallel()
+	r := newForge(t)
+	c, a, _ := newConnector(t, r.world, httpsafe.ProxyOptions{})
+	spent := 0
+	a.Decide = func(context.Context, httpsafe.HostRequest) (httpsafe.Reach, error) { return httpsafe.ReachFull, nil }
+	a.Spend = func(_ context.Context, u httpsafe.Use) error {
+		spent += u.Bytes
+		return nil
+	}
+	method := strings.Repeat("X", 5000)
+	status, _, _ := c.raw(method + " http://pypi.org/ HTTP/1.1\r\nHost: pypi.org\r\nTransfer-Encoding: chunked\r\nTrailer: X-Secret\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\nX-Secret: y\r\n\r\n")
+	if status != http.StatusOK || spent < len(method) {
+		t.Errorf("status %d: %d bytes counted, %d left in the method", status, spent, len(method))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) != 1 || len(r.got[0].Trailer) > 0 {
+		t.Errorf("what arrived: %+v", r.got)
+	}
+}
+
 // TestHeadersCount fills the headers that a contained request may have.
 func TestHeadersCount(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,7 @@ func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, t
 	out.URL = &url.URL{Scheme: scheme, Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	out.RequestURI, out.Host = "", address
 	dropHops(out.Header)
+	out.Trailer = nil // its names would go out with the header
 	if out.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // else Go would add its own
 	}
@@ -154,7 +155,7 @@ func (s *service) mustBeStored(ctx context.Context, target HostRequest, archive 
 
 // weigh is what a request carries away: everything in it that its sender chose.
 func weigh(r *http.Request, host string, class Class) Use {
-	u := Use{Host: host, Class: class, Requests: 1, Bytes: len(r.URL.EscapedPath()) + len(r.URL.RawQuery)}
+	u := Use{Host: host, Class: class, Requests: 1, Bytes: len(r.Method) + len(r.URL.EscapedPath()) + len(r.URL.RawQuery)}
 	for name, values := range r.Header {
 		for _, v := range values {
 			u.Lines = append(u.Lines, name+": "+v)
