@@ -12,11 +12,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/feishutest"
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermosttest"
+	"github.com/nanobot-go/nanobot/internal/channel/mochattest"
+	"github.com/nanobot-go/nanobot/internal/channel/napcattest"
 	"github.com/nanobot-go/nanobot/internal/channel/signaltest"
 	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
 	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
 	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
+	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapptest"
 )
 
@@ -53,6 +56,9 @@ func nameAttempts() []attempt {
 		{"Feishu: a stranger of another organisation has the owner's user id", func(a *trial) poser { return poseFeishu(a, "boss", "t2") }},
 		{"DingTalk: a stranger of another organisation has the owner's staff id", poseDingTalk},
 		{"WeCom: a stranger of another company has the owner's user id", poseWeCom},
+		{"Weixin: a stranger's session, nickname and group are the owner's id", poseWeixin},
+		{"NapCat: a stranger's nickname and card are the owner's number", poseNapCat},
+		{"Mochat: a stranger's name is the owner's id", poseMochat},
 	} {
 		list = append(list, attempt{
 			route: p.route, expect: keptOff, kept: true,
@@ -241,5 +247,37 @@ func poseWeCom(a *trial) poser {
 	a.t.Cleanup(fake.Close)
 	return poser{"wecom", object{"botId": wecomtest.BotID, "secret": wecomtest.Secret, "wsUrl": fake.Socket(), "allowFrom": []string{"boss"}, "owners": []string{"boss"}}, func(text string) {
 		fake.Say(wecomtest.Message{From: "boss", Corp: "another corp", Text: text})
+	}}
+}
+
+func poseWeixin(a *trial) poser {
+	fake := weixintest.New()
+	a.t.Cleanup(fake.Close)
+	const eve = "o9cq-eve@im.wechat"
+	return poser{"weixin", object{
+		"baseUrl": fake.URL(), "cdnBaseUrl": fake.CDN(), "token": weixintest.Token, "pollTimeout": 1, "allowFrom": []string{weixintest.Owner}, "owners": []string{weixintest.Owner},
+	}, func(text string) {
+		fake.Post(map[string]any{"from_user_id": eve, "session_id": weixintest.Owner, "nickname": weixintest.Owner, "user_id": weixintest.Owner, "item_list": []any{weixintest.Text(text)}})
+	}}
+}
+
+func poseNapCat(a *trial) poser {
+	fake := napcattest.New()
+	a.t.Cleanup(fake.Close)
+	const owner = "10101"
+	return poser{"napcat", object{"wsUrl": fake.Socket(), "accessToken": napcattest.Token, "allowFrom": []string{owner}, "owners": []string{owner}}, func(text string) {
+		fake.Say(napcattest.Message{From: 20666, CQ: text, Name: owner})
+	}}
+}
+
+func poseMochat(a *trial) poser {
+	fake := mochattest.New()
+	a.t.Cleanup(fake.Close)
+	return poser{"mochat", object{
+		"baseUrl": fake.URL(), "clawToken": mochattest.Token, "agentUserId": mochattest.Self, "sessions": []string{"*"}, "panels": []string{"*"},
+		"replyDelayMode": "off", "refreshIntervalMs": 1000, "retryDelayMs": 100, "socketReconnectDelayMs": 100, "allowFrom": []string{mochattest.Ann}, "owners": []string{mochattest.Ann},
+	}, func(text string) {
+		fake.AddSession(mochattest.SessionOf("bob"), "bob")
+		fake.Say(mochattest.SessionOf("bob"), mochattest.Message{From: "bob", Name: mochattest.Ann, Text: text})
 	}}
 }
