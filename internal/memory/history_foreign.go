@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -253,8 +252,13 @@ func sameLines(ours, lines []byte) bool {
 // Written is when another program or nanobot last wrote to the history in a
 // workspace.
 func Written(workspace string) (last time.Time) {
-	for _, name := range Leftovers(workspace) {
-		if info, err := os.Lstat(name); err == nil && info.ModTime().After(last) {
+	tree, err := diskio.OpenTree(workspace)
+	if err != nil {
+		return last
+	}
+	defer tree.Close() //nolint:errcheck // only looked at
+	for _, name := range []string{fileHistory, fileOldHist} {
+		if info, err := tree.Lstat(dirMirror + "/" + name); err == nil && info.Mode().IsRegular() && info.ModTime().After(last) {
 			last = info.ModTime()
 		}
 	}

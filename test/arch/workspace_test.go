@@ -51,7 +51,6 @@ var byPathAllowed = map[string]string{
 	"internal/webui/settings/versions.go": "reads versions of the configuration file, in the data folder",
 	"internal/webui/operations.go":        "reads and removes a file in a temporary folder, in the data folder",
 	"internal/session/scrub.go":           "rewrites sessions, which lie in the data folder",
-	"internal/memory/history_foreign.go":  "asks when a file was written, and opens none",
 
 	"cmd/nanobot-whatsapp/account.go":  "keeps the linked device in the data folder",
 	"cmd/nanobot-whatsapp/outgoing.go": "sends copies in the data folder and writes received files there",

@@ -32,7 +32,7 @@ const all = {
   "finding.journal": ["Queue of messages", "消息队列"],
   "finding.links": ["Links to nanobot's own files", "指向 nanobot 自身文件的链接"],
   "finding.mcp": ["MCP servers", "MCP 服务器"],
-  "finding.memory.import": ["History of Python nanobot", "Python 版 nanobot 的历史"],
+  "finding.memory.import": ["History of another program", "其他程序的历史"],
   "finding.model": ["Model", "模型"],
   "finding.origin": ["Record of files from outside", "外来文件记录"],
   "finding.port": ["Port", "端口"],
