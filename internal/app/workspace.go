@@ -20,7 +20,7 @@ import (
 
 // bootstrap names the templates a workspace starts with.
 func bootstrap() []string {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md"}
+	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md", "memory/MEMORY.md"}
 }
 
 // prepareWorkspace makes the workspace and writes the templates it does not
