@@ -77,6 +77,9 @@ func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err
 		w.ID = t.byRoot(here)
 	}
 	if w.ID == "" {
+		w.ID, _ = w.copied(t, here)
+	}
+	if w.ID == "" {
 		return w, false, nil
 	}
 	w.Entry = *t.Workspaces[w.ID]
@@ -146,6 +149,12 @@ func (w *Workspace) settle(here Entry) error {
 	id := w.find(t, here)
 	if id == "" {
 		id = w.unseen(t, here)
+	}
+	if id == "" {
+		var from string
+		if id, from = w.copied(t, here); id != "" {
+			w.note("%s is a copy of %s: the conversations, jobs and memory go on here, apart from those there. Run the gateway with one of them only, or jobs run twice and chats get two answers.", w.Data, from)
+		}
 	}
 	if id == "" {
 		id = newWorkspaceID()
@@ -270,6 +279,34 @@ func (w *Workspace) unseen(t *table, here Entry) string {
 	return id
 }
 
+// copied looks for the workspace of a data folder that was copied as a whole, and
+// returns where the other one is. The workspace lies in the same place below it,
+// and the table there has the same id, which no two folders are given.
+func (w *Workspace) copied(t *table, here Entry) (id, from string) {
+	data, err := filepath.EvalSymlinks(w.Data)
+	if err != nil {
+		return "", ""
+	}
+	inside, err := filepath.Rel(data, here.Path)
+	if err != nil || !filepath.IsLocal(inside) {
+		return "", ""
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.Workspaces)) {
+		other, ok := strings.CutSuffix(t.Workspaces[id].Path, string(filepath.Separator)+inside)
+		if !ok || other == data {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(other, fileTable))
+		if err != nil {
+			continue
+		}
+		if theirs, err := parseTable(raw); err == nil && theirs.Workspaces[id] != nil {
+			return id, other
+		}
+	}
+	return "", ""
+}
+
 // hint tells about workspaces that are gone, when one begins with nothing.
 func (w *Workspace) hint(t *table) {
 	var gone []string
@@ -278,12 +315,38 @@ func (w *Workspace) hint(t *table) {
 			gone = append(gone, r.Path)
 		}
 	}
+	if belongs := w.elsewhere(t); belongs != "" && len(gone) == 0 {
+		w.note("%s is a new workspace. The conversations in %s belong to %s; see them with: nanobot sessions list -w %s", w.Path, w.Data, belongs, belongs)
+	}
 	switch slices.Sort(gone); {
 	case len(gone) > 1:
 		w.note("%s is a new workspace. The conversations of %d workspaces that are not there any more are kept: %s. If it is one of them in another place: nanobot migrate --from OLD_PATH", w.Path, len(gone), strings.Join(gone, ", "))
 	case len(gone) == 1:
 		w.note("%s is a new workspace. The conversations of %s, which is not there any more, are kept; if it is the same workspace in another place: nanobot migrate --from %s", w.Path, gone[0], gone[0])
 	}
+}
+
+// elsewhere is the workspace that conversations of this data folder belong to, if
+// the folder in use lies in the data folder as that one lay in another; "" otherwise.
+func (w *Workspace) elsewhere(t *table) string {
+	data, err := filepath.EvalSymlinks(w.Data)
+	if err != nil {
+		return ""
+	}
+	inside, err := filepath.Rel(data, w.Path)
+	if err != nil || !filepath.IsLocal(inside) {
+		return ""
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.Workspaces)) {
+		path := t.Workspaces[id].Path
+		if !strings.HasSuffix(path, string(filepath.Separator)+inside) {
+			continue
+		}
+		if logs, _ := filepath.Glob(filepath.Join(w.Data, dirRoot, id, "*"+suffixLog)); len(logs) > 0 { // the pattern is sound
+			return path
+		}
+	}
+	return ""
 }
 
 // Adopt gives a workspace the conversations, jobs and memory of one that was in
@@ -306,7 +369,9 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 		if id == "" {
 			return fmt.Errorf("no workspace was in %s", old)
 		}
-		if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) {
+		// The data folder may be a copy, whose conversations nothing else has.
+		copied, _ := w.copied(t, here)
+		if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) && copied != id {
 			return fmt.Errorf("%s is still there; what belongs to it is only given to another folder when it is gone", old)
 		}
 		if mine := t.byPath(here.Path); mine != "" {

@@ -131,8 +131,17 @@ func readTable(state store.Store) (*table, error) {
 	if err != nil || version == store.Missing {
 		return nil, err
 	}
+	t, err := parseTable(raw)
+	if err != nil {
+		return nil, &damagedError{state.Where(fileTable), raw, err}
+	}
+	return t, nil
+}
+
+func parseTable(raw []byte) (*table, error) {
 	t := &table{}
-	if err = json.Unmarshal(raw, t); err == nil && t.Workspaces == nil {
+	err := json.Unmarshal(raw, t)
+	if err == nil && t.Workspaces == nil {
 		err = errors.New(`there is no "workspaces"`)
 	}
 	for id, r := range t.Workspaces {
@@ -145,10 +154,7 @@ func readTable(state store.Store) (*table, error) {
 			err = errors.Join(errors.New("its content does not match its checksum"), serr)
 		}
 	}
-	if err != nil {
-		return nil, &damagedError{state.Where(fileTable), raw, err}
-	}
-	return t, nil
+	return t, err
 }
 
 // save writes the table and the copy of one entry.

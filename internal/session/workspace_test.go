@@ -336,3 +336,66 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("Unlisted = %v, %v; want %s", got, err, lost)
 	}
 }
+
+// A data folder that was copied beside the original goes on with its own copy of
+// everything; the original stays as it is.
+func TestCopiedDataFolder(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	identify := func(home string) *Workspace {
+		t.Helper()
+		data := filepath.Join(dir, home, ".nanobot")
+		must(t, os.MkdirAll(filepath.Join(data, "workspace"), 0o700))
+		w, err := Identify(storetest.Disk(t, data), data, filepath.Join(data, "workspace"))
+		must(t, err)
+		return w
+	}
+	one := identify("one")
+	must(t, os.WriteFile(filepath.Join(one.Dir(dirRoot), "cli_direct.jsonl"), []byte("{}\n"), 0o600))
+	must(t, os.CopyFS(filepath.Join(dir, "two"), os.DirFS(filepath.Join(dir, "one"))))
+
+	found, ok, err := Find(storetest.Disk(t, filepath.Join(dir, "two", ".nanobot")), filepath.Join(dir, "two", ".nanobot"), filepath.Join(dir, "two", ".nanobot", "workspace"))
+	if err != nil || !ok || found.ID != one.ID {
+		t.Errorf("Find: %+v %v %v", found, ok, err)
+	}
+	two := identify("two")
+	if two.ID != one.ID {
+		t.Error("the copy begins with nothing")
+	}
+	if len(two.Notes) != 1 || !strings.Contains(two.Notes[0], filepath.Join(dir, "one", ".nanobot")) {
+		t.Errorf("notes: %q", two.Notes)
+	}
+	for _, home := range []string{"one", "two"} {
+		if w := identify(home); w.ID != one.ID || len(w.Notes) > 0 {
+			t.Errorf("%s, once more: %s %q", home, w.ID, w.Notes)
+		}
+	}
+	if one = identify("one"); one.Entry.Path != one.Path {
+		t.Errorf("the original is thought to be in %s", one.Entry.Path)
+	}
+}
+
+// A data folder that only knows a workspace below another one is no copy of it:
+// it says whose conversations it has.
+func TestDataFolderOfAnotherPlace(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	data := filepath.Join(dir, "two", ".nanobot")
+	theirs, own := filepath.Join(dir, "one", ".nanobot", "workspace"), filepath.Join(data, "workspace")
+	must(t, os.MkdirAll(theirs, 0o700))
+	must(t, os.MkdirAll(own, 0o700))
+	first, err := Identify(storetest.Disk(t, data), data, theirs)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(first.Dir(dirRoot), "cli_direct.jsonl"), []byte("{}\n"), 0o600))
+
+	w, err := Identify(storetest.Disk(t, data), data, own)
+	must(t, err)
+	if w.ID == first.ID {
+		t.Error("the conversations of a folder that is there were given to another one")
+	}
+	if len(w.Notes) != 1 || !strings.Contains(w.Notes[0], "belong to "+theirs) {
+		t.Errorf("notes: %q", w.Notes)
+	}
+}
