@@ -87,20 +87,27 @@ func TestScripts(t *testing.T) {
 type envKey struct{}
 
 // condition knows [demo]: no model server runs on this machine, so that an
-// unconfigured start ends with the demo model; and [terminal]: the command
-// terminal works here.
+// unconfigured start ends with the demo model; [terminal]: the command
+// terminal works here; and [mounts]: unshare can make a folder read-only for one
+// command.
 func condition(name string) (bool, error) {
 	switch name {
 	case "demo":
 		return noLocalServer(), nil
 	case "terminal":
 		return terminals(), nil
+	case "mounts":
+		return mounts(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 var noLocalServer = sync.OnceValue(func() bool {
 	return len(local.Discover(context.Background(), local.Options{Getenv: func(string) string { return "" }})) == 0
+})
+
+var mounts = sync.OnceValue(func() bool {
+	return exec.Command("unshare", "-rm", "sh", "-c", "mount -t tmpfs none /tmp").Run() == nil
 })
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

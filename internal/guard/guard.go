@@ -256,6 +256,9 @@ func (g *Guard) Writing(name, content string) error {
 // Notes tell the owner which of the files that the agent follows are left out
 // because a command or a tainted turn wrote them.
 func (g *Guard) Notes() []string {
+	if err := g.tracker.origins.readable(); err != nil {
+		return []string{fmt.Sprintf("The record of files from outside cannot be read: %v. Until it can be, no instructions in files of the workspace are followed.", err)}
+	}
 	var names []string
 	for _, name := range datadir.FollowedFiles() {
 		if g.Foreign(filepath.Join(g.o.Workspace, name)) {

@@ -90,6 +90,21 @@ func (o *origins) foreign(path string) bool {
 	return err != nil || s.Foreign(path)
 }
 
+// readable returns why the record of the workspace, or of the folder that the
+// program was started in, cannot be read.
+func (o *origins) readable() error {
+	for _, dir := range []string{"", o.folder} {
+		s, err := o.of(dir)
+		if err == nil {
+			err = s.Readable()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // originsOf are the records of a workspace.
 func originsOf(dataDir, workspace, id string, log *slog.Logger) *origins {
 	return &origins{

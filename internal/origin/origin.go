@@ -183,6 +183,14 @@ func (s *Store) Foreign(abs string) bool {
 	return s.foreign(abs)
 }
 
+// Readable returns why the record cannot be read, while every file counts as one
+// from outside; nil if it can.
+func (s *Store) Readable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.follow()
+}
+
 func (s *Store) foreign(abs string) bool {
 	name := s.name(abs)
 	last := s.lookup(name)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -84,7 +85,7 @@ func (l *logFile) look() error {
 		}
 		if l.f == nil {
 			err := l.open(os.O_RDWR)
-			if errors.Is(err, os.ErrPermission) { // what cannot be written can perhaps be read
+			if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // what cannot be written can perhaps be read
 				err = l.open(os.O_RDONLY)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
