@@ -144,22 +144,21 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 	return tui.Options{
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			in.SessionKey, in.Folder = talk.key, cmp.Or(talk.folder, bot.Workspace())
-			in.Language = c.language()
+			if !f.json { // programs read English
+				in.Language = c.language()
+			}
 			return bot.Ask(ctx, in)
 		},
-		Stop:    func(ctx context.Context, _ string) { bot.Stop(ctx, talk.key) },
-		Explain: explain,
+		Stop: func(ctx context.Context, _ string) { bot.Stop(ctx, talk.key) },
+		Explain: func(err error) (text, hint string) {
+			text, hint, _ = strings.Cut(c.known(strings.TrimSpace(describe(err))), "\n")
+			return text, hint
+		},
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
-		Session: talk.key, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
+		Session: talk.key, Language: c.language(), Markdown: f.markup && !f.noMarkdown, JSON: f.json,
 		// In a terminal a line per call disturbs nobody, unlike a message in a chat.
 		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
 	}
-}
-
-// explain puts an error into a line and a hint.
-func explain(err error) (text, hint string) {
-	text, hint, _ = strings.Cut(strings.TrimSpace(describe(err)), "\n")
-	return text, hint
 }
 
 func oneShot(ctx context.Context, c *command, f agentFlags) error {
@@ -197,7 +196,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 		c.warn(loaded)
 		c.firstLook(loaded)
 		for _, n := range slices.Concat(bot.Notes(), talk.notes) {
-			fmt.Fprintln(c.Err, n)
+			fmt.Fprintln(c.Err, c.known(n))
 		}
 	}
 	if canRemind(c, f, talk) && !f.json {
@@ -234,7 +233,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	}
 	if t.Refused != "" {
 		if !f.json { // the final event has it
-			fmt.Fprintln(c.Err, "nanobot: a call was refused because nobody could be asked: "+printable(text.Label(t.Refused, 300)))
+			c.tell("nanobot: a call was refused because nobody could be asked: %s\n", printable(text.Label(t.Refused, 300)))
 		}
 		return failure{exitRefused}
 	}
@@ -275,7 +274,7 @@ func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late 
 		return nil
 	}
 	if !asJSON {
-		fmt.Fprintln(c.Err, "Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.")
+		c.tell("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
 	}
 	over := make(chan error, 1)
 	go func() { over <- bot.Wait(ctx) }()
@@ -357,11 +356,11 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
 	o := tuiOptions(c, bot, f, talk, loaded)
-	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
+	o.Ask, o.Interrupts, o.Late = c.gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: greeting(c, bot, talk)}
 	for _, cmd := range app.Commands(app.Options{}) {
-		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
+		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: c.in(cmd.Help)})
 	}
 	keep, stopKeeping := context.WithCancel(ctx)
 	var reminders sync.WaitGroup
@@ -402,12 +401,15 @@ func canRemind(c *command, f agentFlags, talk conversation) bool {
 
 // greeting is shown above the first prompt.
 func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
-	hints := slices.Concat(talk.notes, bot.Notes())
+	hints := slices.Clone(talk.notes)
+	for _, n := range bot.Notes() {
+		hints = append(hints, c.known(n))
+	}
 	if at, err := strconv.ParseFloat(c.getenv(restartEnv), 64); err == nil {
 		took := time.Since(time.Unix(0, int64(at*1e9))).Seconds()
-		hints = append(hints, fmt.Sprintf("Restarted in %.1f s.", took))
+		hints = append(hints, c.in("Restarted in %.1f s.", took))
 	}
-	return append(hints, "Type a message, /help for commands, Ctrl-D to leave.")
+	return append(hints, c.in("Type a message, /help for commands, Ctrl-D to leave."))
 }
 
 // restartEnv carries the time of a /restart over to the new process.

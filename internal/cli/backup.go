@@ -65,12 +65,12 @@ keep the file where only you can read it.`,
 					"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
 				})
 			}
-			cmd.Printf("Wrote %s: %d files, %s unpacked\n", file, len(m.Files), megabytes(m.Bytes()))
+			say(cmd, "Wrote %s: %d files, %s unpacked\n", file, len(m.Files), megabytes(m.Bytes()))
 			for _, s := range m.Skipped {
-				cmd.Printf("Left out %s\n", s)
+				say(cmd, "Left out %s\n", s)
 			}
 			if len(m.Blank) > 0 {
-				cmd.Printf("Without the credentials in: %s\n", strings.Join(m.Blank, ", "))
+				say(cmd, "Without the credentials in: %s\n", strings.Join(m.Blank, ", "))
 			}
 			return nil
 		},
@@ -152,20 +152,20 @@ func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
 }
 
 func printRestored(cmd *cobra.Command, b *backup.Backup, r backup.Restored, dry bool) {
-	cmd.Printf("The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
-	words := [3]string{"Restored", "Put aside", "Now fill in again"}
+	say(cmd, "The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
+	restored, aside, fill := "Restored the data to %s\nRestored the workspace to %s\n", "Put aside: %s\n", "Now fill in again: %s\n"
 	if dry {
-		words = [3]string{"Would restore", "Would put aside", "Then fill in again"}
+		restored, aside, fill = "Would restore the data to %s\nWould restore the workspace to %s\n", "Would put aside: %s\n", "Then fill in again: %s\n"
 	}
-	cmd.Printf("%s the data to %s\n%s the workspace to %s\n", words[0], r.DataDir, words[0], r.Workspace)
+	say(cmd, restored, r.DataDir, r.Workspace)
 	if len(r.Replaced) > 0 {
-		cmd.Printf("%s: %s\n", words[1], strings.Join(r.Replaced, ", "))
+		say(cmd, aside, strings.Join(r.Replaced, ", "))
 	}
 	for _, dir := range r.Aside {
-		cmd.Printf("What was there is in %s\n", dir)
+		say(cmd, "What was there is in %s\n", dir)
 	}
 	if len(r.Blank) > 0 {
-		cmd.Printf("%s: %s\n", words[2], strings.Join(r.Blank, ", "))
+		say(cmd, fill, strings.Join(r.Blank, ", "))
 	}
 }
 

@@ -77,23 +77,23 @@ func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.S
 
 func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 	if len(list) == 0 {
-		cmd.Println("No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)")
+		say(cmd, "No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)\n")
 		return nil
 	}
-	w := newTable(cmd.OutOrStdout(), "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
+	w := headed(cmd, "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
 	for _, s := range list {
-		w.row(s.Name, yesNo(s.Enabled), s.State, cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
+		w.row(s.Name, yesNo(cmd, s.Enabled), words(cmd, string(s.State)), cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range list {
 		for _, who := range s.Refused {
-			cmd.Printf("%s refused %s. To admit them: nanobot pairing list, or add the id to channels.%s.allowFrom.\n", s.Name, who, s.Name)
+			say(cmd, "%s refused %s. To admit them: nanobot pairing list, or add the id to channels.%s.allowFrom.\n", s.Name, who, s.Name)
 		}
 	}
 	if !live {
-		cmd.Println("No gateway is running, so this shows only the configuration.")
+		say(cmd, "No gateway is running, so this shows only the configuration.\n")
 	}
 	return nil
 }

@@ -68,9 +68,9 @@ telegram.work.`,
 			if asJSON {
 				return printJSON(cmd, map[string]any{"platforms": list})
 			}
-			w := newTable(cmd.OutOrStdout(), "PLATFORM", "NAME", "SECTIONS", "LOGIN")
+			w := headed(cmd, "PLATFORM", "NAME", "SECTIONS", "LOGIN")
 			for _, p := range list {
-				w.row(p.Title, p.Name, cmp.Or(strings.Join(p.Sections, ", "), "-"), yesNo(p.Login))
+				w.row(p.Title, p.Name, cmp.Or(strings.Join(p.Sections, ", "), "-"), yesNo(cmd, p.Login))
 			}
 			return w.Flush()
 		},
@@ -153,23 +153,23 @@ func printReport(cmd *cobra.Command, name string, r channel.Report) {
 	switch {
 	case r.Identity == "":
 	case failedChecks(r) == nil:
-		cmd.Printf("channels.%s works as %s.\n", name, r.Identity)
+		say(cmd, "channels.%s works as %s.\n", name, r.Identity)
 	default:
-		cmd.Printf("channels.%s reaches the platform as %s, but does not work yet.\n", name, r.Identity)
+		say(cmd, "channels.%s reaches the platform as %s, but does not work yet.\n", name, r.Identity)
 	}
 	for _, check := range r.Checks {
-		mark := "ok    "
+		mark := words(cmd, "ok    ")
 		if !check.OK {
-			mark = "FAILED"
+			mark = words(cmd, "FAILED")
 		}
 		cmd.Printf("%s %s", mark, check.Name)
 		if check.Detail != "" {
-			cmd.Printf(": %s", check.Detail)
+			cmd.Printf(": %s", known(cmd, check.Detail))
 		}
 		cmd.Println()
 	}
 	if r.Identity == "" && len(r.Checks) == 0 {
-		cmd.Printf("channels.%s is complete; the platform cannot be asked more without connecting.\n", name)
+		say(cmd, "channels.%s is complete; the platform cannot be asked more without connecting.\n", name)
 	}
 }
 
@@ -200,7 +200,7 @@ until the platform has taken it.`,
 			if err != nil {
 				return err
 			}
-			cmd.Printf("The message to %s on %s is on its way.\n", to.ChatID, to.Channel)
+			say(cmd, "The message to %s on %s is on its way.\n", to.ChatID, to.Channel)
 			return nil
 		},
 	}
@@ -240,13 +240,13 @@ func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name stri
 	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
 	switch {
 	case errors.Is(err, channel.ErrNoLogin):
-		cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
+		say(cmd, "%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
 	case err != nil:
 		return err
 	case result.Identity != "":
-		cmd.Printf("%s is logged in as %s.\n", name, result.Identity)
+		say(cmd, "%s is logged in as %s.\n", name, result.Identity)
 	default:
-		cmd.Printf("%s is logged in.\n", name)
+		say(cmd, "%s is logged in.\n", name)
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ have nothing to discard: remove the token, or disable the channel.`,
 			if err := a.Logout(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			cmd.Printf("%s is logged out.\n", args[0])
+			say(cmd, "%s is logged out.\n", args[0])
 			return nil
 		},
 	}
@@ -285,7 +285,7 @@ go on. Messages that wait to be sent are kept.`,
 			if err := a.Restart(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			cmd.Printf("%s is starting. See: nanobot channels status\n", args[0])
+			say(cmd, "%s is starting. See: nanobot channels status\n", args[0])
 			return nil
 		},
 	}
@@ -300,7 +300,7 @@ type loginDialog struct {
 // Tell implements channel.Dialog.
 func (l *loginDialog) Tell(s channel.Step) {
 	if s.Note != "" {
-		l.cmd.Println(s.Note)
+		l.cmd.Println(known(l.cmd, s.Note))
 	}
 	if s.QR != "" {
 		picture, err := qrCode(s.QR)
@@ -310,20 +310,20 @@ func (l *loginDialog) Tell(s channel.Step) {
 		l.cmd.Println(picture)
 	}
 	if s.URL != "" {
-		l.cmd.Println("Open " + s.URL)
+		say(l.cmd, "Open %s\n", s.URL)
 	}
 	if s.Code != "" {
-		l.cmd.Println("Code: " + s.Code)
+		say(l.cmd, "Code: %s\n", s.Code)
 	}
 	if !s.Expires.IsZero() {
-		l.cmd.Println("It is valid until " + s.Expires.Local().Format("15:04:05") + ".")
+		say(l.cmd, "It is valid until %s.\n", s.Expires.Local().Format("15:04:05"))
 	}
 }
 
 // Ask implements channel.Dialog.
 func (l *loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
 	if q.Hidden {
-		return l.ask.secret(q.Text)
+		return l.ask.secret(known(l.cmd, q.Text))
 	}
-	return l.ask.line(q.Text, "")
+	return l.ask.line(known(l.cmd, q.Text), "")
 }

@@ -115,7 +115,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	if err := file.Save(time.Now()); err != nil {
 		return err
 	}
-	a.cmd.Printf("Added channels.%s to %s.\n", a.name, path)
+	say(a.cmd, "Added channels.%s to %s.\n", a.name, path)
 	return a.finish(ctx, driver, next)
 }
 
@@ -125,7 +125,7 @@ func (a *addition) scans(driver channel.Driver) (bool, error) {
 	if driver.Login == nil || driver.LoginOptional || len(driver.Fields()) == 0 || len(a.set) > 0 || !ask.terminal() {
 		return false, nil
 	}
-	answer, err := ask.line("Scan a QR code, which makes the keys (yes), or type keys that you have (no)", "yes")
+	answer, err := ask.line(a.c.in("Scan a QR code, which makes the keys (yes), or type keys that you have (no)"), "yes")
 	return strings.HasPrefix("yes", strings.ToLower(answer)), err
 }
 
@@ -134,16 +134,16 @@ func (a *addition) answers(driver channel.Driver) error {
 	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
 	talk := ask.terminal()
 	if talk {
-		a.cmd.Printf("%s: its page in docs/channels.md says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
+		say(a.cmd, "%s: its page in docs/channels.md says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
 	}
 	var missing []string
 	for _, f := range driver.Fields() {
 		switch _, given := a.set[f.Name]; {
 		case given:
 		case f.Consent && !talk, !talk && f.Usual == "":
-			missing = append(missing, fmt.Sprintf("  --set %s=...   %s", f.Name, f.Doc))
+			missing = append(missing, fmt.Sprintf("  --set %s=...   %s", f.Name, a.c.known(f.Doc)))
 		case talk:
-			answer, err := askField(ask, f)
+			answer, err := askField(ask, f, strings.TrimSuffix(a.c.known(f.Doc), "."))
 			if err != nil {
 				return err
 			}
@@ -152,12 +152,12 @@ func (a *addition) answers(driver channel.Driver) error {
 	}
 	if len(missing) > 0 {
 		if driver.Login != nil {
-			missing = append(missing, "  or connect by a login, which adds the channel: nanobot channels login "+a.name)
+			missing = append(missing, fmt.Sprintf("  or connect by a login, which adds the channel: nanobot channels login %s", a.name))
 		}
 		return usageError{fmt.Errorf("channels.%s needs more settings:\n%s", a.name, strings.Join(missing, "\n"))}
 	}
 	if talk && len(a.allow) == 0 {
-		id, err := ask.line("Your own id there (empty: the bot gives you a code to approve)", "")
+		id, err := ask.line(a.c.in("Your own id there (empty: the bot gives you a code to approve)"), "")
 		if err != nil {
 			return err
 		}
@@ -169,8 +169,7 @@ func (a *addition) answers(driver channel.Driver) error {
 }
 
 // askField asks until there is an answer.
-func askField(ask *prompter, f channel.Field) (string, error) {
-	question := strings.TrimSuffix(f.Doc, ".")
+func askField(ask *prompter, f channel.Field, question string) (string, error) {
 	for {
 		var answer string
 		var err error
@@ -234,15 +233,15 @@ func (a *addition) finish(ctx context.Context, driver channel.Driver, next *conf
 	running := gateway.Control(ctx, next, http.MethodPost, "/reload", nil, nil) == nil
 	if driver.Login != nil && !driver.LoginOptional {
 		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
-			a.cmd.Printf("Log in with: nanobot channels login %s\n", a.name)
+			say(a.cmd, "Log in with: nanobot channels login %s\n", a.name)
 			return nil
 		}
 		return loginChannel(ctx, a.c, a.cmd, a.name, false)
 	}
 	if running {
-		a.cmd.Printf("The gateway uses it now. See: nanobot channels status\n")
+		say(a.cmd, "The gateway uses it now. See: nanobot channels status\n")
 	} else {
-		a.cmd.Printf("Start it with: nanobot gateway\n")
+		say(a.cmd, "Start it with: nanobot gateway\n")
 	}
 	return nil
 }

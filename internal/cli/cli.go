@@ -64,7 +64,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	}
 	code := exitCode(err)
 	if _, told := errors.AsType[failure](err); !told {
-		fmt.Fprintln(io.Err, "nanobot: "+strings.TrimSpace(describe(err)))
+		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(c.language(), strings.TrimSpace(describe(err))))
 	}
 	return code
 }
@@ -112,6 +112,10 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 		root.AddCommand(e.build(c))
 	}
 	teach(root, &c.misnamed)
+	speak(root, c.language())
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd { // the shell shows the help
+		translateHelp(root, languageOf(root))
+	}
 	return root
 }
 
@@ -228,14 +232,14 @@ func (c *command) inUse() (*config.Loaded, string, error) {
 // warn tells what is doubtful about the configuration, on standard error.
 func (c *command) warn(l *config.Loaded) {
 	for _, w := range l.Warnings {
-		fmt.Fprintf(c.Err, "nanobot: warning: %s: %s\n", filepath.Base(l.File), w)
+		c.tell("nanobot: warning: %s: %s\n", filepath.Base(l.File), c.known(w.String()))
 	}
 }
 
 // firstLook tells once what the configuration leaves open.
 func (c *command) firstLook(l *config.Loaded) {
 	for _, line := range doctor.FirstLook(l) {
-		fmt.Fprintln(c.Err, line)
+		fmt.Fprintln(c.Err, c.known(line))
 	}
 }
 
@@ -251,17 +255,6 @@ func (c *command) complete(names func(c *command, cmd *cobra.Command, args []str
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return names(c, cmd, args, typed)
 	}
-}
-
-// language is the one of the user's locale, "" if nanobot has no sentences in it.
-func (c *command) language() string {
-	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
-		if locale := c.getenv(name); locale != "" {
-			tag, _, _ := strings.Cut(locale, ".")
-			return phrase.Language(tag)
-		}
-	}
-	return ""
 }
 
 func (c *command) getenv(name string) string {

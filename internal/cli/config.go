@@ -118,7 +118,7 @@ read from standard input, which keeps keys out of the shell history.`,
 				value = strings.TrimRight(string(b), "\r\n")
 			}
 			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
-				return "Set", f.Set(args[0], value)
+				return setIn, f.Set(args[0], value)
 			})
 		},
 	}
@@ -136,9 +136,9 @@ func configUnset(c *command) *cobra.Command {
 			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(args[0])
 				if err == nil && !found {
-					return "Nothing to remove:", nil
+					return nothingIn, nil
 				}
-				return "Removed", err
+				return removedFrom, err
 			})
 		},
 	}
@@ -162,22 +162,29 @@ func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*c
 		return usageError{err}
 	}
 	if dry {
-		cmd.Printf("%s %s in %s (not saved)\n", done, path, file)
+		cmd.Println(words(cmd, done, path, file) + words(cmd, " (not saved)"))
 		return nil
 	}
 	if err := f.Save(time.Now()); err != nil {
 		return err
 	}
-	cmd.Printf("%s %s in %s\n", done, path, file)
+	cmd.Println(words(cmd, done, path, file))
 	tellStronger(c, cmd, path)
 	return nil
 }
+
+// What edit says has been done to a setting of a file.
+const (
+	setIn       = "Set %s in %s"
+	removedFrom = "Removed %s in %s"
+	nothingIn   = "Nothing to remove: %s in %s"
+)
 
 // tellStronger warns when an edit has no effect because of the environment.
 func tellStronger(c *command, cmd *cobra.Command, path string) {
 	l, err := config.Load(c.configOptions())
 	if err != nil {
-		cmd.PrintErrf("Note: the configuration is not valid yet. See: nanobot config validate\n")
+		sayErr(cmd, "Note: the configuration is not valid yet. See: nanobot config validate\n")
 		return
 	}
 	es, err := l.Explain(path)
@@ -186,7 +193,7 @@ func tellStronger(c *command, cmd *cobra.Command, path string) {
 	}
 	for _, e := range es {
 		if e.Source.Layer == config.LayerEnv {
-			cmd.PrintErrf("Note: %s takes precedence over the file for %s\n", e.Source, e.Path)
+			sayErr(cmd, "Note: %s takes precedence over the file for %s\n", e.Source, e.Path)
 		}
 	}
 }
@@ -228,13 +235,13 @@ search, pictures and speech.`,
 				return err
 			}
 			for _, w := range l.Warnings {
-				cmd.Println("warning: " + w.String())
+				say(cmd, "warning: %s\n", known(cmd, w.String()))
 			}
 			if !l.Exists {
-				cmd.Printf("ok: there is no %s, so defaults are used\n", l.File)
+				say(cmd, "ok: there is no %s, so defaults are used\n", l.File)
 				return nil
 			}
-			cmd.Printf("ok: %s\n", l.File)
+			say(cmd, "ok: %s\n", l.File)
 			return nil
 		},
 	}
@@ -337,11 +344,11 @@ func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
 func printExplanation(cmd *cobra.Command, e config.Explanation) {
 	cmd.Printf("%s = %s\n", e.Path, e.Value)
 	if e.Doc != "" {
-		cmd.Printf("  %s\n", e.Doc)
+		cmd.Printf("  %s\n", known(cmd, e.Doc))
 	}
-	cmd.Printf("  from  %s\n", e.Source)
+	say(cmd, "  from  %s\n", e.Source)
 	for _, s := range e.Shadowed {
-		cmd.Printf("  hides %s: %s\n", s, s.Value)
+		say(cmd, "  hides %s: %s\n", s, s.Value)
 	}
 }
 

@@ -60,21 +60,21 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 		return err
 	}
 	if bytes.Equal(edited, shown) {
-		cmd.Println("No changes.")
+		say(cmd, "No changes.\n")
 		return os.Remove(copied)
 	}
 	l, err := c.loadAs(copied)
 	if err != nil {
-		cmd.PrintErrf("%s is unchanged. Your version is %s\n", file, copied)
+		sayErr(cmd, "%s is unchanged. Your version is %s\n", file, copied)
 		return err
 	}
 	if err := config.Replace(file, was, edited, time.Now()); err != nil {
 		return fmt.Errorf("%w; your version is %s", err, copied)
 	}
 	for _, p := range l.Warnings {
-		cmd.PrintErrf("warning: %s\n", p.String())
+		sayErr(cmd, "warning: %s\n", p.String())
 	}
-	cmd.Printf("%s is changed\n", file)
+	say(cmd, "%s is changed\n", file)
 	return os.Remove(copied)
 }
 
@@ -117,7 +117,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 					cmd.Println(filepath.Base(name))
 				}
 				if len(copies) == 0 {
-					cmd.Println("There are no copies of earlier versions.")
+					say(cmd, "There are no copies of earlier versions.\n")
 				}
 				return nil
 			}
@@ -162,7 +162,7 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 	if err := config.Replace(file, was, text, time.Now()); err != nil {
 		return err
 	}
-	cmd.Printf("%s is %s again\n", file, filepath.Base(name))
+	say(cmd, "%s is %s again\n", file, filepath.Base(name))
 	return nil
 }
 

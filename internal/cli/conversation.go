@@ -90,12 +90,12 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 			talk.key = found[0].Key
 			return talk, nil
 		}
-		talk.notes = append(talk.notes, "There is no earlier conversation in this folder.")
+		talk.notes = append(talk.notes, c.in("There is no earlier conversation in this folder."))
 	}
 	state := app.State(l, c.logger())
 	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
 	talk.fresh = true
-	talk.notes = append(talk.notes, fmt.Sprintf("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
+	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
 	return talk, nil
 }
 
@@ -220,7 +220,7 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	for i, info := range list {
 		dir, _ := folderOf(ctx, past, info.Key)
 		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),
-			shown(c, cmp.Or(dir, "workspace")), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
+			shown(c, cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
 	}
 	if err := w.Flush(); err != nil {
 		return "", err
@@ -229,7 +229,7 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	if !ask.terminal() {
 		return "", usageError{errors.New("--resume asks which conversation to open and needs a terminal; use -s NAME")}
 	}
-	answer, err := ask.line("Conversation", "1")
+	answer, err := ask.line(c.in("Conversation"), "1")
 	if err != nil {
 		return "", err
 	}
@@ -255,7 +255,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	own, _ := filepath.EvalSymlinks(home(c)) // unknown is no folder
 	switch dir {
 	case filepath.VolumeName(dir) + string(filepath.Separator):
-		return "", "nanobot does not work in the root folder. This conversation works in the workspace " + ws + ".", nil
+		return "", c.in("nanobot does not work in the root folder. This conversation works in the workspace %s.", ws), nil
 	case own:
 	default:
 		return dir, "", nil
@@ -264,8 +264,8 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	allowed, known := homeAllowed(ctx, c, l)
 	prompt := newPrompter(c.In, c.Out)
 	if !known && ask && prompt.terminal() {
-		fmt.Fprintln(c.Out, "You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace.")
-		answer, err := prompt.line("Work in the whole home folder? (yes/no)", "no")
+		fmt.Fprintln(c.Out, c.in("You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace."))
+		answer, err := prompt.line(c.in("Work in the whole home folder? (yes/no)"), "no")
 		if err != nil && !errors.Is(err, errSkipped) {
 			return "", "", err
 		}
@@ -280,7 +280,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	case known:
 		return "", "", nil
 	}
-	return "", "Started in the home folder: this conversation works in the workspace " + ws + ". Change to a project folder first, or run nanobot agent in a terminal to be asked.", nil
+	return "", c.in("Started in the home folder: this conversation works in the workspace %s. Change to a project folder first, or run nanobot agent in a terminal to be asked.", ws), nil
 }
 
 // folderAnswers is what the user said about folders that are asked about once.

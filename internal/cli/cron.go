@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -61,7 +60,7 @@ func openJobs(ctx context.Context, c *command) (*jobs, error) {
 	s, err := schedule.Open(schedule.Options{
 		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(), Now: c.Now,
 		Repaired: func(_ context.Context, aside string) {
-			fmt.Fprintf(c.Err, "nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
+			c.tell("nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
 		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
@@ -98,14 +97,14 @@ func withJob(c *command, work func(cmd *cobra.Command, j *jobs, job *schedule.Jo
 }
 
 // deliverer says who runs the jobs.
-func (j *jobs) deliverer(ctx context.Context) string {
+func (j *jobs) deliverer(ctx context.Context) phrase.Sentence {
 	if pid, running := schedule.Owner(ctx, j.State); running {
-		return fmt.Sprintf("The program with process id %d runs the jobs of this workspace.", pid)
+		return phrase.Later("The program with process id %d runs the jobs of this workspace.", pid)
 	}
 	if pid, chat := schedule.Guest(ctx, j.State); chat {
-		return fmt.Sprintf("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
+		return phrase.Later("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
 	}
-	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
+	return phrase.Later("Nothing runs the jobs of this workspace now: start nanobot gateway.")
 }
 
 // find takes an id, the beginning of one, or a name.
@@ -149,7 +148,7 @@ func cronList(c *command) *cobra.Command {
 			if asJSON {
 				return printJSON(cmd, list)
 			}
-			j.print(cmd.Context(), cmd.OutOrStdout(), list, all)
+			j.print(cmd, list, all)
 			return nil
 		}),
 	}
@@ -158,7 +157,7 @@ func cronList(c *command) *cobra.Command {
 	return cmd
 }
 
-func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, all bool) {
+func (j *jobs) print(cmd *cobra.Command, list []schedule.Job, all bool) {
 	var shown []*schedule.Job
 	for i := range list {
 		job := &list[i]
@@ -167,62 +166,62 @@ func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, al
 		}
 	}
 	if len(shown) == 0 {
-		fmt.Fprintln(out, "There are no jobs.")
+		say(cmd, "There are no jobs.\n")
 	} else {
-		w := newTable(out, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
+		w := headed(cmd, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
 		for _, job := range shown {
-			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
+			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(cmd, job), j.last(cmd, job), target(cmd, job))
 		}
 		_ = w.Flush() // standard output
 	}
 	if hidden := len(list) - len(shown); hidden > 0 {
-		fmt.Fprintf(out, "%d disabled; --all shows them.\n", hidden)
+		say(cmd, "%d disabled; --all shows them.\n", hidden)
 	}
 	for i := range list {
 		if job := &list[i]; job.Broken() != "" {
-			fmt.Fprintf(out, "%s: %s\n", job.ID, printable(job.Broken()))
+			cmd.Printf("%s: %s\n", job.ID, printable(job.Broken()))
 		} else if u := job.State.Undelivered; u != nil {
-			fmt.Fprintf(out, "%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
+			say(cmd, "%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
 		}
 	}
-	fmt.Fprintln(out, j.deliverer(ctx))
+	say(cmd, "%s\n", j.deliverer(cmd.Context()))
 }
 
-func target(job *schedule.Job) string {
+func target(cmd *cobra.Command, job *schedule.Job) string {
 	if job.Protected() {
-		return "nanobot itself"
+		return words(cmd, "nanobot itself")
 	}
 	if r := job.Payload.Route(); r.Channel != "" {
 		return r.SessionKey()
 	}
-	return "the last chat"
+	return words(cmd, "the last chat")
 }
 
-func (j *jobs) next(job *schedule.Job) string {
+func (j *jobs) next(cmd *cobra.Command, job *schedule.Job) string {
 	switch {
 	case job.Broken() != "":
-		return "unreadable"
+		return words(cmd, "unreadable")
 	case job.State.Pending != nil:
-		return "running"
+		return words(cmd, "running")
 	case !job.Enabled:
-		return "off"
+		return words(cmd, "off")
 	case job.State.NextRunAtMS == 0:
-		return "never"
+		return words(cmd, "never")
 	}
 	return job.State.NextRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04")
 }
 
-func (j *jobs) last(job *schedule.Job) string {
+func (j *jobs) last(cmd *cobra.Command, job *schedule.Job) string {
 	st := job.State
 	if st.LastStatus == "" {
 		return "-"
 	}
-	s := string(st.LastStatus)
+	s := words(cmd, string(st.LastStatus))
 	if st.LastRunAtMS != 0 {
 		s = st.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + s
 	}
 	if st.ErrorsInRow > 1 {
-		s += fmt.Sprintf(" (%d times)", st.ErrorsInRow)
+		s += words(cmd, " (%d times)", st.ErrorsInRow)
 	}
 	return s
 }
@@ -237,10 +236,10 @@ func cronHistory(c *command) *cobra.Command {
 				return printJSON(cmd, job.State.RunHistory)
 			}
 			if len(job.State.RunHistory) == 0 {
-				cmd.Println("It has not run yet.")
+				say(cmd, "It has not run yet.\n")
 				return nil
 			}
-			w := newTable(cmd.OutOrStdout(), "TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
+			w := headed(cmd, "TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
 			for _, r := range job.State.RunHistory {
 				note := strings.TrimSpace(string(r.Error) + " " + r.Note)
 				took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
@@ -248,7 +247,7 @@ func cronHistory(c *command) *cobra.Command {
 				if r.CostUSD > 0 {
 					cost = ledger.Dollars(r.CostUSD)
 				}
-				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, text.Label(printable(note), 100))
+				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), words(cmd, string(r.Status)), took, r.Tokens, cost, text.Label(printable(note), 100))
 			}
 			return w.Flush()
 		}),

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 // jobFlags are the flags that describe a job.
@@ -119,10 +120,10 @@ a zone use the configured time zone.`,
 				return usageError{err}
 			}
 			if added.Same {
-				cmd.Printf("This job exists already: %s.\n", added.Job.ID)
+				say(cmd, "This job exists already: %s.\n", added.Job.ID)
 				return nil
 			}
-			cmd.Printf("Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
+			say(cmd, "Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
 			j.tellNext(cmd, added)
 			return nil
 		},
@@ -139,16 +140,16 @@ func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
 		}
 	}
 	for i, at := range added.Next {
-		label := "Next: "
+		label := words(cmd, "Next: ")
 		if i > 0 {
-			label = "      "
+			label = pad("", tui.Width(label))
 		}
 		cmd.Println(label + at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
 	}
 	if added.Cost != "" {
-		cmd.Println("Cost: " + added.Cost + ".")
+		say(cmd, "Cost: %s.\n", added.Cost)
 	}
-	cmd.Println(j.deliverer(cmd.Context()))
+	say(cmd, "%s\n", j.deliverer(cmd.Context()))
 }
 
 func cronEdit(c *command) *cobra.Command {
@@ -165,7 +166,7 @@ func cronEdit(c *command) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			cmd.Printf("Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), j.next(&changed))
+			say(cmd, "Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), j.next(cmd, &changed))
 			return nil
 		}),
 	}
@@ -217,20 +218,20 @@ func cronRemove(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf("Removed %s: %s.\n", removed.ID, printable(removed.Name))
+			say(cmd, "Removed %s: %s.\n", removed.ID, printable(removed.Name))
 			return nil
 		}),
 	}
 }
 
 func cronEnable(c *command, on bool) *cobra.Command {
-	verb, done := "disable", "off"
+	verb, short := "disable", "Switch a job off"
 	if on {
-		verb, done = "enable", "on"
+		verb, short = "enable", "Switch a job on"
 	}
 	off := !on
 	cmd := &cobra.Command{
-		Use: verb + " ID", Short: "Switch a job " + done, Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: verb + " ID", Short: short, Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron " + verb + " 3f2a91bc",
 		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			now, err := j.Enable(cmd.Context(), job.ID, !off)
@@ -238,10 +239,10 @@ func cronEnable(c *command, on bool) *cobra.Command {
 				return err
 			}
 			if off {
-				cmd.Printf("Switched off %s: %s.\n", now.ID, printable(now.Name))
+				say(cmd, "Switched off %s: %s.\n", now.ID, printable(now.Name))
 				return nil
 			}
-			cmd.Printf("Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), j.next(&now))
+			say(cmd, "Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), j.next(cmd, &now))
 			return nil
 		}),
 	}
@@ -269,7 +270,7 @@ func cronRun(c *command) *cobra.Command {
 			if wait {
 				return awaitRun(cmd, j.Scheduler, &started, before)
 			}
-			cmd.Printf("Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
+			say(cmd, "Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
 			return nil
 		}),
 	}
@@ -288,6 +289,6 @@ func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, befo
 	if r.Status != "ok" {
 		return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
 	}
-	cmd.Printf("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
+	say(cmd, "%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
 	return nil
 }

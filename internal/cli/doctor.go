@@ -87,7 +87,7 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 			err := c.agree(cmd, "Apply these changes? A copy of the configuration is kept. yes or no", func() {
 				for _, check := range r.Findings() {
 					if check.Fixable() {
-						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
+						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, known(cmd, check.Detail), known(cmd, check.Fix))
 					}
 				}
 			})
@@ -109,7 +109,7 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 	} else {
 		printSecurity(cmd, r, fixed)
 		if folder, _ := c.startsIn(cmd.Context()); folder != "" {
-			cmd.Printf("note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
+			say(cmd, "note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
 		}
 	}
 	if len(r.Findings()) > 0 {
@@ -119,14 +119,14 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 }
 
 func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {
-	cmd.Printf("Protection  %s\n\n", r.Level)
+	say(cmd, "Protection  %s\n\n", known(cmd, r.Level))
 	if len(fixed) > 0 {
-		cmd.Printf("Closed: %s\n\n", strings.Join(fixed, ", "))
+		say(cmd, "Closed: %s\n\n", strings.Join(fixed, ", "))
 	}
 	found := r.Findings()
 	fixable := 0
 	for _, c := range found {
-		cmd.Printf("%-9s %s\n          %s\n          → %s\n", c.Severity, c.ID, c.Detail, c.Fix)
+		cmd.Printf("%-9s %s\n          %s\n          → %s\n", c.Severity, c.ID, known(cmd, c.Detail), known(cmd, c.Fix))
 		if c.Fixable() {
 			fixable++
 		}
@@ -136,21 +136,21 @@ func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) 
 	}
 	for _, c := range r.Checks {
 		if c.Severity == "" {
-			cmd.Printf("ok        %s: %s\n", c.ID, c.Detail)
+			say(cmd, "ok        %s: %s\n", c.ID, known(cmd, c.Detail))
 		}
 	}
 	for i, n := range r.Notes {
 		if i == 0 {
 			cmd.Println()
 		}
-		cmd.Printf("note      %s\n", n)
+		say(cmd, "note      %s\n", known(cmd, n))
 	}
 	switch {
 	case len(found) == 0:
-		cmd.Println("\nNothing is open.")
+		say(cmd, "\nNothing is open.\n")
 	case fixable > 0:
-		cmd.Printf("\n%d open. nanobot doctor security --fix closes %d of them.\n", len(found), fixable)
+		say(cmd, "\n%d open. nanobot doctor security --fix closes %d of them.\n", len(found), fixable)
 	default:
-		cmd.Printf("\n%d open.\n", len(found))
+		say(cmd, "\n%d open.\n", len(found))
 	}
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -43,7 +43,7 @@ func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
 	} else {
 		printCheckup(cmd, r)
 		if f.bundle != "" {
-			cmd.Printf("Wrote %s. It contains no keys and no conversations; review it before you share it.\n", f.bundle)
+			say(cmd, "Wrote %s. It contains no keys and no conversations; review it before you share it.\n", f.bundle)
 		}
 	}
 	switch {
@@ -62,21 +62,25 @@ func diagnose(c *command, cmd *cobra.Command, f doctorFlags) *doctor.Diagnosis {
 func printCheckup(cmd *cobra.Command, r doctor.Report) {
 	marks := map[doctor.Health]string{doctor.Well: "✓", doctor.Doubt: "!", doctor.Broken: "✗", doctor.Skipped: "-"}
 	if len(r.Fixed) > 0 {
-		cmd.Printf("Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
+		say(cmd, "Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
 	}
 	for _, s := range r.Checks {
-		cmd.Printf("%s %-16s %s\n", marks[s.State], s.ID, strings.ReplaceAll(s.Detail, "\n", "\n                   "))
+		cmd.Printf("%s %-16s %s\n", marks[s.State], s.ID, strings.ReplaceAll(known(cmd, s.Detail), "\n", "\n                   "))
 		if s.Fix != "" {
-			cmd.Printf("                   → %s\n", s.Fix)
+			cmd.Printf("                   → %s\n", known(cmd, s.Fix))
 		}
 	}
 	switch {
 	case r.Failures > 0:
-		cmd.Printf("\n%d %s not work, %d to look at.\n", r.Failures, map[bool]string{true: "does", false: "do"}[r.Failures == 1], r.Warnings)
+		sum := "\n%d do not work, %d to look at.\n"
+		if r.Failures == 1 {
+			sum = "\n%d does not work, %d to look at.\n"
+		}
+		say(cmd, sum, r.Failures, r.Warnings)
 	case r.Warnings > 0:
-		cmd.Printf("\nEverything works; %d to look at.\n", r.Warnings)
+		say(cmd, "\nEverything works; %d to look at.\n", r.Warnings)
 	default:
-		cmd.Println("\nEverything is fine.")
+		say(cmd, "\nEverything is fine.\n")
 	}
 }
 
@@ -86,7 +90,7 @@ func (f doctorFlags) check() error {
 		return nil
 	}
 	if _, err := os.Lstat(f.bundle); err == nil {
-		return usageError{errors.New(f.bundle + " exists already")}
+		return usageError{fmt.Errorf("%s exists already", f.bundle)}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // How long the end of a program may take for its memory.
@@ -35,10 +36,10 @@ restore takes it back.`,
 			defer bot.Close() //nolint:errcheck // always nil
 			rep, err := bot.Memory().Dream(cmd.Context())
 			if err != nil {
-				fmt.Fprintln(c.Err, rep.Explain(err, "nanobot memory log"))
+				fmt.Fprintln(c.Err, rep.Explain(c.language(), err, "nanobot memory log"))
 				return failure{exitFailure}
 			}
-			_, err = fmt.Fprintln(c.Out, rep.Explain(nil, "nanobot memory log"))
+			_, err = fmt.Fprintln(c.Out, rep.Explain(c.language(), nil, "nanobot memory log"))
 			return err
 		},
 	}
@@ -54,11 +55,11 @@ func finishMemory(ctx context.Context, c *command, bot *nanobot.Bot, f agentFlag
 	defer cancel()
 	left := bot.FinishMemory(ctx, func(n int) {
 		if !f.json {
-			fmt.Fprintf(c.Err, "Saving %d %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", n, plural(n, "conversation"), int(finishTime.Seconds()))
+			c.tell("Saving %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", phrase.Counted(n, "conversation"), int(finishTime.Seconds()))
 		}
 	})
 	if left > 0 && !f.json {
-		fmt.Fprintf(c.Err, "%d %s not saved to memory yet; the next start of nanobot continues.\n", left, plural(left, "conversation"))
+		c.tell("%s not saved to memory yet; the next start of nanobot continues.\n", phrase.Counted(left, "conversation"))
 	}
 }
 
@@ -71,9 +72,13 @@ func dreamIfDue(ctx context.Context, c *command, bot *nanobot.Bot) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dreamTime)
 	defer cancel()
-	fmt.Fprintf(c.Err, "Updating the long-term memory from %d %s. Ctrl-C exits; nanobot dream continues.\n", n, plural(n, "summary"))
+	sentence := "Updating the long-term memory from %d summaries. Ctrl-C exits; nanobot dream continues.\n"
+	if n == 1 {
+		sentence = "Updating the long-term memory from %d summary. Ctrl-C exits; nanobot dream continues.\n"
+	}
+	c.tell(sentence, n)
 	rep, err := bot.Memory().Dream(ctx)
 	if ctx.Err() == nil {
-		fmt.Fprintln(c.Err, rep.Explain(err, "nanobot memory log"))
+		fmt.Fprintln(c.Err, rep.Explain(c.language(), err, "nanobot memory log"))
 	}
 }

@@ -68,12 +68,12 @@ type asker = func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]
 
 // gently makes a turn that the user stopped end with a notice: in a chat that
 // is no error.
-func gently(ask asker) asker {
+func (c *command) gently(ask asker) asker {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 		return func(yield func(bus.Outbound, error) bool) {
 			for out, err := range ask(ctx, in) {
 				if errors.Is(err, nanobot.ErrStopped) {
-					out, err = bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: "Stopped."}, nil
+					out, err = bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: c.in("Stopped.")}, nil
 				}
 				if !yield(out, err) {
 					return
@@ -162,11 +162,17 @@ func describe(err error) string {
 	}
 	switch path := pathOf(err); {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "the disk is full: " + err.Error() + "\nMake room" + where(path) + " and try again. Nothing that was stored before is lost."
+		if path == "" {
+			return fmt.Sprintf("the disk is full: %v\nMake room and try again. Nothing that was stored before is lost.", err)
+		}
+		return fmt.Sprintf("the disk is full: %v\nMake room where %s is and try again. Nothing that was stored before is lost.", err, path)
 	case errors.Is(err, syscall.EROFS):
-		return "the disk is read-only: " + err.Error() + "\nnanobot must be able to write" + where(path) + "."
+		if path == "" {
+			return fmt.Sprintf("the disk is read-only: %v\nnanobot must be able to write.", err)
+		}
+		return fmt.Sprintf("the disk is read-only: %v\nnanobot must be able to write where %s is.", err, path)
 	case errors.Is(err, fs.ErrPermission) && path != "":
-		return "not allowed: " + err.Error() + "\nGive your user access to it (ls -ld " + path + " shows who has it), or choose another place with -c or -w."
+		return fmt.Sprintf("not allowed: %v\nGive your user access to it (ls -ld %s shows who has it), or choose another place with -c or -w.", err, path)
 	}
 	return err.Error()
 }
@@ -177,11 +183,4 @@ func pathOf(err error) string {
 		return e.Path
 	}
 	return ""
-}
-
-func where(path string) string {
-	if path == "" {
-		return ""
-	}
-	return " where " + path + " is"
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // gatewayFlags are the flags of nanobot gateway.
@@ -107,7 +108,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 		if loaded = gateway.LastGood(opts); loaded == nil {
 			return rejected
 		}
-		fmt.Fprintf(c.Err, "nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
+		c.tell("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
 	c.warn(loaded)
 	log, done := gatewayLog(c, loaded, f)
@@ -135,7 +136,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	if f.dryRun {
 		warnExposed(ctx, c, loaded, log)
 		gatewayPlan(ctx, c, g, dryRun)
-		fmt.Fprintln(c.Err, "This was a dry run: nothing was connected and nothing runs.")
+		c.tell("This was a dry run: nothing was connected and nothing runs.\n")
 		return g.Close()
 	}
 	notify := daemon.NewNotifier(c.getenv)
@@ -151,7 +152,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 		gatewayPlan(ctx, c, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
-			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
+			c.tell("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
@@ -172,11 +173,11 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 func warnExposed(ctx context.Context, c *command, l *config.Loaded, log *slog.Logger) {
 	for _, line := range doctor.FirstLook(l) {
 		log.WarnContext(ctx, "security", "open", line)
-		fmt.Fprintln(c.Err, line)
+		fmt.Fprintln(c.Err, c.known(line))
 	}
 	for _, w := range doctor.Exposed(l) {
 		log.WarnContext(ctx, "security", "open", w)
-		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
+		c.tell("nanobot: warning: %s\n", c.known(w))
 	}
 }
 
@@ -236,14 +237,15 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 	s.Jobs = g.Jobs(ctx)
 	w := &strings.Builder{}
 	defer func() { fmt.Fprint(c.Err, w) }() // at once
-	fmt.Fprintf(w, "nanobot %s gateway: %s\n", nanobot.Version(), state)
-	fmt.Fprintf(w, "  model      %s\n", s.Model)
-	fmt.Fprintf(w, "  workspace  %s\n", g.Workspace())
+	tell := func(english string, args ...any) { w.WriteString(c.in(english, args...)) }
+	tell("nanobot %s gateway: %s\n", nanobot.Version(), c.in(state))
+	tell("  model      %s\n", s.Model)
+	tell("  workspace  %s\n", g.Workspace())
 	if s.Address != "" {
-		fmt.Fprintf(w, "  listening  http://%s (health: /readyz)\n", s.Address)
+		tell("  listening  http://%s (health: /readyz)\n", s.Address)
 	}
 	if s.Page != "" {
-		fmt.Fprintf(w, "  web page   %s (sign in with: nanobot web)\n", s.Page)
+		tell("  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
 	on := 0
 	for _, ch := range s.Channels {
@@ -251,24 +253,24 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 			continue
 		}
 		on++
-		line := string(ch.State)
+		line := c.in(string(ch.State))
 		if state == dryRun && ch.State == channel.Stopped {
-			line = "would connect"
+			line = c.in("would connect")
 		}
 		if ch.Error != "" {
-			line += ": " + ch.Error
+			line += ": " + c.known(ch.Error)
 		}
-		fmt.Fprintf(w, "  channel    %-10s %s\n", ch.Name, line)
+		tell("  channel    %-10s %s\n", ch.Name, line)
 	}
 	if on == 0 {
-		fmt.Fprintln(w, "  channel    none is enabled; see docs/channels.md")
+		tell("  channel    none is enabled; see docs/channels.md\n")
 	}
-	fmt.Fprintf(w, "  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
+	tell("  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	for _, p := range s.Problems {
-		fmt.Fprintf(w, "  problem    %s\n", p)
+		tell("  problem    %s\n", c.known(p))
 	}
 	for _, n := range g.Notes() {
-		fmt.Fprintf(w, "  note       %s\n", n)
+		tell("  note       %s\n", c.known(n))
 	}
 }
 
@@ -280,7 +282,7 @@ func gatewayLog(c *command, l *config.Loaded, f gatewayFlags) (log *slog.Logger,
 	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
-		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)
+		c.tell("nanobot: %v; logging to standard error\n", err)
 		return slog.New(daemon.LogHandler(c.Err, opts)), func() {}
 	}
 	var w io.Writer = file

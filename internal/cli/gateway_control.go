@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 func gatewayStartCommand(c *command, f *gatewayFlags) *cobra.Command {
@@ -73,8 +74,8 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 	defer tick.Stop()
 	for {
 		if address, ok := answers(ctx, l, pid); ok {
-			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, address)
-			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
+			say(cmd, "The gateway is running (process %d) and listens on http://%s\n", pid, address)
+			say(cmd, "Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
 			tellChannels(ctx, cmd, l, tick.C)
 			return nil
 		}
@@ -120,7 +121,7 @@ func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tic
 	}
 	for i := range s.Channels {
 		if ch := &s.Channels[i]; ch.Enabled && ch.Error != "" {
-			cmd.PrintErrf("nanobot: warning: the channel %s does not work: %s\n", ch.Name, printable(ch.Error))
+			sayErr(cmd, "nanobot: warning: the channel %s does not work: %s\n", ch.Name, known(cmd, printable(ch.Error)))
 		}
 	}
 }
@@ -154,10 +155,10 @@ finish in time: no message is lost.`,
 				return err
 			}
 			if !gently {
-				cmd.Printf("The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
+				say(cmd, "The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
 				return nil
 			}
-			cmd.Printf("The gateway (process %d) has stopped.\n", i.PID)
+			say(cmd, "The gateway (process %d) has stopped.\n", i.PID)
 			return nil
 		},
 	}
@@ -172,14 +173,14 @@ func stopTimeout(cmd *cobra.Command, d *time.Duration) {
 }
 
 // notRunning says that no gateway runs and what to do.
-func notRunning(err error) string {
+func notRunning(err error) error {
 	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
-		return fmt.Sprintf("The gateway is not running: %v. Nothing is lost; start it with: nanobot gateway start", stale)
+		return fmt.Errorf("The gateway is not running: %w. Nothing is lost; start it with: nanobot gateway start", stale) //nolint:staticcheck // a sentence of its own
 	}
 	if errors.Is(err, daemon.ErrNotRunning) {
-		return "The gateway is not running. Start it with: nanobot gateway start"
+		return errors.New("The gateway is not running. Start it with: nanobot gateway start") //nolint:staticcheck // likewise
 	}
-	return err.Error()
+	return err
 }
 
 // findGateway is the gateway that runs with our configuration.
@@ -232,7 +233,7 @@ func gatewayRestartCommand(c *command, f *gatewayFlags) *cobra.Command {
 				if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
 					return err
 				}
-				cmd.Println("The gateway is restarting.")
+				say(cmd, "The gateway is restarting.\n")
 				return nil
 			}
 			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
@@ -262,10 +263,10 @@ func gatewayReloadCommand(c *command) *cobra.Command {
 				return err
 			}
 			if len(s.Later) > 0 {
-				cmd.Printf("The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
+				say(cmd, "The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
 				return nil
 			}
-			cmd.Println("The new settings are in use.")
+			say(cmd, "The new settings are in use.\n")
 			return nil
 		},
 	}
@@ -288,7 +289,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 				if asJSON {
 					_ = printJSON(cmd, map[string]any{"running": false, "reason": err.Error()})
 				} else {
-					cmd.Println(notRunning(err))
+					say(cmd, "%v\n", notRunning(err))
 				}
 				return failure{exitNotRunning}
 			}
@@ -334,44 +335,44 @@ func deaf(list []channel.Status) bool {
 const exitNotRunning = 3
 
 func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {
-	word := "ready"
+	state := phrase.Later("ready")
 	if !s.Ready {
-		word = "not ready"
+		state = phrase.Later("not ready")
 	}
-	cmd.Printf("nanobot %s gateway: %s\n", s.Version, word)
-	cmd.Printf("  process    %d, %s, since %s\n", i.PID, i.Mode, i.Started.Local().Format(time.DateTime))
-	cmd.Printf("  address    http://%s\n", s.Address)
+	say(cmd, "nanobot %s gateway: %s\n", s.Version, state)
+	say(cmd, "  process    %d, %s, since %s\n", i.PID, words(cmd, i.Mode), i.Started.Local().Format(time.DateTime))
+	say(cmd, "  address    http://%s\n", s.Address)
 	if s.Page != "" {
-		cmd.Printf("  web page   %s (sign in with: nanobot web)\n", s.Page)
+		say(cmd, "  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
-	cmd.Printf("  model      %s\n", s.Model)
-	cmd.Printf("  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
+	say(cmd, "  model      %s\n", s.Model)
+	say(cmd, "  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
 	out := 0
 	for _, n := range s.Queue.Outbound {
 		out += n
 	}
-	cmd.Printf("  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
+	say(cmd, "  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
 	for _, ch := range s.Channels {
 		if !ch.Enabled {
 			continue
 		}
-		line := string(ch.State)
+		line := words(cmd, string(ch.State))
 		if ch.Identity != "" {
-			line += " as " + ch.Identity
+			line += words(cmd, " as %s", ch.Identity)
 		}
 		if ch.Error != "" {
-			line += ": " + ch.Error
+			line += ": " + known(cmd, ch.Error)
 		}
-		cmd.Printf("  channel    %-10s %s\n", ch.Name, line)
+		say(cmd, "  channel    %-10s %s\n", ch.Name, line)
 	}
-	cmd.Printf("  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
+	say(cmd, "  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	if len(s.Later) > 0 {
-		cmd.Printf("  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
+		say(cmd, "  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
 	}
 	for _, p := range s.Problems {
-		cmd.Printf("  problem    %s\n", p)
+		say(cmd, "  problem    %s\n", known(cmd, p))
 	}
-	cmd.Printf("  log        %s\n", i.Log)
+	say(cmd, "  log        %s\n", i.Log)
 }
 
 func gatewayLogsCommand(c *command) *cobra.Command {

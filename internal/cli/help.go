@@ -9,16 +9,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 // teach gives a command tree our help and our answers to wrong calls.
 func teach(root *cobra.Command, wrong *error) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if *wrong = misnamed(cmd); *wrong == nil {
+			translateHelp(cmd, languageOf(cmd))
 			writeHelp(cmd.OutOrStdout(), cmd)
 		}
 	})
-	root.SetUsageFunc(func(cmd *cobra.Command) error { writeUsage(cmd.OutOrStderr(), cmd); return nil })
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		translateHelp(cmd, languageOf(cmd))
+		writeUsage(cmd.OutOrStderr(), cmd)
+		return nil
+	})
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
@@ -87,28 +93,52 @@ func writeUsage(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		line = cmd.CommandPath() + " <command>"
 	}
-	fmt.Fprintf(w, "Usage:\n  %s\n", line)
+	fmt.Fprint(w, words(cmd, "Usage:\n  %s\n", line))
 	if cmd.Example != "" {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
+		fmt.Fprint(w, words(cmd, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n")))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprint(w, "\nCommands:\n")
+		fmt.Fprint(w, words(cmd, "\nCommands:\n"))
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() || sub.Name() == "help" {
 				fmt.Fprintf(w, "  %-12s %s\n", sub.Name(), sub.Short)
 			}
 		}
 	}
-	writeFlags(w, "Flags", cmd.LocalFlags())
-	writeFlags(w, "Flags of every command", cmd.InheritedFlags())
+	writeFlags(w, words(cmd, "\nFlags:\n"), cmd, cmd.LocalFlags())
+	writeFlags(w, words(cmd, "\nFlags of every command:\n"), cmd, cmd.InheritedFlags())
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\nMore about one: %s <command> --help\n", cmd.CommandPath())
+		fmt.Fprint(w, words(cmd, "\nMore about one: %s <command> --help\n", cmd.CommandPath()))
 	}
 }
 
-func writeFlags(w io.Writer, title string, flags *pflag.FlagSet) {
-	if flags.HasAvailableFlags() {
-		fmt.Fprintf(w, "\n%s:\n%s\n", title, strings.TrimRight(flags.FlagUsages(), "\n"))
+// writeFlags lists flags as pflag does, aligned by the columns of a terminal: pflag
+// counts the bytes of a name such as <file>.
+func writeFlags(w io.Writer, title string, cmd *cobra.Command, flags *pflag.FlagSet) {
+	if !flags.HasAvailableFlags() {
+		return
+	}
+	const indent, gap = 6, "   "
+	var names, abouts []string
+	width := 0
+	flags.VisitAll(func(f *pflag.Flag) {
+		one := pflag.NewFlagSet("", pflag.ContinueOnError)
+		one.AddFlag(f)
+		line := strings.TrimRight(one.FlagUsages(), "\n")
+		if line == "" {
+			return // hidden
+		}
+		name, about, _ := strings.Cut(line[indent:], gap)
+		if i := strings.LastIndex(about, " (default "); i >= 0 && strings.HasSuffix(about, ")") {
+			value := strings.TrimSuffix(about[i+len(" (default "):], ")")
+			about = about[:i] + words(cmd, " (default %s)", value)
+		}
+		names, abouts = append(names, line[:indent]+name), append(abouts, about)
+		width = max(width, tui.Width(names[len(names)-1]))
+	})
+	fmt.Fprint(w, title)
+	for i, name := range names {
+		fmt.Fprintln(w, strings.TrimRight(pad(name, width)+gap+abouts[i], " "))
 	}
 }
 
@@ -132,13 +162,14 @@ func subcommand(cmd *cobra.Command, args []string) error {
 }
 
 func unknown(cmd *cobra.Command, name string) error {
-	hint := ""
+	path := cmd.CommandPath()
 	if near := text.NearestRatio(strings.ToLower(name), names(cmd), 0.6); near != "" {
-		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near)
-	} else if !cmd.HasParent() && strings.ContainsAny(name, " ?？") {
-		hint = "; to ask something: nanobot agent -m \"...\""
+		return usageError{fmt.Errorf("unknown command %q for %s; did you mean %s %s?\nSee: %s --help", name, path, path, near, path)}
 	}
-	return usageError{fmt.Errorf("unknown command %q for %s%s\nSee: %s --help", name, cmd.CommandPath(), hint, cmd.CommandPath())}
+	if !cmd.HasParent() && strings.ContainsAny(name, " ?？") {
+		return usageError{fmt.Errorf("unknown command %q for %s; to ask something: nanobot agent -m \"...\"\nSee: %s --help", name, path, path)}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %s\nSee: %s --help", name, path, path)}
 }
 
 // misnamed is the error about a name after a group that is none of its
@@ -156,7 +187,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if err := misnamed(cmd); err != nil {
 		return err
 	}
-	hint := ""
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -165,8 +195,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			}
 		})
 		if near := text.NearestRatio(name, known, 0.6); near != "" {
-			hint = "; did you mean --" + near + "?"
+			return usageError{fmt.Errorf("%w; did you mean --%s?\nSee: %s --help", err, near, cmd.CommandPath())}
 		}
 	}
-	return usageError{fmt.Errorf("%w%s\nSee: %s --help", err, hint, cmd.CommandPath())}
+	return usageError{fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath())}
 }

@@ -74,10 +74,10 @@ func keysList(c *command) *cobra.Command {
 				return printJSON(cmd, out)
 			}
 			if len(list) == 0 {
-				cmd.Println("No keys are stored.")
+				say(cmd, "No keys are stored.\n")
 				return nil
 			}
-			w := newTable(cmd.OutOrStdout(), "NAME", "STORED IN", "SINCE")
+			w := headed(cmd, "NAME", "STORED IN", "SINCE")
 			for _, e := range list {
 				w.row(e.Name, e.Place, e.Since.Format(time.DateOnly))
 			}
@@ -111,16 +111,16 @@ func keysSet(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf("Stored %s in %s.\n", name, place)
+			say(cmd, "Stored %s in %s.\n", name, place)
 			if place.Why != "" {
-				cmd.PrintErrf("Note: it is in a file: %s\n", place.Why)
+				sayErr(cmd, "Note: it is in a file: %s\n", place.Why)
 			}
 			if setting != "" {
 				return c.edit(cmd, setting, false, func(f *config.File) (string, error) {
-					return "Set", f.Set(setting, "${keyring:"+name+"}")
+					return setIn, f.Set(setting, "${keyring:"+name+"}")
 				})
 			}
-			cmd.Printf("Use it as ${keyring:%s} in the configuration.\n", name)
+			say(cmd, "Use it as ${keyring:%s} in the configuration.\n", name)
 			return nil
 		},
 	}
@@ -132,7 +132,7 @@ func keysSet(c *command) *cobra.Command {
 func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 	var value string
 	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
-		s, err := ask.secret("The key " + name + " (it is not shown)")
+		s, err := ask.secret(c.in("The key %s (it is not shown)", name))
 		if err != nil {
 			return "", err
 		}
@@ -164,7 +164,7 @@ func keysRemove(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf("Removed %s from %s.\n", args[0], place)
+			say(cmd, "Removed %s from %s.\n", args[0], place)
 			return nil
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
@@ -35,13 +36,13 @@ func providerLogin(c *command) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Sign in to a provider without an API key", Args: exactArgs(1),
-		Long: `login signs in with a subscription instead of a key: ` + strings.Join(signin.Names(), ", ") + `.
+		Long: fmt.Sprintf(`login signs in with a subscription instead of a key: %s.
 It shows an address to open in a browser. If the browser runs on another machine,
 paste the address of the last page, or use --device and enter a code there.
 
 The sign-in is stored in the system keyring, or in a file that only you can read
 if there is none (NANOBOT_NO_KEYRING=1 always uses the file). It is renewed
-automatically.`,
+automatically.`, strings.Join(signin.Names(), ", ")),
 		Example: `  nanobot provider login openai-codex --set-main
   nanobot provider login openai-codex --device           no browser here
   nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
@@ -81,10 +82,10 @@ func providerLogout(c *command) *cobra.Command {
 				return err
 			}
 			if len(removed) == 0 {
-				cmd.Printf("You were not signed in to %s.\n", a.Display())
+				say(cmd, "You were not signed in to %s.\n", a.Display())
 				return nil
 			}
-			cmd.Printf("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
+			say(cmd, "Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
 			return nil
 		},
 	}
@@ -119,7 +120,7 @@ func providerStatus(c *command) *cobra.Command {
 				return printJSON(cmd, states)
 			}
 			for _, s := range states {
-				cmd.Println(s.String())
+				say(cmd, "%s\n", s.about())
 			}
 			return nil
 		},
@@ -146,18 +147,17 @@ func signinStates(c *command, loaded *config.Loaded) ([]signinState, error) {
 	return states, nil
 }
 
-func (s signinState) String() string {
-	who := ""
-	if s.Account != "" {
-		who = " as " + s.Account
-	}
+// about is the state of a sign-in in a line.
+func (s signinState) about() phrase.Sentence {
 	switch {
 	case s.Problem != "":
-		return fmt.Sprintf("%-16s ✗ %s; sign in with: nanobot provider login %s", s.Name, s.Problem, s.Name)
+		return phrase.Later("%-16s ✗ %s; sign in with: nanobot provider login %s", s.Name, s.Problem, s.Name)
+	case s.SignedIn && s.Account != "":
+		return phrase.Later("%-16s ✓ signed in as %s (%s)", s.Name, s.Account, s.Where)
 	case s.SignedIn:
-		return fmt.Sprintf("%-16s ✓ signed in%s (%s)", s.Name, who, s.Where)
+		return phrase.Later("%-16s ✓ signed in (%s)", s.Name, s.Where)
 	}
-	return fmt.Sprintf("%-16s   not signed in", s.Name)
+	return phrase.Later("%-16s   not signed in", s.Name)
 }
 
 func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -195,16 +195,16 @@ func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 		if st, err = signIn(c, cmd, a, f); err != nil {
 			return err
 		}
-		who := ""
 		if st.Account != "" {
-			who = " as " + st.Account
+			say(cmd, "Signed in to %s as %s. Stored in: %s\n", a.Display(), st.Account, st.Where)
+		} else {
+			say(cmd, "Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
 		}
-		cmd.Printf("Signed in to %s%s. Stored in: %s\n", a.Display(), who, st.Where)
 	}
 	if f.main {
 		return setMain(c, cmd, loaded.File, a, f.model)
 	}
-	cmd.Printf("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
+	say(cmd, "Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
 
@@ -223,13 +223,13 @@ func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Statu
 		}
 		return signin.Status{}, err
 	}
-	cmd.Printf("Already signed in to %s. Sign in again with --force.\n", a.Display())
+	say(cmd, "Already signed in to %s. Sign in again with --force.\n", a.Display())
 	return st, nil
 }
 
 func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if note := a.Caution(); note != "" {
-		cmd.Println("Note: " + note)
+		say(cmd, "Note: %s\n", known(cmd, note))
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -264,17 +264,17 @@ func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step
 	if s.URL == "" {
 		return
 	}
-	cmd.Printf("\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
+	say(cmd, "\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
 	if s.Code != "" {
-		cmd.Printf("and enter the code:  %s\n\n", s.Code)
+		say(cmd, "and enter the code:  %s\n\n", s.Code)
 	}
 	if s.Paste {
-		cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
+		say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
 	}
 	if !stay && hasBrowser(c) {
 		openBrowser(ctx, s.URL)
 	}
-	cmd.Println("Waiting...")
+	say(cmd, "Waiting...\n")
 }
 
 // hasBrowser reports whether a browser opened by us would be seen by the
@@ -328,7 +328,7 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 	if err := f.Save(time.Now()); err != nil {
 		return err
 	}
-	cmd.Printf("%s is now the default. Set in %s\n", model, file)
+	say(cmd, "%s is now the default. Set in %s\n", model, file)
 	tellStronger(c, cmd, "agents.defaults.model")
 	return nil
 }

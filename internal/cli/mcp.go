@@ -58,7 +58,7 @@ tools are withheld.`,
 			for _, o := range t.Tools {
 				cmd.Printf("%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
 			}
-			cmd.Printf("Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
+			say(cmd, "Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
 			return nil
 		},
 	}
@@ -81,13 +81,13 @@ func mcpNamed(c *command, name string) (mcp.Entry, *config.Loaded, error) {
 		}
 		names = append(names, e.Name)
 	}
-	hint := "; nanobot mcp list shows them"
 	if near := text.NearestRatio(name, names, 0.6); near != "" {
-		hint = "; did you mean " + near + "?"
-	} else if len(names) == 0 {
-		hint = "; none is configured yet. See: nanobot mcp add --help"
+		return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q; did you mean %s?", name, near)}
 	}
-	return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
+	if len(names) == 0 {
+		return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q; none is configured yet. See: nanobot mcp add --help", name)}
+	}
+	return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q; nanobot mcp list shows them", name)}
 }
 
 // mcpNames completes names of servers.
@@ -151,18 +151,18 @@ func mcpStates(ctx context.Context, c *command, loaded *config.Loaded, probe boo
 
 func printMCP(cmd *cobra.Command, list []mcp.Summary, probed bool) error {
 	if len(list) == 0 {
-		cmd.Println("No MCP server is configured. See: nanobot mcp add --help")
+		say(cmd, "No MCP server is configured. See: nanobot mcp add --help\n")
 		return nil
 	}
 	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}
 	if probed {
 		heads = slices.Insert(heads, 3, "OFFERS")
 	}
-	w := newTable(cmd.OutOrStdout(), heads...)
+	w := headed(cmd, heads...)
 	for _, j := range list {
-		cells := []any{j.Name, cmp.Or(j.Transport, "-"), j.State, text.Label(cmp.Or(j.Target, "-"), 60)}
+		cells := []any{j.Name, cmp.Or(j.Transport, "-"), words(cmd, j.State), text.Label(cmp.Or(j.Target, "-"), 60)}
 		if probed && j.Tools != nil {
-			cells = slices.Insert(cells, 3, any(fmt.Sprintf("%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
+			cells = slices.Insert(cells, 3, any(words(cmd, "%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
 		} else if probed {
 			cells = slices.Insert(cells, 3, any("-"))
 		}
@@ -174,12 +174,12 @@ func printMCP(cmd *cobra.Command, list []mcp.Summary, probed bool) error {
 	for _, j := range list {
 		switch {
 		case j.State == string(mcp.PendingLogin):
-			cmd.PrintErrf("nanobot: %s: log in with: nanobot mcp login %s\n", j.Name, j.Name)
+			sayErr(cmd, "nanobot: %s: log in with: nanobot mcp login %s\n", j.Name, j.Name)
 		case j.Error != "":
-			cmd.PrintErrf("nanobot: %s: %s\n", j.Name, j.Error)
+			cmd.PrintErrf("nanobot: %s: %s\n", j.Name, known(cmd, j.Error))
 		}
 		for _, text := range j.Warnings {
-			cmd.PrintErrf("nanobot: warning: %s: %s\n", j.Name, text)
+			sayErr(cmd, "nanobot: warning: %s: %s\n", j.Name, text)
 		}
 	}
 	return nil

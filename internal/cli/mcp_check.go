@@ -55,16 +55,16 @@ func mcpTry(c *command, cmd *cobra.Command, name string) (mcp.Trial, error) {
 
 func printTrial(cmd *cobra.Command, t mcp.Trial) error {
 	for _, w := range t.Warnings {
-		cmd.PrintErrf("nanobot: warning: %s\n", w)
+		sayErr(cmd, "nanobot: warning: %s\n", w)
 	}
 	if !t.OK {
-		cmd.PrintErrf("%s does not work: %s\n", t.Name, t.Error)
+		sayErr(cmd, "%s does not work: %s\n", t.Name, t.Error)
 		if t.Log != "" {
-			cmd.PrintErrf("It logged:\n  %s\n", strings.ReplaceAll(t.Log, "\n", "\n  "))
+			sayErr(cmd, "It logged:\n  %s\n", strings.ReplaceAll(t.Log, "\n", "\n  "))
 		}
 	}
 	for _, line := range t.Odd {
-		cmd.PrintErrf("It printed an invalid message: %s\n", line)
+		sayErr(cmd, "It printed an invalid message: %s\n", line)
 	}
 	if t.Hint != "" {
 		cmd.PrintErrln(t.Hint)
@@ -76,14 +76,14 @@ func printTrial(cmd *cobra.Command, t mcp.Trial) error {
 	for _, o := range t.Tools {
 		total += o.Tokens
 	}
-	cmd.Printf("%s works: %s, protocol %s, ready after %s\n", t.Name, t.Transport, t.Protocol,
+	say(cmd, "%s works: %s, protocol %s, ready after %s\n", t.Name, t.Transport, t.Protocol,
 		time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond))
-	cmd.Printf("%d tools, about %d tokens with every request\n", len(t.Tools), total)
+	say(cmd, "%d tools, about %d tokens with every request\n", len(t.Tools), total)
 	if len(t.Tools) == 0 {
 		return nil
 	}
 	cmd.Println()
-	w := newTable(cmd.OutOrStdout(), "TOOL", "TOKENS", "ABOUT")
+	w := headed(cmd, "TOOL", "TOKENS", "ABOUT")
 	for _, o := range t.Tools {
 		w.row(o.Name, o.Tokens, o.About)
 	}

@@ -149,7 +149,7 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 			return usageError{err}
 		}
 		for _, w := range warns {
-			cmd.PrintErrf("nanobot: warning: %s\n", w)
+			sayErr(cmd, "nanobot: warning: %s\n", w)
 		}
 	}
 	path := "tools.mcpServers." + name
@@ -161,21 +161,21 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 		if old != nil && !f.force {
 			return "", fmt.Errorf("MCP server %q exists already; replace it with --force", name)
 		}
-		return "Set", file.SetValue(path, f.mcpSetting)
+		return setIn, file.SetValue(path, f.mcpSetting)
 	})
 	if err != nil || f.dry {
 		return err
 	}
 	for _, ref := range f.env {
 		if !strings.Contains(ref, "=") && c.getenv(ref) == "" {
-			cmd.PrintErrf("Note: set %s before you start nanobot\n", ref)
+			sayErr(cmd, "Note: set %s before you start nanobot\n", ref)
 		}
 	}
 	if f.Auth == mcp.WithLogin {
-		cmd.Printf("Next: nanobot mcp login %s\n", name)
+		say(cmd, "Next: nanobot mcp login %s\n", name)
 		return nil
 	}
-	cmd.Printf("Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
+	say(cmd, "Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
 	return nil
 }
 
@@ -197,7 +197,7 @@ func mcpRemove(c *command) *cobra.Command {
 				if err == nil && !found {
 					return "", fmt.Errorf("MCP server %q is not in the file; it comes from the environment (NANOBOT_TOOLS__MCP_SERVERS)", args[0])
 				}
-				return "Removed", err
+				return removedFrom, err
 			})
 			if err != nil || dry {
 				return err
@@ -208,7 +208,7 @@ func mcpRemove(c *command) *cobra.Command {
 			}
 			found, err := auth.Logout(cmd.Context(), args[0])
 			if found {
-				cmd.Printf("The login to %s was removed too.\n", args[0])
+				say(cmd, "The login to %s was removed too.\n", args[0])
 			}
 			return err
 		},

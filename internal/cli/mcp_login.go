@@ -70,12 +70,12 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return inputLines(ctx, c) },
 		Note: func(text string) { cmd.Println(text) },
 		Tell: func(address string) {
-			cmd.Printf("Open this address in a browser:\n\n  %s\n\n", address)
-			cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
+			say(cmd, "Open this address in a browser:\n\n  %s\n\n", address)
+			say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
 			if !f.stay && hasBrowser(c) {
 				openBrowser(ctx, address)
 			}
-			cmd.Println("Waiting...")
+			say(cmd, "Waiting...\n")
 		},
 	}
 	if f.secretIn != "" {
@@ -89,23 +89,23 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	if err != nil {
 		return fmt.Errorf("log in to %s: %w", name, err)
 	}
-	cmd.Printf("Logged in to %s. %s\n", name, mcpLoginNote(st, time.Now()))
+	say(cmd, "Logged in to %s. %s\n", name, mcpLoginNote(cmd, st, time.Now()))
 	if e.Auth == mcp.WithLogin {
 		return nil
 	}
 	// A login that is not used would be a surprise.
 	path := "tools.mcpServers." + name + ".auth"
-	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return "Set", file.SetValue(path, mcp.WithLogin) })
+	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
 }
 
-func mcpLoginNote(st mcp.LoginState, now time.Time) string {
+func mcpLoginNote(cmd *cobra.Command, st mcp.LoginState, now time.Time) string {
 	switch {
 	case st.Renews:
-		return "The login is renewed automatically."
+		return words(cmd, "The login is renewed automatically.")
 	case !st.Expires.IsZero():
-		return fmt.Sprintf("The login expires in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
+		return words(cmd, "The login expires in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
 	}
-	return "The server does not say when the login expires."
+	return words(cmd, "The server does not say when the login expires.")
 }
 
 func mcpLogout(c *command) *cobra.Command {
@@ -128,10 +128,10 @@ func mcpLogout(c *command) *cobra.Command {
 				return err
 			}
 			if !found {
-				cmd.Printf("You were not logged in to %s.\n", args[0])
+				say(cmd, "You were not logged in to %s.\n", args[0])
 				return nil
 			}
-			cmd.Printf("Logged out of %s.\n", args[0])
+			say(cmd, "Logged out of %s.\n", args[0])
 			return nil
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -92,7 +92,7 @@ func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words stri
 	if asJSON {
 		return printJSON(cmd, empty)
 	}
-	cmd.Println(words)
+	cmd.Println(phrase.In(languageOf(cmd), words))
 	return nil
 }
 
@@ -115,7 +115,7 @@ when and in which conversation. Memories of other people and groups are separate
 				if asJSON {
 					return printJSON(cmd, shown)
 				}
-				printMemory(cmd.OutOrStdout(), shown, why)
+				printMemory(cmd, shown, why)
 				return nil
 			})
 			return orNothing(cmd, err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
@@ -133,53 +133,43 @@ const nothingYet = `Nothing is remembered yet. nanobot adds facts from your conv
 to USER.md, SOUL.md and MEMORY.md in the workspace over time. After nanobot onboard
 you can also edit them yourself: nanobot memory edit`
 
-func printMemory(w io.Writer, m memory.Overview, why bool) {
+func printMemory(cmd *cobra.Command, m memory.Overview, why bool) {
 	for _, f := range m.Files {
-		fmt.Fprintf(w, "== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
+		say(cmd, "== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
 		switch {
 		case strings.TrimSpace(f.Text) == "":
-			fmt.Fprint(w, "(empty)\n\n")
+			say(cmd, "(empty)\n\n")
 		case why:
-			printWhy(w, f)
+			printWhy(cmd.OutOrStdout(), f)
 		default:
-			fmt.Fprintf(w, "%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
+			cmd.Printf("%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
 		}
 	}
-	printWaiting(w, m.Waiting)
+	printWaiting(cmd, m.Waiting)
 	for i, s := range m.Scopes {
 		if i == 0 {
-			fmt.Fprintln(w, "== Separate memories of other people and groups (--scope)")
+			say(cmd, "== Separate memories of other people and groups (--scope)\n")
 		}
-		fmt.Fprintf(w, "  %s  %d bytes\n", printable(s.Name), s.Bytes)
+		say(cmd, "  %s  %d bytes\n", printable(s.Name), s.Bytes)
 	}
 	if len(m.Scopes) > 0 {
-		fmt.Fprintln(w)
+		cmd.Println()
 	}
-	fmt.Fprintf(w, "Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
-	commitLine(w, "Last Dream:", m.Dreamed)
-	commitLine(w, "Last change:", m.Last)
+	say(cmd, "Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
+	commitLine(cmd, phrase.Later("Last Dream:"), m.Dreamed)
+	commitLine(cmd, phrase.Later("Last change:"), m.Last)
 	if m.Unsaved > 0 {
-		fmt.Fprintf(w, "Changed since: %d %s; nanobot memory diff\n", m.Unsaved, plural(m.Unsaved, "file"))
+		say(cmd, "Changed since: %s; nanobot memory diff\n", phrase.Counted(m.Unsaved, "file"))
 	}
-	fmt.Fprintf(w, "Earlier versions: %s\n", m.Repository)
+	say(cmd, "Earlier versions: %s\n", m.Repository)
 }
 
-func commitLine(w io.Writer, label string, c *gitstore.Commit) {
+func commitLine(cmd *cobra.Command, label phrase.Sentence, c *gitstore.Commit) {
 	if c == nil {
-		fmt.Fprintf(w, "%s none\n", label)
+		say(cmd, "%s none\n", label)
 		return
 	}
-	fmt.Fprintf(w, "%s %s %s %s\n", label, c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), text.Label(printable(c.Subject), 80))
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	if rest, ok := strings.CutSuffix(word, "y"); ok {
-		return rest + "ies"
-	}
-	return word + "s"
+	cmd.Printf("%s %s %s %s\n", label.In(languageOf(cmd)), c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), text.Label(printable(c.Subject), 80))
 }
 
 // printable makes what moves a cursor or reorders text visible; lines stay.

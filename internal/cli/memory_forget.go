@@ -34,13 +34,13 @@ first. You cannot undo it. It does not change the conversations themselves and a
 				}
 				done, err := m.Forget(cmd.Context(), found)
 				for _, s := range done.Removed {
-					cmd.Println("removed " + printable(s))
+					say(cmd, "removed %s\n", printable(s))
 				}
 				for _, s := range done.Left {
-					cmd.Println("not changed: " + printable(s))
+					say(cmd, "not changed: %s\n", printable(s))
 				}
 				if err == nil {
-					cmd.Println("The conversations still contain it: nanobot sessions list")
+					say(cmd, "The conversations still contain it: nanobot sessions list\n")
 				}
 				return err
 			})
@@ -56,12 +56,12 @@ first. You cannot undo it. It does not change the conversations themselves and a
 
 func tellFound(cmd *cobra.Command, found *memory.Occurrences) {
 	if len(found.Lines)+len(found.Entries) == 0 {
-		cmd.Println("No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.")
+		say(cmd, "No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.\n")
 	}
 	for _, l := range found.Lines {
 		cmd.Printf("%s: %s\n", printable(l.File), text.Label(printable(l.Line), 160))
 	}
 	for _, e := range found.Entries {
-		cmd.Printf("summary of %s: %s\n", e.File, text.Label(printable(e.Line), 160))
+		say(cmd, "summary of %s: %s\n", e.File, text.Label(printable(e.Line), 160))
 	}
 }

@@ -129,7 +129,7 @@ func sayWhenSlow(cmd *cobra.Command) (stop func()) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			cmd.PrintErrln("nanobot: updating the index...")
+			sayErr(cmd, "nanobot: updating the index...\n")
 		case <-ctx.Done():
 		}
 	}()
@@ -138,11 +138,11 @@ func sayWhenSlow(cmd *cobra.Command) (stop func()) {
 
 func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error {
 	if len(res.Hits) == 0 {
-		cmd.PrintErrln("Nothing found.")
+		sayErr(cmd, "Nothing found.\n")
 		return failure{exitFailure}
 	}
 	if res.Total == 0 {
-		cmd.PrintErrln("No text contains all of these words; these contain some:")
+		sayErr(cmd, "No text contains all of these words; these contain some:\n")
 	}
 	for _, h := range res.Hits {
 		where := h.Source
@@ -150,15 +150,15 @@ func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error 
 			where = h.Session + ", " + string(h.Role)
 		}
 		if h.Scope != "" {
-			where += ", scope " + printable(h.Scope)
+			where += words(cmd, ", scope %s", printable(h.Scope))
 		}
 		cmd.Printf("%s  %s\n    %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), printable(where), h.Snippet)
 	}
 	switch {
 	case res.AtLeast:
-		cmd.PrintErrf("More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)
+		sayErr(cmd, "More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)
 	case res.Total > len(res.Hits):
-		cmd.PrintErrf("%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
+		sayErr(cmd, "%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
 	}
 	return nil
 }

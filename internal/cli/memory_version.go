@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -38,10 +39,10 @@ func memoryLog(c *command) *cobra.Command {
 					return printJSON(cmd, log)
 				}
 				if len(log) == 0 {
-					cmd.Println("No changes are recorded yet.")
+					say(cmd, "No changes are recorded yet.\n")
 					return nil
 				}
-				w := newTable(cmd.OutOrStdout(), "CHANGE", "TIME", "ABOUT")
+				w := headed(cmd, "CHANGE", "TIME", "ABOUT")
 				for _, e := range log {
 					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), text.Label(printable(e.Subject), 80))
 				}
@@ -89,14 +90,14 @@ is not recorded yet, with two it shows the difference between them.`,
 					}{of, change})
 				}
 				if of != nil {
-					commitLine(cmd.OutOrStdout(), "Change", of)
+					commitLine(cmd, phrase.Later("Change"), of)
 					if of.Body != "" {
 						fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", printable(of.Body))
 					}
 					fmt.Fprintln(cmd.OutOrStdout())
 				}
 				if len(change.Files) == 0 {
-					cmd.Println("Nothing differs.")
+					say(cmd, "Nothing differs.\n")
 				}
 				fmt.Fprint(cmd.OutOrStdout(), printable(change.Diff))
 				return nil
@@ -176,22 +177,22 @@ The current version is kept: you can undo a restore by its own id.`,
 
 func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
 	if u.Commit == "" {
-		cmd.Println("Nothing to do: the files are already as they were before the change.")
+		say(cmd, "Nothing to do: the files are already as they were before the change.\n")
 		return
 	}
-	cmd.Printf("Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
+	say(cmd, "Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
 	if !only {
 		for _, e := range later {
-			cmd.Printf("  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
+			say(cmd, "  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
 		}
 	}
 	if u.Snapshot != "" {
-		cmd.Printf("Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
+		say(cmd, "Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
 	}
 	for _, f := range u.Files {
 		cmd.Printf("  %s\n", printable(f))
 	}
-	cmd.Printf("To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
+	say(cmd, "To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
 }
 
 func memoryEdit(c *command) *cobra.Command {
@@ -256,7 +257,7 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 		return err
 	}
 	if bytes.Equal(edited, old) {
-		cmd.Println("No changes.")
+		say(cmd, "No changes.\n")
 		return nil
 	}
 	now, err := m.Repo.ReadWork(file)
@@ -272,6 +273,6 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 	if err != nil {
 		return err
 	}
-	cmd.Printf("%s is changed (%s)\n", file, gitstore.Short(id))
+	say(cmd, "%s is changed (%s)\n", file, gitstore.Short(id))
 	return nil
 }

@@ -32,25 +32,25 @@ func printWhy(w io.Writer, f memory.FileView) {
 }
 
 // printWaiting lists what came from outside and is not believed yet.
-func printWaiting(w io.Writer, held []memory.Held) {
+func printWaiting(cmd *cobra.Command, held []memory.Held) {
 	if len(held) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "== From outside; nanobot memory confirm or reject decides")
+	say(cmd, "== From outside; nanobot memory confirm or reject decides\n")
 	for _, h := range held {
 		where := string(h.Target)
 		if h.Scope != "" {
-			where += " of " + h.Scope
+			where = words(cmd, "%s of %s", where, h.Scope)
 		}
 		if h.Order {
-			where += ", reads like an instruction and cannot be confirmed"
+			where += words(cmd, ", reads like an instruction and cannot be confirmed")
 		}
-		fmt.Fprintf(w, "  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
+		cmd.Printf("  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
 		for _, o := range h.Sources {
-			fmt.Fprintf(w, "    <- %s\n", text.Label(printable(o.String()), 200))
+			cmd.Printf("    <- %s\n", text.Label(printable(o.String()), 200))
 		}
 	}
-	fmt.Fprintln(w)
+	cmd.Println()
 }
 
 func memoryConfirm(c *command) *cobra.Command {
@@ -58,7 +58,7 @@ func memoryConfirm(c *command) *cobra.Command {
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			file, err := m.Dream.Confirm(cmd.Context(), id)
 			if err == nil {
-				cmd.Printf("%s is now in %s\n", id, file)
+				say(cmd, "%s is now in %s\n", id, file)
 			}
 			return err
 		})
@@ -69,7 +69,7 @@ func memoryReject(c *command) *cobra.Command {
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			err := m.Dream.Reject(cmd.Context(), id)
 			if err == nil {
-				cmd.Printf("%s is dropped\n", id)
+				say(cmd, "%s is dropped\n", id)
 			}
 			return err
 		})

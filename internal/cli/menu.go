@@ -5,9 +5,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 // item is something to choose from a menu.
@@ -27,10 +27,12 @@ type menu struct {
 	fits   []int
 	filter string
 	from   int
+
+	language string
 }
 
-func newMenu(items []item, first, page int) *menu {
-	m := &menu{items: items, first: first, page: page}
+func newMenu(items []item, first, page int, language string) *menu {
+	m := &menu{items: items, first: first, page: page, language: language}
 	m.narrow("")
 	return m
 }
@@ -103,7 +105,7 @@ func (m *menu) show(w io.Writer, width int) {
 	shown := m.fits[m.from : m.from+m.size(m.from)]
 	names, bare := 0, true
 	for _, i := range shown {
-		names = max(names, utf8.RuneCountInString(m.items[i].title))
+		names = max(names, tui.Width(m.items[i].title))
 		bare = bare && m.items[i].about == ""
 	}
 	digits := len(strconv.Itoa(m.from + len(shown)))
@@ -125,15 +127,15 @@ func (m *menu) show(w io.Writer, width int) {
 		for at := row; at < len(shown); at += rows {
 			it := m.items[shown[at]]
 			if columns > 1 {
-				line += fmt.Sprintf("  %*d  %-*s", digits, m.from+at+1, cell-digits-4, text.Ellipsis(it.title, cell-digits-4))
+				line += fmt.Sprintf("  %*d  %s", digits, m.from+at+1, pad(tui.Cut(it.title, cell-digits-4), cell-digits-4))
 				continue
 			}
-			line = fmt.Sprintf("  %*d  %-*s  %s", digits, m.from+at+1, names, text.Ellipsis(it.title, names), it.about)
+			line = fmt.Sprintf("  %*d  %s  %s", digits, m.from+at+1, pad(tui.Cut(it.title, names), names), it.about)
 		}
-		fmt.Fprintln(w, strings.TrimRight(text.Ellipsis(strings.TrimRight(line, " "), width-1), " "))
+		fmt.Fprintln(w, strings.TrimRight(tui.Cut(strings.TrimRight(line, " "), width-1), " "))
 	}
 	if left := len(m.fits) - m.from - len(shown); left > 0 {
-		more := fmt.Sprintf("  %*s  %d more: type more, or a part of a name", digits, "…", left)
-		fmt.Fprintln(w, text.Ellipsis(more, width-1))
+		more := phrase.In(m.language, "  %*s  %d more: type more, or a part of a name", digits, "…", left)
+		fmt.Fprintln(w, tui.Cut(more, width-1))
 	}
 }

@@ -66,24 +66,24 @@ func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 
 	for _, n := range m.Notes {
-		fmt.Fprintln(c.Err, "nanobot:", n)
+		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
 	}
 	showMigration(cmd, m)
 	switch {
 	case m.Empty():
-		cmd.Printf("There is nothing to import from %s.\n", ws)
+		say(cmd, "There is nothing to import from %s.\n", ws)
 		return nil
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, "Import this?")
+		ok, err := c.agreed(cmd, c.in("Import this?"))
 		if err != nil || !ok {
 			return err
 		}
 	}
 	what, err := m.Take(cmd.Context())
 	if what != "" {
-		cmd.Printf("Imported: %s.\n", what)
+		say(cmd, "Imported: %s.\n", what)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
 	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
 		return true, nil
 	}
-	cmd.Println("Nothing was changed.")
+	say(cmd, "Nothing was changed.\n")
 	return false, nil
 }
 
@@ -112,11 +112,11 @@ func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 		return err
 	}
 	if dry {
-		cmd.Printf("%s would receive the conversations, jobs and memory of %s.\n", ws, from)
+		say(cmd, "%s would receive the conversations, jobs and memory of %s.\n", ws, from)
 		return nil
 	}
 	if !yes {
-		ok, err := c.agreed(cmd, fmt.Sprintf("Give %s the conversations, jobs and memory of %s?", ws, from))
+		ok, err := c.agreed(cmd, c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
 		if err != nil || !ok {
 			return err
 		}
@@ -125,7 +125,7 @@ func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 	if err != nil {
 		return err
 	}
-	cmd.Printf("%s continues where %s ended.\n", w.Path, from)
+	say(cmd, "%s continues where %s ended.\n", w.Path, from)
 	return nil
 }
 
@@ -134,12 +134,12 @@ func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 func showMigration(cmd *cobra.Command, m *app.Migration) {
 	var lines []string
 	for _, s := range m.Sessions {
-		what := fmt.Sprintf("%d more messages", s.Messages)
+		what := words(cmd, "%d more messages", s.Messages)
 		switch {
 		case s.Apart:
-			what = "is not imported: it does not continue the conversation here"
+			what = words(cmd, "is not imported: it does not continue the conversation here")
 		case s.New:
-			what = fmt.Sprintf("new, %d messages", s.Messages)
+			what = words(cmd, "new, %d messages", s.Messages)
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", text.Label(s.Key, 60), what, text.Label(s.File, 200), text.Label(s.Last, 80)))
 	}
@@ -163,7 +163,7 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 	showKind(cmd, "History:", lines)
 
 	for _, u := range m.Unread {
-		cmd.Printf("Cannot be read: %s\n", text.Label(u, 400))
+		say(cmd, "Cannot be read: %s\n", known(cmd, text.Label(u, 400)))
 	}
 }
 
@@ -171,11 +171,11 @@ func showKind(cmd *cobra.Command, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	cmd.Println(title)
+	cmd.Println(words(cmd, title))
 	for _, l := range lines[:min(len(lines), migrateShown)] {
 		cmd.Println(l)
 	}
 	if n := len(lines) - migrateShown; n > 0 {
-		cmd.Printf("  and %d more\n", n)
+		say(cmd, "  and %d more\n", n)
 	}
 }

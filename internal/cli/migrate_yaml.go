@@ -53,12 +53,12 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 	if _, err := config.Load(o); err != nil {
 		return err
 	}
-	cmd.Printf("%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
+	say(cmd, "%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
 	switch {
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, "Write it?")
+		ok, err := c.agreed(cmd, c.in("Write it?"))
 		if err != nil || !ok {
 			return err
 		}
@@ -66,6 +66,6 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 	if err := diskio.WriteFile(to, text, 0o600); err != nil {
 		return err
 	}
-	cmd.Printf("Wrote %s\n", to)
+	say(cmd, "Wrote %s\n", to)
 	return nil
 }

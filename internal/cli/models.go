@@ -49,7 +49,7 @@ one that the provider reports; for a server on this machine, the one in use.`,
 				name = args[0]
 			}
 			list, err := provider.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
-				cmd.PrintErrf("nanobot: %s: %v\n", provider, err)
+				cmd.PrintErrf("nanobot: %s: %s\n", provider, known(cmd, err.Error()))
 			})
 			if err != nil {
 				return err
@@ -89,10 +89,10 @@ func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]
 
 func printModels(cmd *cobra.Command, list []provider.OfferedModel) error {
 	if len(list) == 0 {
-		cmd.PrintErrln("No models. nanobot provider list shows the configured providers.")
+		sayErr(cmd, "No models. nanobot provider list shows the configured providers.\n")
 		return nil
 	}
-	w := newTable(cmd.OutOrStdout(), "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
+	w := headed(cmd, "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
 	for _, m := range list {
 		window := "-"
 		if m.Window > 0 {

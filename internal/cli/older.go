@@ -90,9 +90,9 @@ func pluginsCommand(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := newTable(cmd.OutOrStdout(), "NAME", "SOURCE", "ENABLED")
+			w := headed(cmd, "NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
-				w.row(name, "builtin", yesNo(loaded.Config.Channels.Each[name].Enabled))
+				w.row(name, "builtin", yesNo(cmd, loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},
@@ -102,7 +102,7 @@ func pluginsCommand(c *command) *cobra.Command {
 
 func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: "Switch a channel " + map[bool]string{true: "on", false: "off"}[on], Args: exactArgs(1),
+		Use: verb + " NAME", Short: map[bool]string{true: "Switch a channel on", false: "Switch a channel off"}[on], Args: exactArgs(1),
 		Example: "  nanobot plugins " + verb + " telegram",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := gateway.KnownChannel(args[0]); err != nil {
@@ -116,15 +116,15 @@ func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
 				return err
 			}
-			cmd.Printf("Set %s to %t in %s\n", path, on, loaded.File)
+			say(cmd, "Set %s to %t in %s\n", path, on, loaded.File)
 			return nil
 		},
 	}
 }
 
-func yesNo(b bool) string {
+func yesNo(cmd *cobra.Command, b bool) string {
 	if b {
-		return "yes"
+		return words(cmd, "yes")
 	}
-	return "no"
+	return words(cmd, "no")
 }

@@ -131,7 +131,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	}
 	switch {
 	case errors.Is(err, errSkipped):
-		cmd.Println("Nothing was changed.")
+		say(cmd, "Nothing was changed.\n")
 		return nil
 	case errors.Is(err, errNoModel):
 		s = newSetup(c, cmd, loaded, onboardFlags{workspace: f.workspace})
@@ -153,7 +153,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	tellStronger(c, cmd, "agents.defaults.model")
 	if !asks || !atTerminal(c) {
 		for _, name := range written {
-			cmd.Printf("  wrote %s\n", name)
+			say(cmd, "  wrote %s\n", name)
 		}
 		nextSteps(c, cmd)
 		return nil
@@ -180,7 +180,7 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 	case was.Exists:
 		state = "unchanged"
 	}
-	cmd.Printf("Configuration: %s (%s)\n", was.File, state)
+	say(cmd, "Configuration: %s (%s)\n", was.File, words(cmd, state))
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 	if err != nil {
 		return nil, err
 	}
-	cmd.Printf("Workspace:     %s\n", ws)
+	say(cmd, "Workspace:     %s\n", ws)
 	return app.SyncTemplates(loaded, ws)
 }
 
@@ -197,12 +197,12 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 func nextSteps(c *command, cmd *cobra.Command) {
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
-		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
+		say(cmd, "\nNext, fix this:\n  %s\n", strings.ReplaceAll(known(cmd, strings.TrimSpace(err.Error())), "\n", "\n  "))
 		return
 	}
 	info := a.ModelInfo()
 	if info.Demo {
-		cmd.Print(`
+		say(cmd, `
 No model yet. Do one of these:
   nanobot onboard                                  in a terminal: provider, key and model
   export OPENROUTER_API_KEY=sk-or-...              or ANTHROPIC_API_KEY, OPENAI_API_KEY, ...
@@ -213,5 +213,5 @@ Until then a built-in demo answers (it is not an AI):
 `)
 		return
 	}
-	cmd.Printf("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, info.Why)
+	say(cmd, "Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, known(cmd, info.Why))
 }

@@ -446,7 +446,7 @@ func TestSetupWithManyModels(t *testing.T) {
 
 func TestMenu(t *testing.T) {
 	t.Parallel()
-	m := newMenu([]item{{name: "openrouter", title: "OpenRouter"}, {name: "openai", title: "OpenAI"}, {name: "openai_codex", title: "OpenAI Codex"}, {name: "groq", title: "Groq"}}, 2, 10)
+	m := newMenu([]item{{name: "openrouter", title: "OpenRouter"}, {name: "openai", title: "OpenAI"}, {name: "openai_codex", title: "OpenAI Codex"}, {name: "groq", title: "Groq"}}, 2, 10, "")
 	for _, c := range []struct {
 		typed string
 		at    int

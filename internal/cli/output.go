@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 // jsonFlag adds --json, which makes a command write for programs.
@@ -25,22 +26,66 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 }
 
 // table prints rows with aligned columns for people.
-type table struct{ *tabwriter.Writer }
+type table struct {
+	w    io.Writer
+	rows [][]string
+}
 
-// newTable begins a table with its column heads.
-func newTable(w io.Writer, heads ...string) table {
-	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	fmt.Fprintln(t, strings.Join(heads, "\t"))
+// newTable begins a table with its column heads, if it has any.
+func newTable(w io.Writer, heads ...string) *table {
+	t := &table{w: w}
+	if len(heads) > 0 {
+		t.rows = append(t.rows, heads)
+	}
 	return t
 }
 
-// row adds a row.
-func (t table) row(cells ...any) {
-	for i, c := range cells {
-		if i > 0 {
-			fmt.Fprint(t, "\t")
-		}
-		fmt.Fprint(t, c)
+// headed begins a table with column heads in the language of whoever called a command.
+func headed(cmd *cobra.Command, heads ...string) *table {
+	for i, h := range heads {
+		heads[i] = words(cmd, h)
 	}
-	fmt.Fprintln(t)
+	return newTable(cmd.OutOrStdout(), heads...)
+}
+
+// row adds a row.
+func (t *table) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// columnGap is what stands between the columns of a table.
+const columnGap = "  "
+
+// Flush prints the table.
+func (t *table) Flush() error {
+	var widths []int
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], tui.Width(c))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i < len(row)-1 {
+				c = pad(c, widths[i]) + columnGap
+			}
+			b.WriteString(c)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// pad fills a text with spaces to a number of columns of the terminal.
+func pad(s string, columns int) string {
+	return s + strings.Repeat(" ", max(columns-tui.Width(s), 0))
 }

@@ -65,16 +65,16 @@ func pairingList(c *command) *cobra.Command {
 
 func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved map[string][]string) error {
 	if len(waiting)+len(approved) == 0 {
-		cmd.Println("No people are paired or waiting.")
+		say(cmd, "No people are paired or waiting.\n")
 		return nil
 	}
-	w := newTable(cmd.OutOrStdout(), "CHANNEL", "PERSON", "STATE")
+	w := headed(cmd, "CHANNEL", "PERSON", "STATE")
 	for _, r := range waiting {
-		w.row(r.Channel, r.Sender, "waits until "+r.Expires.Format("15:04"))
+		w.row(r.Channel, r.Sender, words(cmd, "waits until %s", r.Expires.Format("15:04")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
-			w.row(name, who, "approved")
+			w.row(name, who, words(cmd, "approved"))
 		}
 	}
 	return w.Flush()
@@ -100,7 +100,7 @@ func pairingSettle(c *command, verb, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf(done, who.Sender, who.Channel)
+			say(cmd, done, who.Sender, who.Channel)
 			return nil
 		},
 	}
@@ -137,7 +137,7 @@ func pairingRevoke(c *command) *cobra.Command {
 			if len(from) == 0 {
 				return fmt.Errorf("%s was not paired; nanobot pairing list shows who is", who)
 			}
-			cmd.Printf("%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
+			say(cmd, "%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
 			return nil
 		},
 	}

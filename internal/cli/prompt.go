@@ -136,12 +136,12 @@ func (c *command) agree(cmd *cobra.Command, question string, show ...func()) err
 	for _, f := range show {
 		f()
 	}
-	answer, err := ask.line(question, "no")
+	answer, err := ask.line(c.in(question), "no")
 	if err != nil && !errors.Is(err, errSkipped) {
 		return err
 	}
 	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		cmd.Println("Nothing was changed.")
+		say(cmd, "Nothing was changed.\n")
 		return failure{exitFailure}
 	}
 	return nil

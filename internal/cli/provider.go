@@ -78,10 +78,10 @@ func rank(s catalog.Status) int {
 
 func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
-		cmd.Println("No provider is configured. Set one up with: nanobot onboard")
+		say(cmd, "No provider is configured. Set one up with: nanobot onboard\n")
 		return nil
 	}
-	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
+	w := headed(cmd, " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
 	for _, s := range list {
 		mark := " "
 		if s.Ready {
@@ -89,45 +89,45 @@ func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 		}
 		wire := string(s.Row.Wire)
 		if s.Row.Speech {
-			wire = "speech only"
+			wire = words(cmd, "speech only")
 		}
 		name := s.Name
 		if own := s.Row.Display; s.Own && own != name {
 			name += " (" + own + ")"
 		}
-		w.row(mark, name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		w.row(mark, name, keyNote(cmd, s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range list {
 		for _, text := range s.Warnings {
-			cmd.PrintErrf("nanobot: warning: %s: %s\n", s.Name, text)
+			sayErr(cmd, "nanobot: warning: %s: %s\n", s.Name, known(cmd, text))
 		}
 	}
 	return nil
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(s catalog.Status) string {
+func keyNote(cmd *cobra.Command, s catalog.Status) string {
 	switch {
 	case s.KeySource != "":
-		return "from " + s.KeySource
+		return words(cmd, "from %s", s.KeySource)
 	case s.Row.Auth != "":
-		return "sign in: nanobot provider login " + s.Name
+		return words(cmd, "sign in: nanobot provider login %s", s.Name)
 	case s.Row.Wire == catalog.BedrockWire:
-		return "AWS credentials"
+		return words(cmd, "AWS credentials")
 	case s.Row.Local:
-		return "none needed"
+		return words(cmd, "none needed")
 	case s.Own || s.Row.Direct:
 		if s.Base == "" {
-			return "needs providers." + s.Name + ".apiBase"
+			return words(cmd, "needs providers.%s.apiBase", s.Name)
 		}
-		return "none"
+		return words(cmd, "none")
 	case len(s.Row.EnvKeys) > 0:
-		return "set " + s.Row.EnvKeys[0]
+		return words(cmd, "set %s", s.Row.EnvKeys[0])
 	}
-	return "none"
+	return words(cmd, "none")
 }
 
 // choiceJSON is what provider explain tells.
@@ -230,30 +230,30 @@ func windowOf(loaded *config.Loaded, model string) int {
 }
 
 func printChoice(cmd *cobra.Command, e choiceJSON) {
-	key := "none"
+	key := words(cmd, "none")
 	switch {
 	case e.SignIn:
-		key = "from the sign-in (nanobot provider login " + e.Provider + ")"
+		key = words(cmd, "from the sign-in (nanobot provider login %s)", e.Provider)
 	case e.KeySource != "":
-		key = "from " + e.KeySource
+		key = words(cmd, "from %s", e.KeySource)
 	}
 	name := e.Provider
 	if e.Display != name {
 		name += " (" + e.Display + ")"
 	}
-	cmd.Printf("Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, e.Why, key)
-	cmd.Printf("Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, "by region"), wireNames(e.Wires), e.WireModel)
+	say(cmd, "Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, known(cmd, e.Why), key)
+	say(cmd, "Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, words(cmd, "by region")), strings.Join(wireNames(e.Wires), words(cmd, ", else ")), e.WireModel)
 	if e.Window > 0 {
-		cmd.Printf("Window      %d tokens\n", e.Window)
+		say(cmd, "Window      %d tokens\n", e.Window)
 	} else {
-		cmd.Println("Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json")
+		say(cmd, "Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json\n")
 	}
 	for _, w := range e.Warnings {
-		cmd.Printf("Warning     %s\n", w)
+		say(cmd, "Warning     %s\n", known(cmd, w))
 	}
 }
 
-func wireNames(wires []catalog.Wire) string {
+func wireNames(wires []catalog.Wire) []string {
 	var names []string
 	for _, w := range wires {
 		switch w {
@@ -267,5 +267,5 @@ func wireNames(wires []catalog.Wire) string {
 			names = append(names, "Bedrock Converse")
 		}
 	}
-	return strings.Join(names, ", else ")
+	return names
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -51,9 +50,9 @@ func serve(ctx context.Context, c *command, where app.APIListen, verbose bool) e
 	return app.ServeAPI(ctx, app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
 	}, where, func(a *app.App, addr string) {
-		fmt.Fprintf(c.Err, "nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
+		c.tell("nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
 		for _, n := range a.Notes {
-			fmt.Fprintf(c.Err, "  note       %s\n", n)
+			c.tell("  note       %s\n", n)
 		}
 	})
 }

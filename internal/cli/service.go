@@ -99,7 +99,7 @@ func serviceStatus(c *command, f *serviceFlags) *cobra.Command {
 			if asJSON {
 				err = printJSON(cmd, st)
 			} else {
-				cmd.Println(st.String())
+				cmd.Println(known(cmd, st.String()))
 			}
 			if err == nil && st.Active != "active" {
 				return failure{exitNotRunning}
@@ -132,21 +132,21 @@ func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceF
 	if err := m.Install(unit); err != nil {
 		return err
 	}
-	cmd.Printf("Wrote %s\n", m.Path())
+	say(cmd, "Wrote %s\n", m.Path())
 	if err := m.Start(cmd.Context(), begin); err != nil {
 		return err
 	}
 	if f.noStart {
-		cmd.Println("The service is installed but not started.")
+		say(cmd, "The service is installed but not started.\n")
 		return nil
 	}
-	see := "nanobot gateway status"
 	if m.System { // what root has is another configuration
-		see = "nanobot service status --system, or as the user " + unit.User + ": " + see
+		say(cmd, "The service is enabled and started. See: nanobot service status --system, or as the user %s: nanobot gateway status\n", unit.User)
+	} else {
+		say(cmd, "The service is enabled and started. See: nanobot gateway status\n")
 	}
-	cmd.Println("The service is enabled and started. See: " + see)
 	if m.OS == "linux" && !m.System {
-		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
+		say(cmd, "It runs while you are logged in. To keep it running without a login: loginctl enable-linger\n")
 	}
 	warnOfShellKeys(c, l)
 	return nil
@@ -156,14 +156,14 @@ func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceF
 func warnOfShellKeys(c *command, l *config.Loaded) {
 	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
-			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+			c.tell("nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}
 	}
 }
 
 func uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
 	if _, err := os.Lstat(m.Path()); diskio.IsMissing(err) {
-		cmd.Printf("There is no service: %s does not exist.\n", m.Path())
+		say(cmd, "There is no service: %s does not exist.\n", m.Path())
 		return nil
 	}
 	if f.dryRun {
@@ -172,12 +172,12 @@ func uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) erro
 	}
 	removed, err := m.Uninstall(cmd.Context())
 	if removed {
-		cmd.Printf("Removed %s\n", m.Path())
+		say(cmd, "Removed %s\n", m.Path())
 	}
 	if err != nil {
 		return err
 	}
-	cmd.Println("The service is stopped and removed. Your data stays.")
+	say(cmd, "The service is stopped and removed. Your data stays.\n")
 	return nil
 }
 

@@ -51,7 +51,7 @@ func openSessions(ctx context.Context, c *command, loaded *config.Loaded, ws str
 		return nil, err
 	}
 	for _, n := range store.Workspace().Notes {
-		fmt.Fprintln(c.Err, "nanobot:", n)
+		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
 	}
 	return store, nil
 }
@@ -125,10 +125,10 @@ func sessionsList(c *command) *cobra.Command {
 				return printJSON(cmd, out)
 			}
 			if len(list) == 0 {
-				cmd.Println("No conversations yet. Start one with: nanobot agent")
+				say(cmd, "No conversations yet. Start one with: nanobot agent\n")
 				return nil
 			}
-			w := newTable(cmd.OutOrStdout(), "SESSION", "MESSAGES", "UPDATED", "ABOUT")
+			w := headed(cmd, "SESSION", "MESSAGES", "UPDATED", "ABOUT")
 			for _, s := range list {
 				about := s.Title
 				if about == "" {
@@ -239,7 +239,7 @@ func sessionsRemove(c *command) *cobra.Command {
 				if err := store.Delete(cmd.Context(), key); err != nil {
 					return err
 				}
-				cmd.Printf("%s moved to the archive\n", key)
+				say(cmd, "%s moved to the archive\n", key)
 			}
 			return nil
 		},
@@ -303,15 +303,15 @@ version adds to them can be imported with: nanobot migrate`,
 			if err != nil {
 				return err
 			}
-			cmd.Printf("%d copied to %s", len(done.Copied), done.Dir)
 			if n := len(done.Same); n > 0 {
-				cmd.Printf(", %d already there", n)
+				say(cmd, "%d copied to %s, %d already there.\n", len(done.Copied), done.Dir, n)
+			} else {
+				say(cmd, "%d copied to %s.\n", len(done.Copied), done.Dir)
 			}
-			cmd.Println(".")
 			if len(done.Conflict) == 0 {
 				return nil
 			}
-			fmt.Fprintln(c.Err, "Not copied, because another file exists:")
+			c.tell("Not copied, because another file exists:\n")
 			for _, key := range done.Conflict {
 				fmt.Fprintln(c.Err, "  "+text.Label(key, 200))
 			}

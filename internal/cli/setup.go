@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 // setup asks for a provider, its address, a key and a model. It only collects
@@ -125,26 +126,19 @@ type jump step
 
 func (jump) Error() string { return "another step" }
 
-// say prints a text, broken between words.
-func (s *setup) say(format string, args ...any) {
+// say prints a sentence in the user's language, broken between words.
+func (s *setup) say(english string, args ...any) {
 	width := s.ask.width()
-	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		for at := width; len(line) > width; at-- {
-			if at == 0 {
-				break // one long word
-			}
-			if line[at] == ' ' {
-				s.cmd.Println(line[:at])
-				line, at = line[at+1:], width+1
-			}
+	for line := range strings.SplitSeq(s.c.in(english, args...), "\n") {
+		for _, row := range tui.Rows(line, width) {
+			s.cmd.Println(row)
 		}
-		s.cmd.Println(line)
 	}
 }
 
 // answer asks a question. The words skip and more are lower case in any spelling.
 func (s *setup) answer(question string) (string, error) {
-	a, err := s.ask.edited(question)
+	a, err := s.ask.edited(s.c.in(question))
 	a = text.Label(a, 0)
 	if l := strings.ToLower(a); l == "skip" || l == "more" {
 		a = l
@@ -164,11 +158,11 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	found := s.lookAround(ctx)
 	m := s.providerMenu(found)
 	m.show(s.cmd.OutOrStdout(), s.ask.width())
-	skip := "goes on without a model: a built-in demo answers"
 	if len(found) > 0 {
-		skip = "leaves the choice to nanobot"
+		s.say("\nType a number, a name or a part of one. skip leaves the choice to nanobot. Ctrl-C leaves.")
+	} else {
+		s.say("\nType a number, a name or a part of one. skip goes on without a model: a built-in demo answers. Ctrl-C leaves.")
 	}
-	s.say("\nType a number, a name or a part of one. skip %s. Ctrl-C leaves.", skip)
 	for {
 		typed, err := s.answer("Provider")
 		if err != nil {
@@ -200,7 +194,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 		case !s.ask.terminal():
 			return 0, usageError{unknownProvider(typed)}
 		default:
-			s.say("%s", capital(unknownProvider(typed).Error()))
+			s.say("%s", s.sentence(unknownProvider(typed)))
 		}
 	}
 }
@@ -225,7 +219,7 @@ func (s *setup) choose(name string) error {
 func (s *setup) take(d discovery) {
 	s.row, s.block, s.served = d.Row, d.Block, d.served
 	if s.row.Name = d.Name; d.Name == "custom" {
-		s.row.Display = "the server"
+		s.row.Display = s.c.in("the server")
 	}
 	if d.served {
 		s.base = d.Base
@@ -276,7 +270,7 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 			if !s.ask.terminal() {
 				return 0, err
 			}
-			s.say("%s.", capital(err.Error()))
+			s.say("%s.", s.sentence(err))
 			continue
 		}
 		s.base = typed
@@ -304,12 +298,12 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 	if (s.served || s.keySource() != "") && !s.doubted {
 		return passed, nil
 	}
-	question := "API key of " + s.row.Display + ", not shown"
+	question := s.c.in("API key of %s, not shown", s.row.Display)
+	if optional {
+		question = s.c.in("API key of %s, not shown (- for none)", s.row.Display)
+	}
 	if at := keyPage(s.row.Name); at != "" {
 		s.say("\nGet a key at %s", at)
-	}
-	if optional {
-		question += " (- for none)"
 	}
 	for {
 		key, err := s.ask.secret(question)
@@ -330,11 +324,11 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 			if !s.ask.terminal() {
 				return 0, err
 			}
-			s.say("%s.", capital(err.Error()))
+			s.say("%s.", s.sentence(err))
 			continue
 		}
 		if other := ownerOf(key); other != "" && other != s.row.Name && !s.row.Direct {
-			s.cmd.PrintErrf("Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
+			sayErr(s.cmd, "Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
 		}
 		s.key, s.doubted = key, false
 		return onward, nil
@@ -400,7 +394,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 		return passed, nil
 	}
 	if note := a.Caution(); note != "" {
-		s.say("Note: %s", note)
+		s.say("Note: %s", s.c.known(note))
 	}
 	st, err := a.Login(ctx, signin.Dialog{
 		Device: !hasBrowser(s.c),
@@ -482,6 +476,9 @@ func take(flag *string) string {
 	return v
 }
 
+// sentence is an error as a sentence in the user's language.
+func (s *setup) sentence(err error) string { return capital(s.c.known(err.Error())) }
+
 func capital(s string) string {
 	if s == "" {
 		return s
@@ -495,7 +492,7 @@ func (s *setup) refusal(err error, model string) string {
 	e := llm.AsError(err)
 	who := s.row.Display
 	if errors.Is(err, trial.ErrSlow) {
-		return fmt.Sprintf("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
+		return s.c.in("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
 	}
 	said := ""
 	if m := text.Label(e.Message, 300); m != "" {
@@ -504,20 +501,18 @@ func (s *setup) refusal(err error, model string) string {
 	switch e.Kind {
 	case llm.Auth:
 		if s.row.Auth != "" {
-			return who + " refused the sign-in" + said
+			return s.c.in("%s refused the sign-in", who) + said
 		}
 		if from := s.keySource(); from != "" && s.key == "" {
-			who += " refused the key in " + from
-		} else {
-			who += " refused the key"
+			return s.c.in("%s refused the key in %s", who, from) + said
 		}
-		return who + said
+		return s.c.in("%s refused the key", who) + said
 	case llm.NotFound:
-		return fmt.Sprintf("%s does not know the model %q%s", who, model, said)
+		return s.c.in("%s does not know the model %q", who, model) + said
 	case llm.Connection:
-		return who + " cannot be reached" + said
+		return s.c.in("%s cannot be reached", who) + said
 	case llm.Timeout:
-		return who + " did not answer in time" + said
+		return s.c.in("%s did not answer in time", who) + said
 	}
-	return "the call failed" + said
+	return s.c.in("the call failed") + said
 }

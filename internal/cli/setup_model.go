@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/wait"
@@ -38,7 +39,7 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 	defer cancel()
 	list, err := provider.Survey(ctx, s.options(s.loaded))
 	if err != nil {
-		s.say("%s", capital(err.Error()))
+		s.say("%s", s.sentence(err))
 		return nil
 	}
 	var servers, rest []discovery
@@ -51,7 +52,7 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 			if err != nil || !a.Status().SignedIn {
 				continue
 			}
-			d.about = "you are signed in"
+			d.about = s.c.in("you are signed in")
 		case !st.Ready || st.Row.Speech || keys[st.KeySource]:
 			continue
 		case st.Row.Local:
@@ -60,14 +61,14 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 				continue
 			}
 			d.served = true
-			d.about = fmt.Sprintf("%s at %s", someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
+			d.about = s.c.in("%s at %s", s.someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
 		case st.KeySource == "":
-			d.about = "set up in " + shown(s.c, s.loaded.File)
+			d.about = s.c.in("set up in %s", shown(s.c, s.loaded.File))
 		case strings.HasPrefix(st.KeySource, "providers."):
-			d.about = "key in " + shown(s.c, s.loaded.File)
+			d.about = s.c.in("key in %s", shown(s.c, s.loaded.File))
 		default:
 			keys[st.KeySource] = true // two rows may share one
-			d.about = "key in " + strings.TrimPrefix(st.KeySource, "environment variable ")
+			d.about = s.c.in("key in %s", strings.TrimPrefix(st.KeySource, "environment variable "))
 		}
 		if d.served {
 			servers = append(servers, d)
@@ -78,17 +79,18 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 	return append(servers, rest...)
 }
 
-func someModels(offers []catalog.Offer) string {
+// someModels names the first models that a server offers.
+func (s *setup) someModels(offers []catalog.Offer) string {
 	const most = 2
 	names := make([]string, 0, most)
 	for _, o := range offers[:min(most, len(offers))] {
 		names = append(names, text.Ellipsis(o.ID, 30))
 	}
-	s := strings.Join(names, ", ")
+	list := strings.Join(names, ", ")
 	if n := len(offers) - len(names); n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
+		list += s.c.in(" and %d more", n)
 	}
-	return s
+	return list
 }
 
 func keyPage(name string) string {
@@ -107,13 +109,13 @@ func (s *setup) providerMenu(found []discovery) *menu {
 	known := map[string]bool{}
 	for _, d := range found {
 		known[d.Name] = true
-		items = append(items, item{name: d.Name, title: d.Row.Display, about: d.about, head: "Found:"})
+		items = append(items, item{name: d.Name, title: d.Row.Display, about: d.about, head: s.c.in("Found:")})
 	}
 	titles := map[string]string{}
 	for _, r := range catalog.Rows() {
 		titles[r.Name] = r.Display
 	}
-	titles["custom"] = "Other, OpenAI-compatible"
+	titles["custom"] = s.c.in("Other, OpenAI-compatible")
 	add := func(name, about, head string) {
 		if title := titles[name]; !known[name] && !known[title] { // two names may be one service
 			known[name], known[title] = true, true
@@ -121,22 +123,22 @@ func (s *setup) providerMenu(found []discovery) *menu {
 		}
 	}
 	for _, u := range provider.Usual() {
-		add(u.Name, u.About, "Usual providers, with a key:")
+		add(u.Name, s.c.known(u.About), s.c.in("Usual providers, with a key:"))
 	}
 	for _, name := range signin.Names() {
 		about := ""
 		if a, err := signinAccount(s.c, s.loaded, name); err == nil {
 			_, about, _ = strings.Cut(a.Display(), " (")
 		}
-		add(signin.ConfigName(name), strings.TrimSuffix(about, ")"), "With a sign-in instead of a key:")
+		add(signin.ConfigName(name), s.c.known(strings.TrimSuffix(about, ")")), s.c.in("With a sign-in instead of a key:"))
 	}
 	first := len(items)
 	for _, r := range catalog.Rows() {
 		if !r.Speech && (r.Auth == "" || signin.Known(r.Name)) {
-			add(r.Name, "", "More providers:")
+			add(r.Name, "", s.c.in("More providers:"))
 		}
 	}
-	return newMenu(items, first, len(items))
+	return newMenu(items, first, len(items), s.c.language())
 }
 
 // modelPage is how many models are shown at a time: a terminal has 24 rows.
@@ -271,16 +273,16 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b catalog.Offer) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
-	head := "Models of " + s.row.Display + ":"
+	head := s.c.in("Models of %s:", s.row.Display)
 	if slices.ContainsFunc(slices.Collect(maps.Values(price)), func(p string) bool { return strings.Contains(p, "/") }) {
-		head = "Models of " + s.row.Display + " (window; price of a million tokens, in / out):"
+		head = s.c.in("Models of %s (window; price of a million tokens, in / out):", s.row.Display)
 	}
 	items := make([]item, 0, len(list))
 	for _, o := range list {
 		about := strings.TrimRight(fmt.Sprintf("%5s  %s", tokens(o.Window), price[o.ID]), " ")
 		items = append(items, item{name: o.ID, title: o.ID, about: about, head: head})
 	}
-	return newMenu(items, modelPage, modelPage)
+	return newMenu(items, modelPage, modelPage, s.c.language())
 }
 
 // price is what a model costs, for people; "" is not known.
@@ -294,12 +296,12 @@ func (s *setup) price(o catalog.Offer, prices *ledger.Prices) string {
 	}
 	switch p.Billing {
 	case ledger.Free:
-		return "free"
+		return s.c.in("free")
 	case ledger.Subscription:
-		return "subscription"
+		return s.c.in("subscription")
 	case ledger.Priced:
 		if p.In == 0 && p.Out == 0 {
-			return "free"
+			return s.c.in("free")
 		}
 		unit := p.Currency + " "
 		if p.Currency == "USD" {
@@ -387,24 +389,25 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 	s.say("\nThis does not work yet: %s.", strings.TrimSuffix(s.refusal(err, s.model), "."))
 	if t != nil {
 		for _, w := range t.Warnings {
-			s.say("Note: %s.", text.Label(w, 300))
+			s.say("Note: %s.", s.c.known(text.Label(w, 300)))
 		}
 	}
 
 	type way struct {
-		word, about string
-		to          step
+		word  string
+		about phrase.Sentence
+		to    step
 	}
 	ways := []way{
-		{"model", "choose another model", askModel},
-		{"provider", "choose another provider", askProvider},
-		{"again", "try once more", tryModel},
-		{"keep", "keep it as it is", done},
+		{"model", phrase.Later("choose another model"), askModel},
+		{"provider", phrase.Later("choose another provider"), askProvider},
+		{"again", phrase.Later("try once more"), tryModel},
+		{"keep", phrase.Later("keep it as it is"), done},
 	}
 	if !s.served {
-		ways = slices.Insert(ways, 0, way{"key", "give another key", askKey})
+		ways = slices.Insert(ways, 0, way{"key", phrase.Later("give another key"), askKey})
 		if s.row.Auth != "" {
-			ways[0].about = "sign in again"
+			ways[0].about = phrase.Later("sign in again")
 		}
 	}
 	for i, w := range ways {
@@ -478,9 +481,9 @@ func (s *setup) scripted(ctx context.Context) error {
 			return err
 		}
 		told := append([]string{s.refusal(err, s.model)}, t.Warnings...)
-		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, "Nothing was changed. --no-test writes the answers without a test."), "\n")}
+		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, s.c.in("Nothing was changed. --no-test writes the answers without a test.")), "\n")}
 	}
-	s.cmd.PrintErrf("nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
+	sayErr(s.cmd, "nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
 	return nil
 }
 
@@ -498,12 +501,11 @@ func (s *setup) scriptedModel(ctx context.Context) error {
 	if s.model == "" && len(offers) == 1 {
 		s.model = offers[0].ID
 	}
+	if s.model == "" && len(offers) > 0 {
+		return usageError{fmt.Errorf("%s has no usual model: name one with --model; it offers %s", s.row.Display, s.someModels(offers))}
+	}
 	if s.model == "" {
-		hint := ""
-		if len(offers) > 0 {
-			hint = "; it offers " + someModels(offers)
-		}
-		return usageError{fmt.Errorf("%s has no usual model: name one with --model%s", s.row.Display, hint)}
+		return usageError{fmt.Errorf("%s has no usual model: name one with --model", s.row.Display)}
 	}
 	s.name(s.model, offers)
 	return nil

@@ -62,7 +62,7 @@ func (s *skills) find(name string) (skill.Skill, error) {
 	}
 	hint := "nanobot skill list shows all"
 	if near := text.NearestRatio(name, names, 0.6); near != "" {
-		hint = "did you mean " + near + "?"
+		hint = fmt.Sprintf("did you mean %s?", near)
 	}
 	return skill.Skill{}, usageError{fmt.Errorf("there is no skill %q; %s", name, hint)}
 }
@@ -99,13 +99,13 @@ func skillList(c *command) *cobra.Command {
 			if asJSON {
 				return printJSON(cmd, list)
 			}
-			w := newTable(cmd.OutOrStdout(), " ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
+			w := headed(cmd, " ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
 			for _, e := range list {
 				mark := " "
 				if e.Available {
 					mark = "✓"
 				}
-				w.row(mark, e.Name, e.Source, e.State(), text.Ellipsis(e.Description, 80))
+				w.row(mark, e.Name, words(cmd, string(e.Source)), words(cmd, e.State()), text.Ellipsis(e.Description, 80))
 			}
 			return w.Flush()
 		},
@@ -136,9 +136,9 @@ func skillShow(c *command) *cobra.Command {
 			if asJSON {
 				return printJSON(cmd, e)
 			}
-			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
+			say(cmd, "Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
 			for _, n := range e.Notes {
-				cmd.Println("Note    " + n)
+				say(cmd, "Note    %s\n", n)
 			}
 			cmd.Printf("\n%s\n", e.Text)
 			return nil
@@ -164,7 +164,7 @@ lower-case letters and digits with single hyphens.`,
 			if err != nil {
 				return usageError{err}
 			}
-			cmd.Printf("Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
+			say(cmd, "Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
 			return nil
 		},
 	}
@@ -202,7 +202,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 				return failure{exitFailure}
 			}
 			if !asJSON {
-				cmd.Printf("%s is valid.\n", args[0])
+				say(cmd, "%s is valid.\n", args[0])
 			}
 			return nil
 		},
@@ -267,7 +267,7 @@ give identical archives. It does not pack a skill with errors.`,
 			if err != nil {
 				return tellInvalid(cmd, err)
 			}
-			cmd.Printf("Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
+			say(cmd, "Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
 			return nil
 		},
 	}
@@ -284,7 +284,7 @@ func tellInvalid(cmd *cobra.Command, err error) error {
 	for _, p := range bad.Problems {
 		cmd.PrintErrln(p)
 	}
-	cmd.PrintErrln("nanobot: the skill has errors; nothing was changed")
+	sayErr(cmd, "nanobot: the skill has errors; nothing was changed\n")
 	return failure{exitFailure}
 }
 
@@ -313,9 +313,9 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 			for _, p := range problems {
 				cmd.PrintErrln(p)
 			}
-			cmd.Printf("Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
+			say(cmd, "Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
 			if k, ok := s.Load(rec.Name); ok && !k.Available() {
-				cmd.Println("It is not available yet; it requires " + k.Missing)
+				say(cmd, "It is not available yet; it requires %s\n", k.Missing)
 			}
 			return nil
 		},
@@ -351,7 +351,7 @@ agents.defaults.disabledSkills.`,
 			if err != nil {
 				return explainSkill(err)
 			}
-			cmd.Printf("Removed %s.\n", args[0])
+			say(cmd, "Removed %s.\n", args[0])
 			return nil
 		},
 	}

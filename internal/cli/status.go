@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 func statusCommand(c *command) *cobra.Command {
@@ -35,9 +37,9 @@ and why, and how commands are contained. It never calls a model.`,
 // printStartFolder says where a chat that is opened here would work.
 func printStartFolder(c *command, cmd *cobra.Command) {
 	if folder, note := c.startsIn(cmd.Context()); note != "" {
-		cmd.Printf("Start folder   %s\n", note)
+		say(cmd, "Start folder   %s\n", note)
 	} else if folder != "" {
-		cmd.Printf("Start folder   %s (nanobot agent started here works in it)\n", folder)
+		say(cmd, "Start folder   %s (nanobot agent started here works in it)\n", folder)
 	}
 }
 
@@ -60,33 +62,33 @@ func printStatus(cmd *cobra.Command, r doctor.Status) {
 		if ok {
 			return "✓"
 		}
-		return "✗ not there yet"
+		return words(cmd, "✗ not there yet")
 	}
 	cmd.Printf("nanobot %s\n\n", r.Version)
-	cmd.Printf("Configuration  %s %s\n", r.Config, mark(r.ConfigExists))
-	cmd.Printf("Workspace      %s %s\n", r.Workspace, mark(r.Exists))
+	say(cmd, "Configuration  %s %s\n", r.Config, mark(r.ConfigExists))
+	say(cmd, "Workspace      %s %s\n", r.Workspace, mark(r.Exists))
 	switch {
 	case r.Problem != "":
-		cmd.Printf("Model          ✗ %s\n", r.Problem)
+		say(cmd, "Model          ✗ %s\n", known(cmd, r.Problem))
 	default:
-		cmd.Printf("Model          %s\n               %s\n", r.Model, r.Why)
+		say(cmd, "Model          %s\n               %s\n", r.Model, known(cmd, r.Why))
 	}
 	if r.KeySource != "" {
-		cmd.Printf("Key            from %s\n", r.KeySource)
+		say(cmd, "Key            from %s\n", r.KeySource)
 	}
-	files := "the whole disk except protected paths"
+	files := phrase.Later("the whole disk except protected paths")
 	if r.Restricted {
-		files = "the workspace only"
+		files = phrase.Later("the workspace only")
 	}
-	cmd.Printf("Files          %s\nCommands       %s\n", files, r.Exec)
+	say(cmd, "Files          %s\nCommands       %s\n", files, known(cmd, r.Exec))
 	for i, p := range r.Providers {
-		head := "Providers      "
+		head := words(cmd, "Providers      ")
 		if i > 0 {
-			head = "               "
+			head = pad("", tui.Width(head))
 		}
-		key := "no key"
+		key := words(cmd, "no key")
 		if p.Key != "" {
-			key = "key from " + p.Key
+			key = words(cmd, "key from %s", p.Key)
 		}
 		if p.Base != "" {
 			key += ", " + p.Base
@@ -94,9 +96,9 @@ func printStatus(cmd *cobra.Command, r doctor.Status) {
 		cmd.Printf("%s%s (%s)\n", head, p.Name, key)
 	}
 	for _, w := range r.Warnings {
-		cmd.Printf("Warning        %s\n", w)
+		say(cmd, "Warning        %s\n", known(cmd, w))
 	}
 	if !r.ConfigExists || r.Demo {
-		cmd.Print("\nSet up a model with: nanobot onboard\n")
+		say(cmd, "\nSet up a model with: nanobot onboard\n")
 	}
 }

@@ -40,7 +40,7 @@ providers.openai.apiBase and use --provider openai.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return transcribe(c, cmd, args[0], f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.provider, "provider", "", "`name`: "+strings.Join(speech.Providers(), ", "))
+	fl.StringVar(&f.provider, "provider", "", fmt.Sprintf("`name`: %s", strings.Join(speech.Providers(), ", ")))
 	fl.StringVar(&f.model, "model", "", "`model` instead of the provider's default")
 	fl.StringVar(&f.language, "language", "", "language `code` such as en")
 	jsonFlag(cmd, &f.asJSON)
@@ -67,7 +67,7 @@ func transcribe(c *command, cmd *cobra.Command, file string, f transcribeFlags) 
 	defer o.Client.CloseIdleConnections()
 	t, err := speech.New(o)
 	if e, ok := errors.AsType[*speech.Error](err); ok && e.Code == speech.NotConfigured {
-		fmt.Fprintln(c.Err, "nanobot: "+e.Error())
+		fmt.Fprintln(c.Err, "nanobot: "+c.known(e.Error()))
 		return failure{exitConfig}
 	} else if err != nil {
 		return err

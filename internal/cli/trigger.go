@@ -52,9 +52,9 @@ The message waits in the data folder until the gateway accepts it.`,
 			if err != nil {
 				return err
 			}
-			cmd.Printf("Queued %s.\n", id)
+			say(cmd, "Queued %s.\n", id)
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
-				fmt.Fprintln(c.Err, j.deliverer(cmd.Context()))
+				c.tell("%s\n", j.deliverer(cmd.Context()))
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func triggerAdd(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf("Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
+			say(cmd, "Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
 			return nil
 		},
 	}
@@ -111,18 +111,18 @@ func triggerList(c *command) *cobra.Command {
 				return printJSON(cmd, all)
 			}
 			if len(all) == 0 {
-				cmd.Println("There are no triggers.")
+				say(cmd, "There are no triggers.\n")
 				return nil
 			}
-			w := newTable(cmd.OutOrStdout(), "ID", "NAME", "FOR", "LAST")
+			w := headed(cmd, "ID", "NAME", "FOR", "LAST")
 			for i := range all {
 				t := &all[i]
-				last := "never"
+				last := words(cmd, "never")
 				if t.LastRunAtMS != 0 {
-					last = t.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + string(t.LastStatus)
+					last = t.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + words(cmd, string(t.LastStatus))
 				}
 				if !t.Enabled {
-					last += ", off"
+					last += words(cmd, ", off")
 				}
 				w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
@@ -140,7 +140,7 @@ func triggerRemove(c *command) *cobra.Command {
 			if err := j.Triggers.Remove(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			cmd.Printf("Removed %s.\n", args[0])
+			say(cmd, "Removed %s.\n", args[0])
 			return nil
 		}),
 	}
@@ -175,17 +175,17 @@ a trigger also removes its key.`,
 }
 
 func triggerEnable(c *command, on bool) *cobra.Command {
-	verb, done := "disable", "off"
+	verb, short, done := "disable", "Switch a trigger off", "Switched off %s.\n"
 	if on {
-		verb, done = "enable", "on"
+		verb, short, done = "enable", "Switch a trigger on", "Switched on %s.\n"
 	}
 	return &cobra.Command{
-		Use: verb + " ID", Short: "Switch a trigger " + done, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
+		Use: verb + " ID", Short: short, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
 		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Enable(cmd.Context(), args[0], on); err != nil {
 				return err
 			}
-			cmd.Printf("Switched %s %s.\n", done, args[0])
+			say(cmd, done, args[0])
 			return nil
 		}),
 	}

@@ -60,7 +60,7 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 			cmd.Println(name)
 		}
 		if len(marked) == 0 {
-			fmt.Fprintln(c.Err, "No file of the workspace is recorded as from outside.")
+			c.tell("No file of the workspace is recorded as from outside.\n")
 		}
 		return nil
 	}
@@ -89,7 +89,7 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	for _, path := range paths {
-		cmd.Printf("Trusted: %s\n", path)
+		say(cmd, "Trusted: %s\n", path)
 	}
 	return nil
 }

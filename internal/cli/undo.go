@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -139,10 +140,10 @@ func listUndo(cmd *cobra.Command, store *change.Record, u undoCall) error {
 		return printJSON(cmd, turns)
 	}
 	if len(turns) == 0 {
-		cmd.Println("No stored turn changed files.")
+		say(cmd, "No stored turn changed files.\n")
 		return nil
 	}
-	w := newTable(cmd.OutOrStdout(), "TURN", "TIME", "SESSION", "CHANGES")
+	w := headed(cmd, "TURN", "TIME", "SESSION", "CHANGES")
 	for _, t := range turns {
 		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), t.Summary())
 	}
@@ -162,7 +163,7 @@ func showDiff(cmd *cobra.Command, store *change.Record, t undo.Turn, asJSON bool
 	}
 	fmt.Fprint(cmd.OutOrStdout(), diff)
 	for _, g := range t.Gaps {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nanobot: not covered: %s\n", text.Label(g, 300))
+		sayErr(cmd, "nanobot: not covered: %s\n", text.Label(g, 300))
 	}
 	return nil
 }
@@ -183,10 +184,10 @@ func tellUndo(cmd *cobra.Command, store *change.Record, r undo.Report, asJSON bo
 		}{r, diff})
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintln(out, r.Text(cmd.Context(), "nanobot undo TURN --force"))
+	fmt.Fprintln(out, r.Text(phrase.With(cmd.Context(), languageOf(cmd)), "nanobot undo TURN --force"))
 	if diff != "" {
 		fmt.Fprint(out, "\n"+diff)
-		fmt.Fprintf(out, "\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))
+		say(cmd, "\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))
 	}
 	return nil
 }

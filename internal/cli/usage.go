@@ -37,11 +37,11 @@ agents.defaults.budget.`,
   nanobot usage --json | jq .total.usd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(ledger.Groups(), by) {
-				hint := ""
+				groups := strings.Join(ledger.Groups(), ", ")
 				if near := text.NearestRatio(by, ledger.Groups(), 0.6); near != "" {
-					hint = "; did you mean " + near + "?"
+					return usageError{fmt.Errorf("--by %s: want %s; did you mean %s?", by, groups, near)}
 				}
-				return usageError{fmt.Errorf("--by %s: want %s%s", by, strings.Join(ledger.Groups(), ", "), hint)}
+				return usageError{fmt.Errorf("--by %s: want %s", by, groups)}
 			}
 			if job != "" {
 				return showPreview(c, cmd, job, since, times)
@@ -50,7 +50,7 @@ agents.defaults.budget.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&by, "by", "day", "`group`: "+strings.Join(ledger.Groups(), ", "))
+	f.StringVar(&by, "by", "day", fmt.Sprintf("`group`: %s", strings.Join(ledger.Groups(), ", ")))
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
 	f.StringVar(&job, "job", "", "estimate the monthly cost of the recurring job in this `session` from its runs so far")
 	f.Float64Var(&times, "times", 30, "number of runs per `month`")
@@ -103,11 +103,11 @@ func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) er
 		return printJSON(cmd, usageJSON{s, today, month})
 	}
 	if s.Total.Calls == 0 {
-		when := ""
-		if !from.IsZero() {
-			when = " since " + from.Format("2006-01-02")
+		if from.IsZero() {
+			say(cmd, "No model was called. Every call is counted in %s as it is made.\n", l.Where())
+		} else {
+			say(cmd, "No model was called since %s. Every call is counted in %s as it is made.\n", from.Format("2006-01-02"), l.Where())
 		}
-		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Where())
 		return nil
 	}
 	cmd.Print(s.Table() + "\n" + l.Balance())

@@ -38,7 +38,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 				return err
 			}
 			if !asJSON {
-				cmd.Printf("Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, "by region"))
+				say(cmd, "Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, words(cmd, "by region")))
 			}
 			err = provider.RunTrial(cmd.Context(), loaded, t, vision, func(v trial.Verdict) {
 				if !asJSON {
@@ -62,7 +62,7 @@ func printVerdict(cmd *cobra.Command, v trial.Verdict) {
 	if v.Seconds > 0 {
 		took = fmt.Sprintf(" (%.1f s)", v.Seconds)
 	}
-	cmd.Printf("  %s %-10s %s%s\n", mark, v.Ability, strings.ReplaceAll(v.Note, "\n", "\n               "), took)
+	cmd.Printf("  %s %-10s %s%s\n", mark, v.Ability, strings.ReplaceAll(known(cmd, v.Note), "\n", "\n               "), took)
 }
 
 func tellTrial(cmd *cobra.Command, t *trial.Trial, asJSON bool) error {
@@ -72,10 +72,10 @@ func tellTrial(cmd *cobra.Command, t *trial.Trial, asJSON bool) error {
 		}
 	} else {
 		if u := t.Usage; u.Prompt+u.Completion > 0 {
-			cmd.Printf("  Tokens: %d in, %d out\n", u.Prompt, u.Completion)
+			say(cmd, "  Tokens: %d in, %d out\n", u.Prompt, u.Completion)
 		}
 		for _, w := range t.Warnings {
-			cmd.Printf("  Note: %s\n", w)
+			say(cmd, "  Note: %s\n", known(cmd, w))
 		}
 	}
 	if err := t.Err(); err != nil {

@@ -74,7 +74,7 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 		return err
 	}
 	if f.code {
-		cmd.Printf("Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
+		say(cmd, "Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
 		return nil
 	}
 	if f.qr {
@@ -88,12 +88,12 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 	open := !f.noOpen && !f.qr && hasBrowser(c)
 	if open {
 		openBrowser(cmd.Context(), link.Link)
-		cmd.Printf("The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
+		say(cmd, "The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
 		return nil
 	}
-	cmd.Printf("Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
+	say(cmd, "Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
 	if u, err := url.Parse(link.Base); err == nil && loopbackName(u.Hostname()) && c.getenv("SSH_CONNECTION") != "" {
-		cmd.Printf("\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
+		say(cmd, "\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 // warnLoopback says why a phone cannot use a link.
 func warnLoopback(cmd *cobra.Command, base string) {
 	if u, err := url.Parse(base); err == nil && loopbackName(u.Hostname()) {
-		cmd.Println("Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.webui.publicUrl.")
+		say(cmd, "Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.webui.publicUrl.\n")
 	}
 }
 
@@ -136,27 +136,27 @@ func webDevices(c *command) *cobra.Command {
 
 func printDevices(cmd *cobra.Command, list gateway.WebDevices) error {
 	if len(list.Devices)+len(list.Waiting) == 0 {
-		cmd.Println("No device is signed in. Open the web interface with: nanobot web")
+		say(cmd, "No device is signed in. Open the web interface with: nanobot web\n")
 		return nil
 	}
 	if len(list.Waiting) > 0 {
-		t := newTable(cmd.OutOrStdout(), "WAITING", "DEVICE", "ADDRESS")
+		t := headed(cmd, "WAITING", "DEVICE", "ADDRESS")
 		for _, p := range list.Waiting {
 			address := p.Address
 			if p.Local {
-				address += " (a program on this machine)"
+				address += words(cmd, " (a program on this machine)")
 			}
 			t.row(p.Digits, p.Name, address)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		cmd.Println("\nIf a device shows these digits and is yours: nanobot web approve DIGITS")
+		say(cmd, "\nIf a device shows these digits and is yours: nanobot web approve DIGITS\n")
 	}
 	if len(list.Devices) == 0 {
 		return nil
 	}
-	t := newTable(cmd.OutOrStdout(), "ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
+	t := headed(cmd, "ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
 	for _, d := range list.Devices {
 		t.row(d.ID, d.Name, d.Address, d.Created.Local().Format(time.DateTime), d.Seen.Local().Format(time.DateTime))
 	}
@@ -192,6 +192,6 @@ func changeDevice(c *command, cmd *cobra.Command, change any, done string) error
 	if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/web/devices", change, nil); err != nil {
 		return err
 	}
-	cmd.Println(done)
+	cmd.Println(words(cmd, done))
 	return nil
 }

@@ -42,8 +42,8 @@ func (c DreamChat) Run(ctx context.Context) string {
 
 // Explain says how a run went that ended with err. Log is the command that shows
 // more.
-func (rep Report) Explain(err error, log string) string {
-	return rep.explain("", err, log)
+func (rep Report) Explain(language string, err error, log string) string {
+	return rep.explain(language, err, log)
 }
 
 func (rep Report) explain(language string, err error, log string) string {

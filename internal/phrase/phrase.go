@@ -1,6 +1,6 @@
-// Package phrase says in a person's language what nanobot itself says in a chat:
-// pairing codes, replies to commands, questions, notices, errors. Answers of the
-// model are not its business.
+// Package phrase says in a person's language what nanobot itself says in a chat and in
+// the terminal: pairing codes, replies to commands, questions, notices, help, errors.
+// Answers of the model are not its business.
 //
 // The code names a sentence by its English words, which are also what people read
 // without a translation. The other languages are tables from these words; a test
@@ -67,8 +67,11 @@ func In(language, english string, args ...any) string {
 	}
 	said := slices.Clone(args)
 	for i, a := range said {
-		if s, ok := a.(Sentence); ok {
-			said[i] = s.In(language)
+		switch a := a.(type) {
+		case Sentence:
+			said[i] = a.In(language)
+		case error:
+			said[i] = Recognize(language, a.Error())
 		}
 	}
 	return fmt.Sprintf(sentence, said...)
@@ -111,10 +114,16 @@ func Counted(n int, what string) Sentence {
 
 // fromEnglish is the table of Chinese sentences, made when the first is needed.
 var fromEnglish = sync.OnceValue(func() map[string]string {
-	pairs := chinese()
-	table := make(map[string]string, len(pairs))
-	for _, p := range pairs {
-		table[p[0]] = p[1]
+	tables := [][][2]string{chinese(), chineseTerminal(), chineseHelp(), chineseErrors()}
+	size := 0
+	for _, pairs := range tables {
+		size += len(pairs)
+	}
+	table := make(map[string]string, size)
+	for _, pairs := range tables {
+		for _, p := range pairs {
+			table[p[0]] = p[1]
+		}
 	}
 	return table
 })

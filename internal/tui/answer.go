@@ -30,7 +30,7 @@ func (c *chat) ask(q *bus.Question) {
 	if q == nil {
 		return
 	}
-	c.question = &asking{q: *q, ed: newEditor(&history{}, nil)}
+	c.question = &asking{q: *q, ed: newEditor(&history{}, nil, c.o.Language)}
 }
 
 // gone forgets a question that cannot be answered any more.
@@ -130,7 +130,7 @@ func (c *chat) answer(ctx context.Context, work *sync.WaitGroup) {
 	}
 	c.echo(text)
 	if _, _, ok := q.q.Choose(text); !ok {
-		c.scr.print(c.view.marked("! ", yellow, "the question takes one of these answers: "+strings.Join(q.q.Options, ", "))...)
+		c.scr.print(c.view.marked("! ", yellow, c.o.words("the question takes one of these answers: %s", strings.Join(q.q.Options, ", ")))...)
 		return
 	}
 	c.question = nil

@@ -30,7 +30,7 @@ func (v *view) toolEvent(t *bus.Tool) []line {
 	if t.Phase == "error" || t.Output != "" {
 		mark, a = "✗ ", dim|red
 	}
-	lines := append(v.close(), v.track(v.marked(mark, a, callLine(t)))...)
+	lines := append(v.close(), v.track(v.marked(mark, a, v.o.callLine(t)))...)
 	if t.Output != "" {
 		lines = append(lines, v.quoted(t.Output)...)
 	}
@@ -48,29 +48,29 @@ func (v *view) quoted(text string) []line {
 }
 
 // callLine sums up a call that has ended.
-func callLine(t *bus.Tool) string {
+func (o *Options) callLine(t *bus.Tool) string {
 	parts := []string{cmp.Or(t.Label, t.Name)}
-	outcome := t.Outcome
+	outcome := o.words(t.Outcome)
 	if t.Phase == "error" {
-		outcome = cmp.Or(outcome, "failed")
+		outcome = cmp.Or(outcome, o.words("failed"))
 	}
 	if outcome != "" {
 		parts = append(parts, outcome)
 	}
 	if t.DurationMS > 0 {
-		parts = append(parts, duration(time.Duration(t.DurationMS)*time.Millisecond))
+		parts = append(parts, o.duration(time.Duration(t.DurationMS)*time.Millisecond))
 	}
 	return strings.Join(parts, " · ")
 }
 
-func duration(d time.Duration) string {
+func (o *Options) duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return o.words("%d ms", d.Milliseconds())
 	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return o.words("%.1f s", d.Seconds())
 	}
-	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	return o.words("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 }
 
 // fileEdit shows the beginning of what a call changed in each file.
@@ -80,7 +80,7 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 	}
 	var out []line
 	for _, e := range edits {
-		head := styled("  ", 0).add(neutral(e.What+" "+e.Path), dim)
+		head := styled("  ", 0).add(neutral(v.o.words(string(e.What))+" "+e.Path), dim)
 		if e.Lines {
 			head = head.add(fmt.Sprintf(" +%d", e.Added), green).add(fmt.Sprintf(" -%d", e.Deleted), red)
 		}
@@ -96,7 +96,7 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 			out = append(out, v.diffLine(neutral(strings.TrimRight(l, "\r"))))
 		}
 		if rest := shown - maxDiffLines; rest > 0 {
-			out = append(out, styled(fmt.Sprintf("    … %d more lines; /diff shows them", rest), dim))
+			out = append(out, styled(v.o.words("    … %d more lines; /diff shows them", rest), dim))
 		}
 	}
 	return append(v.close(), v.track(out)...)

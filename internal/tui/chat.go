@@ -82,10 +82,10 @@ func (c *chat) run(ctx context.Context) error {
 	var err error
 	c.hist, err = openHistory(c.o.History)
 	c.ed = newEditor(c.hist, append(c.o.Commands[:len(c.o.Commands):len(c.o.Commands)],
-		Command{Name: "/exit", Help: "leave the chat"}))
+		Command{Name: "/exit", Help: c.o.words("leave the chat")}), c.o.Language)
 	c.banner()
 	if err != nil {
-		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
+		c.scr.print(c.view.marked("! ", yellow, c.o.words("history: %s", firstLine(err.Error())))...)
 	}
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
 	stopReading, unread := startReading(ctx, c.o.Console.In, c.input, &work)
@@ -238,7 +238,7 @@ func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
 // say sends a message and leaves it in the scroll-back as it was shown.
 func (c *chat) say(ctx context.Context, text, shown string, work *sync.WaitGroup) {
 	if err := c.hist.add(text); err != nil {
-		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
+		c.scr.print(c.view.marked("! ", yellow, c.o.words("history: %s", firstLine(err.Error())))...)
 		c.hist.path = "" // say it once
 	}
 	c.ed.recall = len(c.hist.entries)
@@ -274,7 +274,7 @@ func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 		}
 		for out, err := range c.o.Ask(askCtx, in) {
 			if out.Kind == bus.Final && strings.EqualFold(in.Text, "/help") {
-				out.Text += "\n\n" + keysHelp
+				out.Text += "\n\n" + c.o.words(keysHelp)
 			}
 			if !send(event{ask: id, out: out, err: err}) {
 				return
@@ -427,11 +427,11 @@ func (c *chat) renew() {
 func (c *chat) prompt() line {
 	switch {
 	case c.answering():
-		return styled("Answer: ", bold|yellow)
+		return styled(c.o.words("Answer: "), bold|yellow)
 	case c.ed.search != nil:
-		return styled(c.ed.search.label(), dim)
+		return styled(c.o.words("search %s: ", strings.TrimSpace(c.ed.search.query)), dim)
 	}
-	return styled("You: ", bold|green)
+	return styled(c.o.words("You: "), bold|green)
 }
 
 // paint redraws the area: what is arriving, the status, the input, its menu.
@@ -447,9 +447,9 @@ func (c *chat) paint() {
 	below := ed.menu()
 	switch {
 	case c.exit.warned:
-		below = []line{styled(leaveMessage, dim)}
+		below = []line{styled(c.o.words(leaveMessage), dim)}
 	case c.kept:
-		below = []line{styled(keptMessage, dim)}
+		below = []line{styled(c.o.words(keptMessage), dim)}
 	}
 	below = hardWrap(below, width)
 	below = below[:min(len(below), max(room-2-len(rows), 0))]
@@ -464,7 +464,7 @@ func (c *chat) paint() {
 	if len(c.active) > 0 {
 		status := c.view.status(c.painted)
 		if c.exit.stopping {
-			status = styled("stopping; Ctrl-C again leaves", dim)
+			status = styled(c.o.words("stopping; Ctrl-C again leaves"), dim)
 		}
 		above = append(above, status)
 	}

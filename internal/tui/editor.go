@@ -1,10 +1,11 @@
 package tui
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // action is what the chat must do after a key.
@@ -31,6 +32,7 @@ type editor struct {
 	pastes   []string // that are shown folded: pasteRune+i stands for the one at i
 	complete completion
 	search   *search
+	language string // of package phrase
 }
 
 const (
@@ -58,7 +60,7 @@ func (e *editor) pasted(r rune) (s string, ok bool) {
 }
 
 // folded is the text as it is shown, unfolded the text as it is sent.
-func (e *editor) folded() string   { return e.expand(pasteLabel) }
+func (e *editor) folded() string   { return e.expand(e.pasteLabel) }
 func (e *editor) unfolded() string { return e.expand(func(s string) string { return s }) }
 
 func (e *editor) expand(paste func(string) string) string {
@@ -73,12 +75,12 @@ func (e *editor) expand(paste func(string) string) string {
 	return b.String()
 }
 
-func pasteLabel(s string) string {
-	return fmt.Sprintf("[%d pasted lines]", strings.Count(strings.TrimRight(s, "\n"), "\n")+1)
+func (e *editor) pasteLabel(s string) string {
+	return phrase.In(e.language, "[%d pasted lines]", strings.Count(strings.TrimRight(s, "\n"), "\n")+1)
 }
 
-func newEditor(h *history, commands []Command) *editor {
-	return &editor{hist: h, recall: len(h.entries), complete: completion{commands: commands}}
+func newEditor(h *history, commands []Command, language string) *editor {
+	return &editor{hist: h, recall: len(h.entries), complete: completion{commands: commands}, language: language}
 }
 
 // take empties the editor and returns what it held.
@@ -327,7 +329,7 @@ func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
 	for i, r := range e.text {
 		shown := line{{r: r}}
 		if s, ok := e.pasted(r); ok {
-			shown = styled(pasteLabel(s), dim)
+			shown = styled(e.pasteLabel(s), dim)
 		} else if r == '\t' {
 			shown = blanks(tabStop)
 		}
@@ -392,4 +394,3 @@ func (e *editor) searchKey(k key) bool {
 }
 
 // label is what stands before the input while searching.
-func (s *search) label() string { return "search " + strings.TrimSpace(s.query) + ": " }

@@ -47,7 +47,7 @@ func TestEditorKeys(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, size := range []int{1, 2, 3, len(c.keys)} { // however the bytes arrive
-				e := newEditor(&history{}, nil)
+				e := newEditor(&history{}, nil, "")
 				var d decoder
 				for rest := c.keys; rest != ""; {
 					n := min(size, len(rest))
@@ -90,7 +90,7 @@ func FuzzDecoder(f *testing.F) {
 		}
 		run := func(size int) string {
 			var d decoder
-			e := newEditor(&history{}, []Command{{Name: "/help"}, {Name: "/history"}})
+			e := newEditor(&history{}, []Command{{Name: "/help"}, {Name: "/history"}}, "")
 			for rest := p; len(rest) > 0; {
 				n := min(size, len(rest))
 				for _, k := range d.feed(rest[:n]) {
@@ -128,7 +128,7 @@ func TestEditorLayout(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			e := newEditor(&history{}, nil)
+			e := newEditor(&history{}, nil, "")
 			e.set(c.text)
 			e.pos = c.pos
 			rows, row, col := e.layout(styled("> ", 0), 8)

@@ -34,7 +34,7 @@ func plainChat(ctx context.Context, o *Options) error {
 	}
 	lines := lineSource{input: input}
 	var message strings.Builder
-	prompt := "You: "
+	prompt := o.words("You: ")
 	for {
 		s, err := lines.next(ctx, p, prompt)
 		if err != nil {
@@ -59,7 +59,7 @@ func plainChat(ctx context.Context, o *Options) error {
 		if text != "" {
 			plainTurn(ctx, o, p, text)
 		}
-		prompt = "You: "
+		prompt = o.words("You: ")
 	}
 }
 
@@ -247,7 +247,7 @@ func (p *plainView) show(out bus.Outbound) {
 			p.note("+ " + neutral(m.Path))
 		}
 		if q := out.Question; q != nil && q.Text == "" {
-			p.note("  " + neutral(strings.Join(q.Options, " / ")))
+			p.note("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
 	case bus.Final:
 		if (!out.Streamed || !p.shown) && !isError(out) {
@@ -279,10 +279,10 @@ func (p *plainView) aside(out bus.Outbound) {
 	case out.Kind == bus.Ask:
 		p.note("? " + text)
 		if q := out.Question; q != nil && len(q.Options) > 0 {
-			p.note("  " + neutral(strings.Join(q.Options, " / ")))
+			p.note("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
 	case out.Kind == bus.ToolEvent && out.Tool != nil && out.Tool.Phase == "error" && p.o.ShowTools:
-		p.note("✗ " + neutral(callLine(out.Tool)))
+		p.note("✗ " + neutral(p.o.callLine(out.Tool)))
 	}
 }
 
@@ -292,20 +292,20 @@ func (p *plainView) turn(out bus.Outbound) {
 		return
 	}
 	if t.Error != "" {
-		p.note("error: " + neutral(strings.TrimSpace(t.Error)))
+		p.note(p.o.words("error: ") + neutral(strings.TrimSpace(t.Error)))
 	}
-	if s := footer(t); s != "" && p.tty {
+	if s := p.o.footer(t); s != "" && p.tty {
 		p.note(s)
 	}
 }
 
 func (p *plainView) failure(err error) {
 	if errors.Is(err, context.Canceled) {
-		p.note("! stopped")
+		p.note("! " + p.o.words("stopped"))
 		return
 	}
 	text, hint := p.o.explain(err)
-	p.note("error: " + text)
+	p.note(p.o.words("error: ") + text)
 	if hint != "" {
 		p.note("  → " + hint)
 	}

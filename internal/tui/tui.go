@@ -27,6 +27,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Options configures Chat and OneShot. Only Ask and Console are required.
@@ -55,6 +56,7 @@ type Options struct {
 	Console Console
 	Getenv  func(string) string // nil means os.Getenv
 
+	Language string    // of package phrase; of what the chat itself says
 	Session  string    // "channel:chat", or a chat of channel cli; empty means cli:direct
 	History  string    // file with earlier input, created with mode 0600; empty keeps none
 	Commands []Command // offered by Tab and listed below the input
@@ -121,6 +123,11 @@ func (c Console) size() (columns, rows int) {
 		rows = 24
 	}
 	return columns, rows
+}
+
+// words is a sentence of the catalogue in the user's language.
+func (o *Options) words(english string, args ...any) string {
+	return phrase.In(o.Language, english, args...)
 }
 
 // fancy reports whether the cursor of Out may be moved.

@@ -3,7 +3,6 @@ package tui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -109,7 +108,7 @@ func (v *view) message(out bus.Outbound) []line {
 // question shows what the turn waits for. The text is shown as it is: it names
 // what is going to happen.
 func (v *view) question(out bus.Outbound) []line {
-	v.tool = "waiting for your answer"
+	v.tool = v.o.words("waiting for your answer")
 	lines := append(v.gap(), v.track(v.marked("? ", yellow|bold, out.Text))...)
 	if q := out.Question; q != nil && len(q.Options) > 0 {
 		lines = append(lines, v.options(q)...)
@@ -119,7 +118,7 @@ func (v *view) question(out bus.Outbound) []line {
 
 // options shows the answers to choose from.
 func (v *view) options(q *bus.Question) []line {
-	return v.track(v.marked("  ", dim, strings.Join(q.Options, " / ")))
+	return v.track(v.marked("  ", dim, strings.Join(v.o.options(q), " / ")))
 }
 
 func (v *view) delta(out bus.Outbound) []line {
@@ -258,7 +257,7 @@ func (v *view) discard() []line {
 	if !headed {
 		return v.catchUp()
 	}
-	return append(v.track(v.marked("… ", dim, "broke off and starts again")), v.catchUp()...)
+	return append(v.track(v.marked("… ", dim, v.o.words("broke off and starts again"))), v.catchUp()...)
 }
 
 // preview shows the part of the answer that may still change, with what
@@ -295,7 +294,7 @@ func (v *view) final(out bus.Outbound) []line {
 		v.lastTurn = t.ID
 		if t.Error != "" {
 			lines = append(lines, v.gap()...)
-			lines = append(lines, v.track(v.marked("error: ", red, t.Error))...)
+			lines = append(lines, v.track(v.marked(v.o.words("error: "), red, t.Error))...)
 		}
 		lines = append(lines, v.footer(t)...)
 	}
@@ -324,28 +323,28 @@ func (v *view) title() []line {
 
 // footer sums up a turn in one dimmed line.
 func (v *view) footer(t *bus.Turn) []line {
-	s := footer(t)
+	s := v.o.footer(t)
 	if s == "" {
 		return nil
 	}
 	return v.track([]line{styled(s, dim)})
 }
 
-func footer(t *bus.Turn) string {
+func (o *Options) footer(t *bus.Turn) string {
 	var parts []string
 	if u := t.Usage; u.Prompt > 0 || u.Completion > 0 {
 		about := ""
 		if u.Estimated {
 			about = "~"
 		}
-		in := about + thousands(u.Prompt) + " in"
+		in := o.words("%s in", about+thousands(u.Prompt))
 		if u.Cached > 0 && u.Prompt > 0 {
-			in += fmt.Sprintf(" (%d%% cached)", min(100, 100*u.Cached/u.Prompt))
+			in += o.words(" (%d%% cached)", min(100, 100*u.Cached/u.Prompt))
 		}
-		parts = append(parts, in, about+thousands(u.Completion)+" out")
+		parts = append(parts, in, o.words("%s out", about+thousands(u.Completion)))
 	}
 	if t.DurationMS > 0 {
-		parts = append(parts, fmt.Sprintf("%.1f s", float64(t.DurationMS)/1000))
+		parts = append(parts, o.words("%.1f s", float64(t.DurationMS)/1000))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -367,6 +366,18 @@ func thousands(n int) string {
 	return short(float64(n)/1e6, "M")
 }
 
+// options are the answers to a question as they may be typed.
+func (o *Options) options(q *bus.Question) []string {
+	shown := make([]string, len(q.Options))
+	for i, option := range q.Options {
+		shown[i] = option
+		if said := o.words(option); said != option {
+			shown[i] += " " + said
+		}
+	}
+	return shown
+}
+
 func (v *view) arrow(text string) []line { return v.track(v.marked("↳ ", dim, text)) }
 
 // marked sets a short text behind a mark, wrapped under itself.
@@ -386,11 +397,11 @@ func (v *view) marked(mark string, a attr, text string) []line {
 func (v *view) failure(err error) []line {
 	lines := v.close()
 	if errors.Is(err, context.Canceled) {
-		return append(lines, v.track(v.marked("! ", yellow, "stopped"))...)
+		return append(lines, v.track(v.marked("! ", yellow, v.o.words("stopped")))...)
 	}
 	text, hint := v.o.explain(err)
 	lines = append(lines, v.gap()...)
-	lines = append(lines, v.track(v.marked("error: ", red, text))...)
+	lines = append(lines, v.track(v.marked(v.o.words("error: "), red, text))...)
 	if hint != "" {
 		lines = append(lines, v.track(v.marked("  → ", dim, hint))...)
 	}
@@ -402,18 +413,18 @@ func (v *view) status(now time.Time) line {
 	const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 	spent := now.Sub(v.since)
 	frame := []rune(frames)[int(spent/spinnerPeriod)%(len(frames)/3)]
-	what := "thinking"
+	what := v.o.words("thinking")
 	switch {
 	case v.wait != "":
 		what = v.wait
 	case v.tool != "":
 		what = v.tool
 	case v.text != nil:
-		what = "writing"
+		what = v.o.words("writing")
 	}
 	seconds := ""
 	if s := int(spent.Seconds()); s > 0 {
-		seconds = fmt.Sprintf(" %ds", s)
+		seconds = v.o.words(" %ds", s)
 	}
 	l := styled(string(frame)+" ", cyan).add(what, dim)
 	if limit := v.columns() - len(seconds); l.width() > limit {

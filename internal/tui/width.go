@@ -87,6 +87,53 @@ func isWideEmoji(r rune) bool {
 	return r >= 0x1fa70 && r <= 0x1faff
 }
 
+// Width is the number of terminal columns of a text without line breaks.
+func Width(s string) int { return stringWidth(s) }
+
+// Cut is the beginning of a text that fits into so many columns, with an ellipsis if
+// something is missing.
+func Cut(s string, columns int) string {
+	if stringWidth(s) <= columns {
+		return s
+	}
+	used := 1 // the ellipsis
+	for i, r := range s {
+		if used += runeWidth(r); used > columns {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// Rows breaks a text without line breaks between words into rows of so many columns. A
+// word that is longer, such as an address, stays in one piece.
+func Rows(s string, columns int) []string {
+	var rows []string
+	for stringWidth(s) > columns {
+		at, used, filled := 0, 0, 0 // filled is used without spaces at the end
+		var before rune
+		for i, r := range s {
+			if i > 0 && breakable(before, r) {
+				at = i
+			}
+			used += runeWidth(r)
+			if r != ' ' {
+				filled = used
+			}
+			if filled > columns {
+				break
+			}
+			before = r
+		}
+		if at == 0 {
+			break
+		}
+		rows = append(rows, strings.TrimRight(s[:at], " "))
+		s = s[at:]
+	}
+	return append(rows, s)
+}
+
 // stringWidth is the number of columns of a string without line breaks.
 func stringWidth(s string) int {
 	n := 0

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/tui"
+)
+
+// language is the one of the user's locale, "" if nanobot has no sentences in it.
+func (c *command) language() string {
+	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		if locale := c.getenv(name); locale != "" {
+			tag, _, _ := strings.Cut(locale, ".")
+			return phrase.Language(tag)
+		}
+	}
+	return ""
+}
+
+// in is a sentence of the catalogue in the user's language.
+func (c *command) in(english string, args ...any) string {
+	return phrase.In(c.language(), english, args...)
+}
+
+// known is a sentence that another package finished in English, in the user's language
+// if the catalogue has it.
+func (c *command) known(english string) string {
+	return phrase.Recognize(c.language(), english)
+}
+
+// tell prints a sentence on standard error.
+func (c *command) tell(english string, args ...any) {
+	fmt.Fprint(c.Err, c.in(english, args...))
+}
+
+// languageNote is the annotation of the root command that holds the user's language:
+// what prints knows its command, and only that.
+const languageNote = "language"
+
+// languageOf is the language of whoever called a command.
+func languageOf(cmd *cobra.Command) string { return cmd.Root().Annotations[languageNote] }
+
+// words is a sentence of the catalogue in the language of whoever called a command.
+func words(cmd *cobra.Command, english string, args ...any) string {
+	return phrase.In(languageOf(cmd), english, args...)
+}
+
+// known is command.known for what knows its command only.
+func known(cmd *cobra.Command, english string) string {
+	return phrase.Recognize(languageOf(cmd), english)
+}
+
+// say prints a sentence where the answer of a command goes.
+func say(cmd *cobra.Command, english string, args ...any) {
+	cmd.Print(words(cmd, english, args...))
+}
+
+// sayErr prints a sentence where warnings and notes go.
+func sayErr(cmd *cobra.Command, english string, args ...any) {
+	cmd.PrintErr(words(cmd, english, args...))
+}
+
+// speak makes the commands of a tree speak a language. There is nothing to do for English.
+func speak(root *cobra.Command, language string) {
+	if language == "" || language == phrase.English {
+		return
+	}
+	root.Annotations = map[string]string{languageNote: language}
+}
+
+// helpWidth is the width of a help text: that of a terminal nobody has resized.
+const helpWidth = 80
+
+// broken is a text with its lines broken for a terminal. English texts are written so.
+func broken(text string) string {
+	var rows []string
+	for line := range strings.SplitSeq(text, "\n") {
+		rows = append(rows, tui.Rows(line, helpWidth)...)
+	}
+	return strings.Join(rows, "\n")
+}
+
+// translateHelp rewords the help of a command and of those below it, just before it is
+// shown. Names of commands and flags stay.
+func translateHelp(cmd *cobra.Command, language string) {
+	if language == "" {
+		return
+	}
+	cmd.Short = phrase.In(language, cmd.Short)
+	cmd.Example = phrase.In(language, cmd.Example)
+	if cmd.Long != "" {
+		cmd.Long = broken(phrase.Recognize(language, cmd.Long))
+	}
+	reword := func(f *pflag.Flag) { f.Usage = phrase.Recognize(language, f.Usage) }
+	cmd.LocalFlags().VisitAll(reword)
+	cmd.InheritedFlags().VisitAll(reword)
+	for _, sub := range cmd.Commands() {
+		translateHelp(sub, language)
+	}
+}

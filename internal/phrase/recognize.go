@@ -1,0 +1,138 @@
+package phrase
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Recognize says in a language a sentence that was finished in English, such as the text
+// of an error, which passed through packages that do not know who reads it. A sentence
+// that the table does not have stays as it is, and so do names in one that it has.
+func Recognize(language, english string) string {
+	if language != Chinese || english == "" {
+		return english
+	}
+	return recognize(english, maxNested)
+}
+
+// maxNested is how many sentences may be in one another.
+const maxNested = 6
+
+func recognize(english string, depth int) string {
+	if zh, ok := fromEnglish()[english]; ok {
+		return zh
+	}
+	if depth == 0 {
+		return english
+	}
+	if zh, ok := fill(english, depth); ok {
+		return zh
+	}
+
+	// What is not known as a whole may be lines that are, or end in a known cause.
+	if strings.Contains(english, "\n") {
+		lines := strings.Split(english, "\n")
+		for i, line := range lines {
+			lines[i] = recognize(line, depth-1)
+		}
+		return strings.Join(lines, "\n")
+	}
+	if head, tail, ok := strings.Cut(english, ": "); ok {
+		if said := recognize(tail, depth-1); said != tail {
+			return head + ": " + said
+		}
+	}
+	return english
+}
+
+// fill finds the pattern that explains most of a sentence and puts what stands for its
+// arguments into the translation.
+func fill(english string, depth int) (string, bool) {
+	var best *pattern
+	var values []string
+	list := patterns()
+	for i := range list {
+		p := &list[i]
+		if best != nil && p.known <= best.known {
+			continue
+		}
+		if v, ok := p.match(english); ok {
+			best, values = p, v
+		}
+	}
+	if best == nil {
+		return "", false
+	}
+	for i, v := range values {
+		if strings.Contains(v, " ") { // a name stays
+			values[i] = recognize(v, depth-1)
+		}
+	}
+	return best.say(values), true
+}
+
+// pattern is a sentence with arguments, to find it in what a program wrote.
+type pattern struct {
+	parts []string // of the English format, between the arguments
+	known int      // bytes in them
+	zh    []string // likewise
+	order []int    // the argument behind each part of zh but the last
+}
+
+// match returns what stands for the arguments, each as short as possible.
+func (p *pattern) match(s string) ([]string, bool) {
+	s, ok := strings.CutPrefix(s, p.parts[0])
+	if !ok {
+		return nil, false
+	}
+	last := len(p.parts) - 1
+	s, ok = strings.CutSuffix(s, p.parts[last])
+	if !ok {
+		return nil, false
+	}
+	var values []string
+	for _, part := range p.parts[1:last] {
+		value, rest, ok := strings.Cut(s, part)
+		if !ok {
+			return nil, false
+		}
+		values = append(values, value)
+		s = rest
+	}
+	return append(values, s), true
+}
+
+func (p *pattern) say(values []string) string {
+	var b strings.Builder
+	for i, part := range p.zh {
+		b.WriteString(part)
+		if i < len(p.order) {
+			b.WriteString(values[p.order[i]])
+		}
+	}
+	return b.String()
+}
+
+// patterns are the errors with arguments, made when the first text is looked for.
+var patterns = sync.OnceValue(func() []pattern {
+	verb := regexp.MustCompile(`%(?:\[(\d)\])?[-+#0]*\d*(?:\.\d+)?[a-z]`)
+	var list []pattern
+	for _, pair := range chineseErrors() {
+		p := pattern{parts: verb.Split(pair[0], -1), zh: verb.Split(pair[1], -1)}
+		if len(p.parts) == 1 {
+			continue // found as it is
+		}
+		for i, m := range verb.FindAllStringSubmatch(pair[1], -1) {
+			if m[1] != "" {
+				i = int(m[1][0] - '1')
+			}
+			p.order = append(p.order, i)
+		}
+		for _, part := range p.parts {
+			p.known += len(part)
+		}
+		list = append(list, p)
+	}
+	return list
+})
