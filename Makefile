@@ -92,7 +92,7 @@ cross: ## build both programs for every target, without cgo
 		done; \
 	done
 
-bench: ## figures of docs/benchmarks.md
+bench: ## figures of docs/explanation/benchmarks.md
 	$(GO) run ./test/bench
 
 fuzz: ## 30 s per target
@@ -156,7 +156,7 @@ WEBTYPES = cd tools && $(GO) run ./webtypes -root ..
 web-types: ## the types of the wire for the pages, from the Go code
 	$(WEBTYPES)
 
-web-bench: ## figures of the pages in docs/benchmarks.md; needs Node and Chromium
+web-bench: ## figures of the pages in docs/explanation/benchmarks.md; needs Node and Chromium
 	node web/test/bench.mjs
 
 web-shots: ## the screenshots of the READMEs; needs Node and Chromium

@@ -55,7 +55,7 @@ func (g *Gateway) Ready() <-chan struct{} { return g.ready }
 
 // Handler answers everything the gateway's own port does: the OpenAI-compatible
 // API, health and the platforms that receive by HTTP. Mount it where you like;
-// docs/api.md says who is let in.
+// docs/reference/api.md says who is let in.
 func (g *Gateway) Handler() http.Handler { return g.gateway.Handler() }
 
 // Addr is where the gateway listens, "" if it does not.

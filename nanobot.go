@@ -298,7 +298,7 @@ func (b *Bot) KeepTime(ctx context.Context) {
 }
 
 // Handler answers the OpenAI-compatible API, health and metrics for this agent;
-// mount it on any mux (docs/api.md says who is let in). It starts the agent.
+// mount it on any mux (docs/reference/api.md says who is let in). It starts the agent.
 func (b *Bot) Handler() (http.Handler, error) {
 	h, err := b.app.API(b.o)
 	if err != nil {

@@ -24,17 +24,17 @@ func TestDocumentedCode(t *testing.T) {
 		}
 		code.WriteString(squeeze(string(b)) + " ")
 	}
-	page, err := os.ReadFile("docs/sdk.md")
+	page, err := os.ReadFile("docs/how-to/sdk.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) == 0 {
-		t.Fatal("docs/sdk.md shows no code")
+		t.Fatal("docs/how-to/sdk.md shows no code")
 	}
 	for _, b := range blocks {
 		if !strings.Contains(code.String(), squeeze(b[1])) {
-			t.Errorf("docs/sdk.md shows code that no example has:\n%s", b[1])
+			t.Errorf("docs/how-to/sdk.md shows code that no example has:\n%s", b[1])
 		}
 	}
 }

@@ -86,11 +86,11 @@ type head struct {
 	tools                               []string
 }
 
-// The numbers of docs/small-models.md. A change of prompt or tools that makes
+// The numbers of docs/how-to/small-models.md. A change of prompt or tools that makes
 // them larger must be meant.
 func TestTierHeads(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/small-models.md")
+	doc, err := os.ReadFile("../../docs/how-to/small-models.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTierHeads(t *testing.T) {
 			row += fmt.Sprintf(" %d |", b.tokens)
 		}
 		if runtime.GOOS == "linux" && !strings.Contains(string(doc), row) { // exec is described differently elsewhere
-			t.Errorf("docs/small-models.md lacks this row (numbers changed?):\n%s", row)
+			t.Errorf("docs/how-to/small-models.md lacks this row (numbers changed?):\n%s", row)
 		}
 		if name != "full" && b.tokens > a.window/2 {
 			t.Errorf("%s: the head takes %d tokens of %d, more than half", name, b.tokens, a.window)

@@ -24,7 +24,7 @@ type Link struct {
 	Blocked     func(ctx context.Context, err error)
 	Reload      func(r bus.Route) // reads the configuration again and tells the chat
 	Problems    func() []string
-	Changed     func(topic string) // told without waiting; see the topics of docs/websocket.md
+	Changed     func(topic string) // told without waiting; see the topics of docs/reference/websocket.md
 }
 
 // inGateway reports whether the schedule runs in this process.

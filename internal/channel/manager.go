@@ -48,7 +48,7 @@ type Options struct {
 	Sections map[string]json.RawMessage // by runtime name
 	Defaults Filters
 	// MaxRetries is how often a message is tried in quick succession. After
-	// that it is tried ever more slowly; see docs/channels.md.
+	// that it is tried ever more slowly; see docs/how-to/channels.
 	MaxRetries int
 	Store      store.Store // what channels remember, and who was let in
 	DataDir    string

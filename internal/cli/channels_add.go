@@ -24,9 +24,9 @@ func channelsAdd(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Connect the bot to a chat platform", Args: exactArgs(1), ValidArgsFunction: platformNames,
 		Long: `add asks for the settings that a chat platform needs, tries them, and writes them
-into the configuration. A running gateway uses them at once. The pages in docs/
-say how to make a bot on each platform. For a second account, add a name:
-slack.work.
+into the configuration. A running gateway uses them at once. The pages in
+docs/how-to/channels say how to make a bot on each platform. For a second
+account, add a name: slack.work.
 
 In a script, give the settings with --set. Other users of this machine can see
 arguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.`,
@@ -134,7 +134,7 @@ func (a *addition) answers(driver channel.Driver) error {
 	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
 	talk := ask.terminal()
 	if talk {
-		say(a.cmd, "%s: its page in docs/channels.md says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
+		say(a.cmd, "%s: its page in docs/how-to/channels says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
 	}
 	var missing []string
 	for _, f := range driver.Fields() {

@@ -263,7 +263,7 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 		tell("  channel    %-10s %s\n", ch.Name, line)
 	}
 	if on == 0 {
-		tell("  channel    none is enabled; see docs/channels.md\n")
+		tell("  channel    none is enabled; see docs/how-to/channels\n")
 	}
 	tell("  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	for _, p := range s.Problems {

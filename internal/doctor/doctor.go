@@ -310,7 +310,7 @@ func (d *Diagnosis) commands(ctx context.Context, l *config.Loaded) {
 	}
 	box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox})
 	if err != nil {
-		d.say(Doubt, "sandbox", fmt.Sprintf("commands do not run, because the sandbox cannot be used: %v", err), "see docs/security.md")
+		d.say(Doubt, "sandbox", fmt.Sprintf("commands do not run, because the sandbox cannot be used: %v", err), "see docs/explanation/security.md")
 		return
 	}
 	d.say(Well, "sandbox", box.Level().String(), "")
@@ -337,7 +337,7 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 		switch {
 		case !s.Enabled:
 		case s.Error != "":
-			d.say(Broken, "channel."+s.Name, s.Error, "correct channels."+s.Name+" in the configuration; see docs/channels.md")
+			d.say(Broken, "channel."+s.Name, s.Error, "correct channels."+s.Name+" in the configuration; see docs/how-to/channels")
 		default:
 			d.say(Well, "channel."+s.Name, "its settings are valid", "")
 		}

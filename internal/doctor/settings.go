@@ -35,7 +35,7 @@ func CheckSettings(l *config.Loaded, strict bool) error {
 	}
 	for _, s := range states {
 		if s.Enabled && s.Error != "" {
-			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
+			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/how-to/channels"})
 		}
 	}
 	if strict && len(wrong) > 0 {
@@ -55,7 +55,7 @@ func settings(l *config.Loaded) ([]config.Problem, error) {
 	for _, e := range app.MCPEntries(l) {
 		path := "tools.mcpServers." + e.Name
 		if e.Problem != nil {
-			wrong = append(wrong, config.Problem{Path: path, Message: e.Problem.Error(), Hint: "this server is left out; see docs/mcp.md"})
+			wrong = append(wrong, config.Problem{Path: path, Message: e.Problem.Error(), Hint: "this server is left out; see docs/how-to/mcp.md"})
 		}
 		for _, w := range e.Warnings {
 			wrong = append(wrong, config.Problem{Path: path + "." + w.Key, Message: w.Text})

@@ -195,7 +195,7 @@ func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
 	var wrong []config.Problem
 	for name, list := range m.Doubts() {
 		for _, doubt := range list {
-			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: doubt, Hint: "see docs/channels.md"})
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: doubt, Hint: "see docs/how-to/channels"})
 		}
 	}
 	return wrong, nil

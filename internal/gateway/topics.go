@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 )
 
-// publisher tells the pages what has changed. docs/websocket.md lists the topics.
+// publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.
 type publisher struct {
 	channels atomic.Pointer[channel.Manager] // nil until the gateway is built
 	keyOf    func(bus.Inbound) string        // of the conversation of a message

@@ -16,7 +16,7 @@ import (
 // What the page about web clients names is there.
 func TestWebClientsPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/web-clients.md")
+	page, err := os.ReadFile("../../docs/reference/web-clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ const (
 	kindCounted
 )
 
-// packageHosts are exact names. docs/network.md has a line about each, and
+// packageHosts are exact names. docs/explanation/network.md has a line about each, and
 // decision 114 says why.
 var packageHosts = sync.OnceValue(func() map[string]hostKind {
 	out := map[string]hostKind{}

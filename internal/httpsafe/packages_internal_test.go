@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Every built-in host has a row in the table of docs/network.md, with its kind.
+// Every built-in host has a row in the table of docs/explanation/network.md, with its kind.
 func TestPackageHostsAreDocumented(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../docs/network.md")
+	data, err := os.ReadFile("../../docs/explanation/network.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,13 +22,13 @@ func TestPackageHostsAreDocumented(t *testing.T) {
 	}
 	for host, kind := range packageHosts() {
 		if rows[host] != names[kind] {
-			t.Errorf("docs/network.md says %q about %s, which is of the kind %q", rows[host], host, names[kind])
+			t.Errorf("docs/explanation/network.md says %q about %s, which is of the kind %q", rows[host], host, names[kind])
 		}
 		delete(rows, host)
 	}
 	for host := range rows {
 		if _, err := ParseHostRule(host); err == nil && host != "proxy" && host != "host" && host != "none" {
-			t.Errorf("docs/network.md has a row about %s, which is not a package host", host)
+			t.Errorf("docs/explanation/network.md has a row about %s, which is not a package host", host)
 		}
 	}
 }

@@ -21,11 +21,7 @@ import (
 // can be used, and leaves nothing open that the example does not open itself.
 func TestExamplesOfTheDocsAreSafe(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages = append(pages, "README.md", "README.zh-CN.md")
+	pages := append(documentPages(t), "README.md", "README.zh-CN.md")
 	block := regexp.MustCompile("(?ms)^ *```jsonc?\n(.*?)^ *```")
 	n := 0
 	for _, page := range pages {
@@ -46,8 +42,8 @@ func TestExamplesOfTheDocsAreSafe(t *testing.T) {
 			})
 		}
 	}
-	if n < 30 {
-		t.Errorf("%d examples, want at least 30: they are not found", n)
+	if n < 35 {
+		t.Errorf("%d examples, want at least 35: they are not found", n)
 	}
 }
 

@@ -80,7 +80,7 @@ var saidElsewhere = map[string]string{
 func described(t *testing.T, said map[string]bool) {
 	t.Helper()
 	var schema any
-	if err := json.Unmarshal(readFile(t, filepath.Join("docs", "config.schema.json")), &schema); err != nil {
+	if err := json.Unmarshal(readFile(t, filepath.Join("docs", "reference", "config.schema.json")), &schema); err != nil {
 		t.Fatal(err)
 	}
 	var walk func(v any)
@@ -119,7 +119,7 @@ func labelled(t *testing.T, said map[string]bool) {
 			}
 		}
 	}
-	decodeFile(t, filepath.Join("docs", "config.schema.json"), &schema)
+	decodeFile(t, filepath.Join("docs", "reference", "config.schema.json"), &schema)
 	var walk func(n *node)
 	walk = func(n *node) {
 		if n == nil {

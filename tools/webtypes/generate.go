@@ -120,7 +120,7 @@ func (g *webGen) file(f webFile) []byte {
 		from := strings.TrimSuffix(w.dir+": "+w.from, ": ")
 		fmt.Fprintf(&out, "\n/** %s */\nexport interface %s {\n  %s\n}\n", from, w.name, strings.Join(lines, "\n  "))
 	}
-	head := []byte("// " + f.about + " Made from the Go code by make web-types; do not edit.\n// docs/websocket.md and docs/web-clients.md say what it means.\n")
+	head := []byte("// " + f.about + " Made from the Go code by make web-types; do not edit.\n// docs/reference/websocket.md and docs/reference/web-clients.md say what it means.\n")
 	for _, home := range slices.Sorted(maps.Keys(used)) {
 		from := "./" + strings.TrimSuffix(home, ".ts")
 		if strings.HasPrefix(home, ".") {

@@ -67,7 +67,7 @@ func TestPythonSections(t *testing.T) {
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"dingtalk.md", "dingtalk.zh-CN.md"} {
-		manual, err := os.ReadFile("../../../docs/" + file)
+		manual, err := os.ReadFile("../../../docs/how-to/channels/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 				continue
 			}
 			if key := f.Tag.Get("json"); f.Tag.Get("doc") == "" || !strings.Contains(string(manual), "`"+key+"`") {
-				t.Errorf("%s has no sentence, or is not in docs/%s", key, file)
+				t.Errorf("%s has no sentence, or is not in docs/how-to/channels/%s", key, file)
 			}
 		}
 	}

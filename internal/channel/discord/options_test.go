@@ -70,7 +70,7 @@ func TestPythonSections(t *testing.T) {
 // Every setting has a sentence and stands in the manual.
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
-	manual, err := os.ReadFile("../../../docs/discord.md")
+	manual, err := os.ReadFile("../../../docs/how-to/channels/discord.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 			continue
 		}
 		if key := f.Tag.Get("json"); f.Tag.Get("doc") == "" || !strings.Contains(string(manual), "`"+key+"`") {
-			t.Errorf("%s has no sentence, or is not in docs/discord.md", key)
+			t.Errorf("%s has no sentence, or is not in docs/how-to/channels/discord.md", key)
 		}
 	}
 }

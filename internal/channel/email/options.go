@@ -57,7 +57,7 @@ type options struct {
 	PostActionMoveMailbox   string          `json:"postActionMoveMailbox" doc:"Folder that mail is moved to."`
 	PostActionExpunge       bool            `json:"postActionExpunge" doc:"Delete at once on servers that cannot delete single mails."`
 	PostActionIgnoreSkipped bool            `json:"postActionIgnoreSkipped" doc:"Leave mail alone that was not for the agent."`
-	OAuthSection            json.RawMessage `json:"oauth" doc:"Sign in with OAuth instead of passwords; see docs/email.md."`
+	OAuthSection            json.RawMessage `json:"oauth" doc:"Sign in with OAuth instead of passwords; see docs/how-to/channels/email.md."`
 
 	oauth *oauthOptions
 	via   *url.URL // nil: no proxy

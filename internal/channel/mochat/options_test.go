@@ -95,13 +95,13 @@ func TestPythonSections(t *testing.T) {
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"mochat.md", "mochat.zh-CN.md"} {
-		manual, err := os.ReadFile("../../../docs/" + file)
+		manual, err := os.ReadFile("../../../docs/how-to/channels/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for f := range reflect.TypeFor[options]().Fields() {
 			if key := f.Tag.Get("json"); !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(string(manual), "`"+key+"`")) {
-				t.Errorf("%s has no sentence, or is not in docs/%s", key, file)
+				t.Errorf("%s has no sentence, or is not in docs/how-to/channels/%s", key, file)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestSandbox(t *testing.T) {
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"qq.md", "qq.zh-CN.md"} {
-		manual, err := os.ReadFile("../../../docs/" + file)
+		manual, err := os.ReadFile("../../../docs/how-to/channels/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 				continue
 			}
 			if key := f.Tag.Get("json"); f.Tag.Get("doc") == "" || !strings.Contains(string(manual), "`"+key+"`") {
-				t.Errorf("%s has no sentence, or is not in docs/%s", key, file)
+				t.Errorf("%s has no sentence, or is not in docs/how-to/channels/%s", key, file)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func (o *options) withProgram(ctx context.Context, d *channel.Deps, rpc *client,
 func accountMissing(o *options, err error) error {
 	for _, phrase := range []string{"is not registered", "No local users found", "does not exist"} {
 		if strings.Contains(err.Error(), phrase) {
-			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); link or register it: see docs/signal.md", o.PhoneNumber, err))
+			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); link or register it: see docs/how-to/channels/signal.md", o.PhoneNumber, err))
 		}
 	}
 	return err
@@ -117,7 +117,7 @@ func (o *options) start(ctx context.Context, d *channel.Deps, account []string) 
 	}
 	child, err := d.Child(ctx, p)
 	if errors.Is(err, channel.ErrNoProgram) {
-		err = channel.Fatal(fmt.Errorf("%w; install it (see docs/signal.md), or set managed to false and start the daemon yourself", err))
+		err = channel.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
 	}
 	return child, err
 }

@@ -58,13 +58,13 @@ func TestOptions(t *testing.T) {
 // Every setting stands in the manual.
 func TestOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/telegram.md")
+	page, err := os.ReadFile("../../../docs/how-to/channels/telegram.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for f := range reflect.TypeFor[options]().Fields() {
 		if key := f.Tag.Get("json"); key != "" && !strings.Contains(string(page), "`"+key+"`") {
-			t.Errorf("docs/telegram.md does not tell of %s", key)
+			t.Errorf("docs/how-to/channels/telegram.md does not tell of %s", key)
 		}
 	}
 }

@@ -19,7 +19,7 @@ const (
 // unasked is what the agent is told when a client that proved nothing would
 // have to be asked.
 const unasked = "no authenticated person can be asked here: the client is connected without a token, and its client_id proves nothing. " +
-	"The user can set channels.websocket.token (or tokenIssueSecret) and connect with it, see docs/websocket.md"
+	"The user can set channels.websocket.token (or tokenIssueSecret) and connect with it, see docs/reference/websocket.md"
 
 // sign says who a message comes from as far as the connection proves it. The
 // client_id is a name that every program can choose. Without proof a client

@@ -93,7 +93,7 @@ func scanned(ctx context.Context, d channel.Deps, h *http.Client, base string, p
 	}
 	code, qr := s.Data.Code, s.Data.AuthURL
 	if code == "" || qr == "" {
-		return s, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/wecom.md)")
+		return s, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/how-to/channels/wecom.md)")
 	}
 	step := channel.Step{QR: qr, URL: qr, Note: scanNote, Expires: d.Now().Add(scanTime)}
 	if again {
@@ -117,7 +117,7 @@ func scanned(ctx context.Context, d channel.Deps, h *http.Client, base string, p
 		switch s.Data.Status {
 		case "success":
 			if s.Data.Bot.ID == "" || s.Data.Bot.Secret == "" {
-				return s, errors.New("WeCom confirmed the code without a bot: create the bot in the console (see docs/wecom.md)")
+				return s, errors.New("WeCom confirmed the code without a bot: create the bot in the console (see docs/how-to/channels/wecom.md)")
 			}
 			return s, nil
 		case "expired":

@@ -398,7 +398,7 @@ func TestNoProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := newRig(t, false, object{"transport": "native"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) || !strings.Contains(err.Error(), "docs/whatsapp.md") {
+	if !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) || !strings.Contains(err.Error(), "docs/how-to/channels/whatsapp.md") {
 		t.Errorf("Run: %v", err)
 	}
 	report, err := Driver().Probe(t.Context(), r.deps, json.RawMessage(`{}`))

@@ -64,7 +64,7 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	}
 	child, err := b.deps.Child(ctx, p)
 	if errors.Is(err, channel.ErrNoProgram) {
-		err = channel.Fatal(fmt.Errorf("%w; see docs/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
+		err = channel.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
 	}
 	if err != nil {
 		return endpoint{}, err

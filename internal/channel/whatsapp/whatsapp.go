@@ -58,7 +58,7 @@ func needs(settings map[string]string) error {
 		return nil
 	}
 	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " +
-		"Build it with \"make build-whatsapp\" in the source of nanobot and put it beside nanobot; see docs/whatsapp.md")
+		"Build it with \"make build-whatsapp\" in the source of nanobot and put it beside nanobot; see docs/how-to/channels/whatsapp.md")
 }
 
 // newChannel makes the channel of a section.

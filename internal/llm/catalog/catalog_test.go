@@ -254,7 +254,7 @@ func TestContextWindow(t *testing.T) {
 // The page must tell of every brand, its variables and its address.
 func TestProvidersPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "providers.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "providers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,12 +268,12 @@ func TestProvidersPage(t *testing.T) {
 		_, address, _ := strings.Cut(r.BaseURL, "://")
 		for _, want := range append([]string{string(r.Wire), address}, r.EnvKeys...) {
 			if !strings.Contains(lines[r.Name], want) {
-				t.Errorf("docs/providers.md: no %q in the line of %s: %q", want, r.Name, lines[r.Name])
+				t.Errorf("docs/reference/providers.md: no %q in the line of %s: %q", want, r.Name, lines[r.Name])
 			}
 		}
 		delete(lines, r.Name)
 	}
 	if len(lines) > 0 {
-		t.Errorf("docs/providers.md lists what is not in the catalog: %v", slices.Sorted(maps.Keys(lines)))
+		t.Errorf("docs/reference/providers.md lists what is not in the catalog: %v", slices.Sorted(maps.Keys(lines)))
 	}
 }

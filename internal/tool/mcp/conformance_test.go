@@ -21,7 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// notOffered are the scenarios that fail, and why; docs/mcp.md says so, too.
+// notOffered are the scenarios that fail, and why; docs/how-to/mcp.md says so, too.
 func notOffered() map[string]string {
 	return map[string]string{
 		"elicitation-sep1034-client-defaults": "servers cannot ask the user questions",

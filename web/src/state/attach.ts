@@ -17,7 +17,7 @@ export interface Attached {
   abort(): void;
 }
 
-// The limits of the channel: docs/websocket.md.
+// The limits of the channel: docs/reference/websocket.md.
 export const limits = { files: 4, file: 6 << 20, video: 20 << 20, total: 24 << 20, videos: 1 };
 
 export type Why = "attach.empty" | "attach.type" | "attach.large" | "attach.many" | "attach.total" | "attach.videos";

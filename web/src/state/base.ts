@@ -54,7 +54,7 @@ export const wired: { socket?: Socket; outbox: Outbox } = { outbox: new Outbox(u
 export let drafts = new Drafts(undefined, "");
 export const setDrafts = (d: Drafts) => (drafts = d);
 
-/** request changes something; docs/web-clients.md lists the actions. */
+/** request changes something; docs/reference/web-clients.md lists the actions. */
 export function request<T = unknown>(action: string, payload: unknown): Promise<T> {
   if (!wired.socket) return Promise.reject({ status: 0, code: "unreachable", message: "" } satisfies Failure);
   return wired.socket.request(action, payload) as Promise<T>;

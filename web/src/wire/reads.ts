@@ -1,5 +1,5 @@
 // What the pages read. Made from the Go code by make web-types; do not edit.
-// docs/websocket.md and docs/web-clients.md say what it means.
+// docs/reference/websocket.md and docs/reference/web-clients.md say what it means.
 import type { Schema, Values } from "../ui/schema";
 import type { Asked, Detail, Device, Edit, Usage } from "./types";
 

@@ -1,5 +1,5 @@
 // What crosses the wire. Made from the Go code by make web-types; do not edit.
-// docs/websocket.md and docs/web-clients.md say what it means.
+// docs/reference/websocket.md and docs/reference/web-clients.md say what it means.
 
 /** internal/webui/auth: Device */
 export interface Device {

@@ -1,5 +1,5 @@
 // A gateway for browser tests: it serves the built pages with the headers of the
-// real one and speaks docs/websocket.md, with turns that follow a script.
+// real one and speaks docs/reference/websocket.md, with turns that follow a script.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
