@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -221,9 +222,12 @@ func documentPages(t *testing.T) []string {
 	return pages
 }
 
-// A link inside the repository must lead somewhere.
+var pageLink = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+
+// A link inside the repository must lead somewhere: to a file or folder, and to
+// a heading if it names one.
 func TestDocumentLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	links, anchors := 0, map[string]map[string]bool{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -237,18 +241,89 @@ func TestDocumentLinks(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, m := range link.FindAllStringSubmatch(string(body), -1) {
-			if strings.Contains(m[1], "://") {
+		for _, m := range pageLink.FindAllStringSubmatch(string(body), -1) {
+			if strings.Contains(m[1], "://") || m[1]+m[2] == "" {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+			links++
+			to := file
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(file), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s: link to %s leads nowhere", file, m[1])
+				continue
+			}
+			if m[2] == "" || filepath.Ext(to) != ".md" {
+				continue
+			}
+			if anchors[to] == nil {
+				anchors[to] = headingsOf(t, to)
+			}
+			if !anchors[to][m[2][1:]] {
+				t.Errorf("%s: %s has no heading %s", file, to, m[2])
 			}
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if links < 260 {
+		t.Errorf("only %d links were found", links)
+	}
+}
+
+// headingsOf are the anchors of a page, as code hosts make them of headings.
+func headingsOf(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	body, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	block := false
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			block = !block
+		}
+		if title := strings.TrimLeft(line, "#"); !block && title != line && strings.HasPrefix(title, " ") {
+			out[anchorOf(strings.TrimSpace(title))] = true
+		}
+	}
+	return out
+}
+
+// anchorOf keeps letters, digits, hyphens and underscores, small, and makes
+// hyphens of spaces.
+func anchorOf(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+// Each page below docs is in the index of docs, or, as a page of a chat platform,
+// in the index of the platforms.
+func TestPagesAreInTheIndex(t *testing.T) {
+	const index, platforms = "docs/README.md", "docs/how-to/channels/README.md"
+	named := map[string]bool{index: true}
+	for _, file := range []string{index, platforms} {
+		for _, m := range pageLink.FindAllStringSubmatch(string(readFile(t, file)), -1) {
+			if to := filepath.ToSlash(filepath.Join(filepath.Dir(file), m[1])); m[1] != "" && (file == index || filepath.Dir(to) == filepath.Dir(file)) {
+				named[to] = true
+			}
+		}
+	}
+	for _, page := range documentPages(t) {
+		if !named[page] {
+			t.Errorf("%s is in no index: add it to %s", page, index)
+		}
 	}
 }
 
