@@ -327,6 +327,47 @@ func TestPagesAreInTheIndex(t *testing.T) {
 	}
 }
 
+// What docs/troubleshooting.md quotes is what the program says: a quotation in
+// the first column of a table "It says" stands in the source.
+func TestTroubleshootingQuotes(t *testing.T) {
+	var sources bytes.Buffer
+	for _, dir := range []string{"internal", "web/src"} {
+		err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			if ext := filepath.Ext(file); ext == ".go" || ext == ".ts" {
+				sources.Write(readFile(t, file))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	says, seen := false, 0
+	for line := range strings.Lines(string(readFile(t, "docs/troubleshooting.md"))) {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			says = false
+		case strings.HasPrefix(line, "| It says "):
+			says = true
+		case says:
+			cell, _, _ := strings.Cut(line[1:], "|")
+			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+				seen++
+				if !bytes.Contains(sources.Bytes(), []byte(m[1])) {
+					t.Errorf("docs/troubleshooting.md quotes %q, which the program does not say", m[1])
+				}
+			}
+		}
+	}
+	if seen < 25 {
+		t.Errorf("only %d quotations were found", seen)
+	}
+}
+
 // The page about the data folder has every row of the table.
 func TestDataFolderPage(t *testing.T) {
 	var b strings.Builder
