@@ -76,23 +76,25 @@ func TestDemoSuggestions(t *testing.T) {
 	}
 }
 
-// The examples of the READMEs that need no account run as they are written.
+// The examples of the READMEs and of the pages for a first look, which need no
+// account, run as they are written.
 func TestReadmeExamples(t *testing.T) {
 	t.Parallel()
 	needsDemo(t)
 	block := regexp.MustCompile("(?s)\n```sh\n(.*?)\n```")
-	for _, file := range []string{"README.md", "README.zh-CN.md"} {
+	example := regexp.MustCompile(`nanobot agent -m|^nanobot status$|^nanobot undo`)
+	ran := 0
+	for _, file := range []string{"README.md", "README.zh-CN.md", "docs/tutorial/first-chat.md", "docs/reference/demo.md"} {
 		page, err := os.ReadFile(filepath.Join("..", "..", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		run := fresh(t)
-		ran := 0
 		for _, m := range block.FindAllStringSubmatch(string(page), -1) {
 			for line := range strings.SplitSeq(m[1], "\n") {
 				line = strings.TrimSpace(regexp.MustCompile(`\s#.*$`).ReplaceAllString(line, ""))
 				line = strings.Replace(line, "go run ./cmd/nanobot", "nanobot", 1)
-				if !strings.Contains(line, "nanobot agent -m") && line != "nanobot status" {
+				if !example.MatchString(line) {
 					continue
 				}
 				ran++
@@ -102,8 +104,8 @@ func TestReadmeExamples(t *testing.T) {
 				}
 			}
 		}
-		if ran < 5 {
-			t.Errorf("%s: only %d examples ran", file, ran)
-		}
+	}
+	if ran < 16 {
+		t.Errorf("only %d examples ran", ran)
 	}
 }
