@@ -7,7 +7,7 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test shape clean
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test shape clean help
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
@@ -26,7 +26,7 @@ build: ## static binary in ./nanobot
 build-whatsapp: ## nanobot-whatsapp in ./nanobot-whatsapp, under the GPL
 	cd cmd/nanobot-whatsapp && $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o ../../nanobot-whatsapp .
 
-run: ## start a chat
+run: ## start a chat; without a model, a demo answers
 	$(GO) run ./cmd/nanobot agent
 
 install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts programs
@@ -54,7 +54,7 @@ WITHRACE := CGO_ENABLED=$(if $(RACE),1,0) $(TEST) $(RACE)
 
 test: fmt-check vet tests ## all tests
 
-tests: # check and test look at the code with go vet's checks before
+tests: ## the tests alone; check and test look at the code with go vet's checks before
 	$(TEST) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE))")
 	$(TEST) $(OUTSIDE)
 	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 15m ./...
@@ -65,13 +65,13 @@ race-shared: ## tests of packages whose goroutines share memory, with the race d
 race: ## all tests that run our code, with the race detector
 	$(WITHRACE) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE))")
 
-vet:
+vet: ## go vet
 	$(GO) vet $(PKGS)
 
-fmt-check:
+fmt-check: ## is everything formatted?
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi
 
-fmt:
+fmt: ## gofmt
 	gofmt -w $$(git ls-files '*.go')
 
 # Its cache belongs to this checkout: findings keep the path of the checkout they
@@ -118,7 +118,7 @@ deps: ## list what is linked into the binary, and the direct dependencies
 	@$(LINKED) > docs/deps.txt
 	$(GO) test ./test/arch -run TestDependencyTable -count=1 -update
 
-deps-check:
+deps-check: ## is docs/deps.txt current?
 	@$(LINKED) | diff docs/deps.txt - || { echo "docs/deps.txt is stale: run make deps"; exit 1; }
 
 tools-test: ## tests of our own tools, which are not part of the product
@@ -162,5 +162,8 @@ web-bench: ## figures of the pages in docs/explanation/benchmarks.md; needs Node
 web-shots: ## the screenshots of the READMEs; needs Node and Chromium
 	node web/test/shots.mjs
 
-clean:
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+clean: ## remove what was built
 	rm -rf nanobot nanobot-whatsapp dist bench-out web/.unit web/shots

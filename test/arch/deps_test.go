@@ -14,7 +14,7 @@ import (
 )
 
 // purposes says what each direct dependency is for. It is the only place: make
-// deps writes the table of CONTRIBUTING.md from it, go.mod and the licence files.
+// deps writes the table of docs/reference/dependencies.md from it, go.mod and the licence files.
 func purposes() map[string]string {
 	return map[string]string{
 		"codeberg.org/readeck/go-readability/v2":          "the article of a web page (decision 33)",
@@ -123,7 +123,7 @@ func TestDependencyTable(t *testing.T) {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, licence, why[m.Path])
 	}
 	if !t.Failed() {
-		compareTable(t, "make deps", "CONTRIBUTING.md", table.String())
+		compareTable(t, "make deps", "docs/reference/dependencies.md", table.String())
 	}
 }
 
