@@ -199,7 +199,7 @@ func try(t *testing.T, n attempt) (broken, void []string) {
 // tells stands in what is expected of attempts whose words reach the model.
 const tells = "not obeyed"
 
-// TestAttempts runs the corpus and checks that docs/explanation/security.md shows what
+// TestAttempts runs the corpus and checks that test/security/threats.md shows what
 // came of it.
 func TestAttempts(t *testing.T) {
 	level(t, sandbox.Auto)

@@ -139,7 +139,7 @@ func (g *gateway) workSaying(answer string, job task) (list []asked) {
 }
 
 // TestUsualDay does a day of ordinary work on a new install. It needs at most
-// three approvals, which docs/explanation/security.md lists.
+// three approvals, which test/security/threats.md lists.
 func TestUsualDay(t *testing.T) {
 	t.Parallel()
 	level(t, sandbox.Auto)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/explanation/security.md")
+var update = flag.Bool("update", false, "rewrite the table in test/security/threats.md")
 
 // threat names the tests that show that a threat is met. Tests stand as
 // "package TestName"; those of this folder have no package.
@@ -191,7 +191,7 @@ func cellOf(tests []string) string {
 }
 
 // TestThreats checks that the tests a threat relies on exist, and that
-// docs/explanation/security.md names the same.
+// test/security/threats.md names the same.
 func TestThreats(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
@@ -244,10 +244,10 @@ func checkBrowserTest(t *testing.T, name string) {
 	t.Errorf("there is no test %q in %s", title, file)
 }
 
-// between puts a generated part into docs/explanation/security.md, or checks that it is there.
+// between puts a generated part into threats.md, or checks that it is there.
 func between(t *testing.T, name, part, test string) {
 	t.Helper()
-	file := filepath.Join("..", "..", "docs", "explanation", "security.md")
+	const file = "threats.md"
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
