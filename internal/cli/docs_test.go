@@ -96,7 +96,7 @@ func TestCallsOfTheDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < 53 {
+	if len(files) < 64 {
 		t.Errorf("only %d pages were found", len(files))
 	}
 	seen := 0
@@ -112,7 +112,7 @@ func TestCallsOfTheDocuments(t *testing.T) {
 			}
 		}
 	}
-	if seen < 270 {
+	if seen < 300 {
 		t.Errorf("only %d calls were found", seen)
 	}
 	for _, bad := range []string{"nanobot nosuch", "nanobot cron nosuch", "nanobot agent --nosuch"} {

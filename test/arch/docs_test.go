@@ -216,7 +216,7 @@ func documentPages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pages) < 50 {
+	if len(pages) < 60 {
 		t.Fatalf("only %d pages were found below docs", len(pages))
 	}
 	return pages
@@ -269,7 +269,7 @@ func TestDocumentLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if links < 260 {
+	if links < 450 {
 		t.Errorf("only %d links were found", links)
 	}
 }
@@ -363,7 +363,7 @@ func TestTroubleshootingQuotes(t *testing.T) {
 			}
 		}
 	}
-	if seen < 25 {
+	if seen < 30 {
 		t.Errorf("only %d quotations were found", seen)
 	}
 }
