@@ -257,10 +257,12 @@ func cronRun(c *command) *cobra.Command {
 	var force, wait bool
 	cmd := &cobra.Command{
 		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Long: `Run a job now, in addition to its schedule. The gateway runs it and delivers the
+result to where the job would deliver it. Without a gateway the job is not started.`,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
 		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
-				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer(cmd.Context()))
+				return fmt.Errorf("job %s was not started: only the gateway runs a job at once; start it with nanobot gateway start", job.ID)
 			}
 			before := schedule.LastRun(job)
 			started, err := j.RunNow(cmd.Context(), job.ID, force)

@@ -216,8 +216,11 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 	return in, ""
 }
 
+// terminalChannel is the channel of chats in a terminal.
+const terminalChannel = "cli"
+
 // noChat is where a run works for which no chat is known.
-func noChat() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
+func noChat() bus.Route { return bus.Route{Channel: terminalChannel, ChatID: "direct"} }
 
 // jobText is what the model reads when a job is due, before what the job says.
 func jobText(j *Job, loc *time.Location) string {

@@ -256,7 +256,10 @@ func (ct cronTool) whoRuns(ctx context.Context, here bus.Route) string {
 		return ""
 	}
 	if _, running := Owner(ctx, ct.s.State); running {
-		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there, not to this terminal."
+		if here.Channel == terminalChannel {
+			return " Tell the user that the gateway runs it, and that the result comes to a terminal chat that is open then, or to the next one."
+		}
+		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there."
 	}
 	if ct.s.planner.guest() && ct.s.Guest.Takes(here) {
 		if pid, other := Guest(ctx, ct.s.State); other && !ct.s.serving.Load() && pid != os.Getpid() {
