@@ -124,6 +124,9 @@ deps-check: ## is docs/deps.txt current?
 tools-test: ## tests of our own tools, which are not part of the product
 	cd tools && $(GO) test -count=1 ./...
 
+release: ## join docs/changes in CHANGELOG.md: make release VERSION=0.2.0
+	cd tools && $(GO) run ./changelog -root .. -version "$(VERSION)"
+
 shape: ## lines, types, duplicates and more, beside a month ago or SINCE=commit; ALL=1 for complete tables
 	@cd tools && $(GO) run ./shape -root .. $(if $(SINCE),-since $(SINCE)) $(if $(ALL),-all)
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,61 @@ func TestPosture(t *testing.T) {
 		if a.Exec != c.want {
 			t.Errorf("%s: %q, want %q", name, a.Exec, c.want)
 		}
+	}
+}
+
+// A project that -w names gets no files that nobody asked for; onboard is asked.
+func TestProjectGetsNoTemplates(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	ws := filepath.Join(home, "project")
+	names := func() (out []string) {
+		entries, err := os.ReadDir(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	if err := os.MkdirAll(ws, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"main.go", "AGENTS.md"} { // other agents follow one as well
+		if err := os.WriteFile(filepath.Join(ws, name), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func() {
+		a, err := app.New(t.Context(), app.Options{Workspace: ws, Env: []string{"NANOBOT_HOME=" + home, "OLLAMA_HOST=127.0.0.1:1"}, Config: config.Options{Home: home}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // also when the workspace is known
+		start()
+		if got := names(); !slices.Equal(got, []string{"AGENTS.md", "main.go"}) {
+			t.Errorf("after a start the project holds %q", got)
+		}
+	}
+	l, err := config.Load(config.Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := app.SyncTemplates(l, ws)
+	if err != nil || !slices.Contains(written, "SOUL.md") || slices.Contains(written, "AGENTS.md") {
+		t.Errorf("onboard wrote %q, %v", written, err)
+	}
+	if err := os.Remove(filepath.Join(ws, "SOUL.md")); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	if slices.Contains(names(), "SOUL.md") {
+		t.Error("a deleted file came back")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,24 +24,27 @@ func bootstrap() []string {
 	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md", "memory/MEMORY.md"}
 }
 
+// withheld stands for a template that was not written, in the place of its hash.
+const withheld = ""
+
 // prepareWorkspace makes the workspace and writes the templates it does not
 // have yet. A file the user deleted is not written again: the data folder
-// remembers what was given once.
+// remembers what was given once. A folder with a project of the user gets none.
 func (a *App) prepareWorkspace() error {
-	_, left, err := syncTemplates(a.Config.DataDir, a.Workspace)
+	_, left, err := syncTemplates(a.Config.DataDir, a.Workspace, false)
 	a.Notes = append(a.Notes, left...)
 	return err
 }
 
 // SyncTemplates writes missing templates into a workspace, never over an
-// existing file, and returns the names it wrote.
+// existing file, and returns the names it wrote. The user asked for them.
 func SyncTemplates(l *config.Loaded, workspace string) ([]string, error) {
-	written, _, err := syncTemplates(l.DataDir, workspace)
+	written, _, err := syncTemplates(l.DataDir, workspace, true)
 	return written, err
 }
 
 // syncTemplates also returns what could not be written, for the user.
-func syncTemplates(data, workspace string) (written, left []string, err error) {
+func syncTemplates(data, workspace string, asked bool) (written, left []string, err error) {
 	if err := diskio.MkdirAll(workspace, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
@@ -48,7 +52,8 @@ func syncTemplates(data, workspace string) (written, left []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the workspace: %w", err)
 	}
-	if given := w.Entry.Templates; len(given) >= len(bootstrap()) {
+	given := w.Entry.Templates
+	if len(given) >= len(bootstrap()) && !(asked && slices.Contains(slices.Collect(maps.Values(given)), withheld)) {
 		return nil, w.Notes, nil
 	}
 
@@ -58,10 +63,37 @@ func syncTemplates(data, workspace string) (written, left []string, err error) {
 		}
 		// Versions before have given them all, and remembered it in the workspace.
 		known := r.Seen.IsZero() && len(r.Templates) == 0
+		switch {
+		case asked:
+			maps.DeleteFunc(r.Templates, func(_, sum string) bool { return sum == withheld })
+		case len(r.Templates) == 0 && !known && isProject(w.Path):
+			for _, name := range bootstrap() {
+				r.Templates[name] = withheld
+			}
+			return nil
+		}
 		written, left, err = giveTemplates(w.Path, r.Templates, known)
 		return err
 	})
 	return written, append(w.Notes, left...), err
+}
+
+// isProject reports whether a folder has files and none that only a workspace has:
+// it is a project of the user, for which -w was given.
+func isProject(folder string) bool {
+	tree, err := diskio.OpenTree(folder)
+	if err != nil {
+		return false
+	}
+	defer tree.Close() //nolint:errcheck // only read
+
+	for _, name := range []string{"SOUL.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "sessions", ".nanobot"} {
+		if _, err := tree.Lstat(name); err == nil {
+			return false
+		}
+	}
+	entries, err := tree.ReadDir(".")
+	return err == nil && len(entries) > 0
 }
 
 // giveTemplates writes the templates that are not in given, and notes them there.

@@ -38,6 +38,11 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 		return false, err
 	}
 	defer root.Close() //nolint:errcheck // nothing is pending
+
+	history := copied(entries)
+	if _, err := root.Lstat(dirMirror); len(history) == 0 && diskio.IsMissing(err) {
+		return false, nil // nothing to say is no reason to make a folder in a project
+	}
 	if err := root.MkdirAll(dirMirror, 0o700); err != nil {
 		return false, err
 	}
@@ -58,7 +63,7 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 		data []byte
 	}{
 		{fileCursor, strconv.AppendInt(nil, cursor, 10)},
-		{fileHistory, copied(entries)},
+		{fileHistory, history},
 		{fileDreamCursor, strconv.AppendInt(nil, dreamCursor, 10)},
 	} {
 		wrote, err := replaceIn(root, dirMirror+"/"+c.name, c.data)
