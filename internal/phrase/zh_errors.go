@@ -134,7 +134,10 @@ func chineseErrors() [][2]string { //nolint:funlen // a table
 		{"it is your own endpoint", "它是您自己的接口"},
 		{"it never runs again", "不会再运行"},
 		{"job %s ended with %s after %s: %s", "任务 %s 在 %[3]s 后以 %[2]s 结束：%[4]s"},
-		{"job %s was not started. %s", "任务 %s 未启动。%s"},
+		{
+			"job %s was not started: only the gateway runs a job at once; start it with nanobot gateway start",
+			"任务 %s 未启动：只有网关能立即运行任务；请用 nanobot gateway start 启动网关",
+		},
 		{"listen: %w", "监听：%w"},
 		{"log in to %s: %w", "登录 %s：%w"},
 		{

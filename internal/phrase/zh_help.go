@@ -98,6 +98,10 @@ func chineseHelp() [][2]string { //nolint:funlen // a table
 		{"Restore the memory files to before a change", "把记忆文件恢复到某次改动之前"},
 		{"Revoke a person's access", "取消某人的权限"},
 		{"Run a job now, in addition to its schedule", "在时间安排之外立即运行任务"},
+		{
+			"Run a job now, in addition to its schedule. The gateway runs it and delivers the\nresult to where the job would deliver it. Without a gateway the job is not started.",
+			"在时间安排之外立即运行任务。任务由网关运行，结果发送到该任务平时发送的地方。没有网关在运行时，任务不会启动。",
+		},
 		{"Run a recorded conversation again, without a model", "不用模型，重新运行录制的对话"},
 		{"Run the gateway as a service", "把网关作为服务运行"},
 		{"Run the gateway in the background", "在后台运行网关"},
@@ -136,8 +140,8 @@ func chineseHelp() [][2]string { //nolint:funlen // a table
 		{"Switch a channel on", "启用渠道"},
 		{"Test what a model can do, with a few small calls", "用几次很小的调用测试模型能做什么"},
 		{
-			"The first start with a workspace imports the files of Python nanobot: sessions,\njobs and history. Files that appear in the workspace later are not used, because\nthe agent's commands can write there. migrate shows them and, after\nconfirmation, imports them: new conversations, additions to conversations, jobs\nand history entries. Review them first: imported content counts as your own\nwords. The files in the workspace stay where they are.\n\nA configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is\nturned into config.json first; run migrate again for the rest.\n\n--from names the previous folder of the workspace, if nanobot did not recognise\nit after a move to another disk.",
-			"首次使用某个工作区时，会导入 Python 版 nanobot 的文件：对话、任务和历史。之后出现在工作区中的文件不会使用，因为智能体的命令可以写入那里。migrate 会显示它们，确认后导入：新对话、对话的新增内容、任务和历史条目。请先查看：导入的内容算作您自己的话。工作区中的文件保持不动。\n\nYAML 格式的配置（config.yaml 或 nanobot.yaml，或 -c 指定的文件）会先转换成 config.json；其余内容请再次运行 migrate。\n\n如果工作区移到其他磁盘后 nanobot 没有认出来，用 --from 指定它原来的文件夹。",
+			"The first start with a workspace imports the files of Python nanobot: sessions,\njobs and history. Files that appear in the workspace later are not used, because\nthe agent's commands can write there. migrate shows them and, after\nconfirmation, imports them: new conversations, additions to conversations, new\nand changed jobs, and history entries. Review them first: imported content\ncounts as your own words. The files in the workspace stay where they are.\n\nA configuration in YAML (config.yaml or nanobot.yaml, or the file of -c) is\nturned into config.json first; run migrate again for the rest.\n\n--from names the previous folder of the workspace, if nanobot did not recognise\nit after a move to another disk.",
+			"首次使用某个工作区时，会导入 Python 版 nanobot 的文件：对话、任务和历史。之后出现在工作区中的文件不会使用，因为智能体的命令可以写入那里。migrate 会显示它们，确认后导入：新对话、对话的新增内容、新增和改动的任务，以及历史条目。请先查看：导入的内容算作您自己的话。工作区中的文件保持不动。\n\nYAML 格式的配置（config.yaml 或 nanobot.yaml，或 -c 指定的文件）会先转换成 config.json；其余内容请再次运行 migrate。\n\n如果工作区移到其他磁盘后 nanobot 没有认出来，用 --from 指定它原来的文件夹。",
 		},
 		{"Transcribe a recording", "把录音转成文字"},
 		{"Trust files that came from outside", "信任来自外部的文件"},
@@ -201,8 +205,8 @@ func chineseHelp() [][2]string { //nolint:funlen // a table
 		{"accepted for compatibility; the chat is always line by line", "为兼容而保留；聊天总是逐行进行"},
 		{"accepted for compatibility; the terminal defines the colours", "为兼容而保留；颜色由终端决定"},
 		{
-			"add asks for the settings that a chat platform needs, tries them, and writes them\ninto the configuration. A running gateway uses them at once. The pages in docs/\nsay how to make a bot on each platform. For a second account, add a name:\nslack.work.\n\nIn a script, give the settings with --set. Other users of this machine can see\narguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.",
-			"add 询问聊天平台需要的设置，试用后写入配置。正在运行的网关会立即使用。docs/ 中的页面说明如何在各平台上创建机器人。要添加第二个账号，请加上名称：slack.work。\n\n在脚本中用 --set 给出设置。本机的其他用户能看到参数，因此密码请引用变量：--set 'token=${TELEGRAM_TOKEN}'。",
+			"add asks for the settings that a chat platform needs, tries them, and writes them\ninto the configuration. A running gateway uses them at once. The pages in\ndocs/how-to/channels say how to make a bot on each platform. For a second\naccount, add a name: slack.work.\n\nIn a script, give the settings with --set. Other users of this machine can see\narguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.",
+			"add 询问聊天平台需要的设置，试用后写入配置。正在运行的网关会立即使用。docs/how-to/channels 中的页面说明如何在各平台上创建机器人。要添加第二个账号，请加上名称：slack.work。\n\n在脚本中用 --set 给出设置。本机的其他用户能看到参数，因此密码请引用变量：--set 'token=${TELEGRAM_TOKEN}'。",
 		},
 		{
 			"add creates a job that sends a message to the agent on a schedule. The answer goes\nto the chat given by --channel and --to, or to the chat used last. Times without\na zone use the configured time zone.",
