@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
 )
 

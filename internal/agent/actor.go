@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // submit puts a message into its mailbox, or answers it at once.

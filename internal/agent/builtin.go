@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func runHelp(ctx context.Context, c *Call) (Reply, error) {

@@ -12,11 +12,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/memoryworker"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/runner"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Dreamer turns the history into long-term memory and knows its versions.

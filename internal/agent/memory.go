@@ -10,11 +10,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // preflight is how long a turn may wait for its conversation to be summarised.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

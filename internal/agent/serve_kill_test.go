@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

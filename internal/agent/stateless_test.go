@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/skill"

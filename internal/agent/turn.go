@@ -14,16 +14,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // turn is everything that belongs to one message being answered.

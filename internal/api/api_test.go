@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
 // T13: a listener of ours answers nobody without the token, no foreign page

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // TestHealthHangs: a check that hangs is an answer, soon, and does not pile up.

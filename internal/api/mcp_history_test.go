@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestMCPToken(t *testing.T) {

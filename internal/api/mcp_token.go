@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 const serveDoc = "auth/mcp-serve.token"

@@ -16,9 +16,9 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // parts is the content of a message: a text, a list of parts, or nothing.

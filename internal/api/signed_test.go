@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 )
 
 func mac(key, text string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
 var errNone, errOff, errLong, errDisk = errors.New("none"), errors.New("off"), errors.New("long"), errors.New("disk full at /secret/place")

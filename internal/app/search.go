@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/sessiontool"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 )

@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 const plantedKey = "sk-ant-api03-Pl4ntedKeyPl4ntedKeyPl4nted-99"

@@ -12,8 +12,8 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // isDatabase reports whether a file of the data folder is a database of SQLite,

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
 )
 
 // ownData tells what in a workspace is our own data. A workspace may be the

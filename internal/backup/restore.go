@@ -18,11 +18,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // ErrInTheWay says that a restore would replace something.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // withoutSecrets is the text of a configuration with empty texts in place of

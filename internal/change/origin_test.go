@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )

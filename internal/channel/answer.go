@@ -3,8 +3,8 @@ package channel
 import (
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // codeIntro begins the last line of a question that is answered in writing.

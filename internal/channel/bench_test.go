@@ -6,9 +6,9 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // stub is a queue that hands out the same message n times.

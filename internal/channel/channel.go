@@ -14,9 +14,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // Submit hands a message to the agent. Nil means that it is durable: only then

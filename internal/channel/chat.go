@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // volatileMax is how many messages that may be dropped wait in one chat.

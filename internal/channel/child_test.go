@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 const childMode = "NANOBOT_TEST_CHILD"

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/nanobot-go/nanobot/internal/winjob"
+	"github.com/nanobot-go/nanobot/internal/base/winjob"
 )
 
 // kin is a program and what it started. A job object ends them all, also when

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Cursors survive a restart, are written seldom and are bounded. A crash may

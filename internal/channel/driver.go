@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
 // Driver is a chat platform: what its section of the configuration may say, and

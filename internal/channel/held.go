@@ -12,8 +12,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Bounds of what was acknowledged and is not handed over yet. One chat gets a

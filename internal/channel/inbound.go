@@ -6,8 +6,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // ErrStopping refuses messages while the channel is being stopped. The platform

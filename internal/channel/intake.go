@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/wait"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // picture is an event that may be a part of an album.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 // Whoever sends the code of an invitation alone becomes the owner, once and in time.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Bounds of what is remembered of groups for groupHistory.

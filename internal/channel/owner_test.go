@@ -3,8 +3,8 @@ package channel
 import (
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func TestOwnerByPairing(t *testing.T) { storetest.Each(t, testOwnerByPairing) }

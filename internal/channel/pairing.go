@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 const pairingName = string(datadir.Pairing)

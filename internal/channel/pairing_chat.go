@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE or USER, /pairing revoke USER or /pairing revoke CHANNEL USER."

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // change reads, changes and writes the list while no other process does. apply

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/markdown"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Divide divides a message into the parts that are sent: texts within the limit,

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Bounds of what is remembered for quotes.

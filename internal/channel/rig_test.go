@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // event is one call the platform saw.

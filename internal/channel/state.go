@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // State keeps the small facts of one channel, such as how far it has read, in

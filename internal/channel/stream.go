@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // stream is a text that grows before the reader's eyes: a row of messages of one

@@ -19,10 +19,10 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Stdio is what a command talks to.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 // How long the end of a program may take for its memory.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 )
 
 // mcpServeFlags are the flags of mcp serve.

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // migrateShown bounds the lines of each kind that are printed.

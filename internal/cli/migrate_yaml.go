@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // yamlToConvert returns the configuration in YAML that migrate turns into JSON, and the

@@ -1,6 +1,6 @@
 package config
 
-import "github.com/nanobot-go/nanobot/internal/httpsafe"
+import "github.com/nanobot-go/nanobot/internal/base/httpsafe"
 
 // API configures the OpenAI-compatible HTTP API.
 type API struct {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/base/keyring"
 )
 
 // Options say where settings come from.

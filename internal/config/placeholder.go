@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/base/keyring"
 )
 
 // maxSecretBytes bounds what ${file:...} reads.

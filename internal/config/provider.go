@@ -1,6 +1,6 @@
 package config
 
-import "github.com/nanobot-go/nanobot/internal/httpsafe"
+import "github.com/nanobot-go/nanobot/internal/base/httpsafe"
 
 // Provider is one entry of providers. A zero field is unset, so that the
 // catalog's own endpoint, headers and environment key can apply.

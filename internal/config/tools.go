@@ -1,6 +1,6 @@
 package config
 
-import "github.com/nanobot-go/nanobot/internal/httpsafe"
+import "github.com/nanobot-go/nanobot/internal/base/httpsafe"
 
 // Tools configures what the agent may do.
 type Tools struct {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // LogFile is a log that is put aside when it is large enough: the newest is

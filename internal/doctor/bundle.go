@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Report is a Diagnosis for programs.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 

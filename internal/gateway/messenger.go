@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/terminal"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // queue is what a gateway needs of the bus.

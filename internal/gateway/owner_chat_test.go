@@ -3,8 +3,8 @@ package gateway
 import (
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // What is meant for the owner goes to nobody else: guests, strangers' mails and

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/terminal"
 	"github.com/nanobot-go/nanobot/internal/schedule"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // remind makes a job of a terminal that is due now.

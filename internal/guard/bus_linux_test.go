@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // The keyring answers everybody on the session's bus, so no command of anybody

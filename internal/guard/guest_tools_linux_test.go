@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // Commands of somebody who shares a chat see nothing of the owner's, either.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
 func needMountNS(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // guestFolder is where everything of the chat of guest and member lies.

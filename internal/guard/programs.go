@@ -17,10 +17,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // seal makes files that the agent follows, and files that other programs run on

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/keyring"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/keyring"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Vault takes keys out of what people type before anything else sees or stores

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Repo keeps versions of the memory files. gitstore.Store is one.

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func TestDreamServes(t *testing.T) { storetest.Each(t, testDreamServes) }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Versions is a Repo whose past can be looked at. gitstore.Store is one.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Limits of what a model may find in one go.

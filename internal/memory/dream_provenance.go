@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Origin is a history entry that a fact comes from.

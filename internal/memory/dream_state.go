@@ -6,9 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // dreamState is what is known about earlier runs.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // dreamer is a Dream with all that is around it.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // Forgetting leaves nothing in the files, their versions and the history.

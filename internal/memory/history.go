@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Limits of the history.

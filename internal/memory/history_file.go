@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Names of the authoritative files.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 )
 
 // Memory is all that is remembered in one workspace, for programs and people

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 )
 
 // RepoOptions say whose files a repository versions.

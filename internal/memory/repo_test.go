@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 // The record of sources names the versions as they are called after they were

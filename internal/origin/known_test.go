@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // sh is the owner in a terminal, which nothing of ours sees.

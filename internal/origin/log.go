@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // The kinds of lines.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // TestMain is also the process that dies in TestProcessThatDied.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // clean is a command that brings in nothing by itself.

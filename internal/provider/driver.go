@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/azure"
@@ -26,8 +28,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // bare creates the model of a choice, metered but without retries, key rotation or

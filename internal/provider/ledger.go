@@ -3,12 +3,12 @@ package provider
 import (
 	"log/slog"
 
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // OpenLedger opens the record of what model calls cost, with the limits of

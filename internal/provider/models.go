@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
@@ -26,7 +27,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Info says which model is in use and why.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // refusing is a server that keeps requests, and refuses them while they hold a word.

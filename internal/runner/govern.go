@@ -3,8 +3,8 @@ package runner
 import (
 	"slices"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 // pythonJobs writes the jobs of a workspace as Python nanobot 0.1.5 does: the whole

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // ErrYield is how Run ends for a guest, a Scheduler with Options.Guest, when

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // notifier delivers replies and sentences of ours to the chat they are for, or

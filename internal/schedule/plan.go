@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // planner decides when jobs run: it reads their schedules and the limits, and

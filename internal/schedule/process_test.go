@@ -14,9 +14,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const roleEnv = "NANOBOT_SCHEDULE_TEST_ROLE"

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // A job that names no zone runs in the host's zone, as in Python nanobot,

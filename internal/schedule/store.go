@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Store is jobs.json. Every change is one transaction: lock, read, change,

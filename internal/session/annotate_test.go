@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 func setTitle(s string) func(*Session) error {

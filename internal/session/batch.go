@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // tailKept is how many bytes are remembered to recognise a log.

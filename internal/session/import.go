@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // kindSessions is the kind of conversations in Entry.Taken.

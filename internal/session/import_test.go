@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 func pythonLog(key, meta, cursor string, lines ...string) string {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 // The order of the list is that of the messages: what the program does with a log

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Keys inside the metadata object that the log keeps for itself, and those of

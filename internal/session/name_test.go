@@ -7,7 +7,7 @@ import (
 	"testing/quick"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 func TestFileNames(t *testing.T) {

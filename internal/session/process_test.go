@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const roleEnv = "NANOBOT_SESSION_TEST_ROLE"

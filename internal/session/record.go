@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Record is one message of a session with what the log knows about it beside

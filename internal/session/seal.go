@@ -3,8 +3,8 @@ package session
 import (
 	"bytes"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // damagedNote stands before the text of a message whose checksum fails.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Fsync says when appended records are forced to the disk. Whatever the

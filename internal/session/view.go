@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"iter"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // View reads a conversation from any place, in both directions, as its log was

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
 func TestAcquireGivesUpAfterLockWait(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Names of what the data folder knows about workspaces. The table is the truth;

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Why Install and Remove leave a skill alone.

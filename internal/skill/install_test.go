@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // item is an entry of an archive made for a test.

@@ -11,8 +11,8 @@ import (
 	"testing/fstest"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Whatever lies in the roots: prompts can be built, disabled and unavailable

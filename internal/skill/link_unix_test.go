@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestLinksAreNotFollowed(t *testing.T) {

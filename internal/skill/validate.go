@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Problem is something wrong or odd about a skill.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 // action is what the chat must do after a key.

@@ -26,8 +26,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // Options configures Chat and OneShot. Only Ask and Console are required.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 func (d *API) backendReads() map[string]Read {

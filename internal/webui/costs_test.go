@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"rsc.io/qr"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/webui/auth"
 )
 

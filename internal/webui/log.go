@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 const (

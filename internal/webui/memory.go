@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
 )
 

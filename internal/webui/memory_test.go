@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // withMemory gives a home a memory.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 	"github.com/nanobot-go/nanobot/internal/webui/auth"
 )

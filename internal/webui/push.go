@@ -23,8 +23,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Push tells devices that something waits, through the push service of their

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (

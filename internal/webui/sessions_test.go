@@ -14,11 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 const (

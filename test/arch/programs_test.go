@@ -29,7 +29,7 @@ var starters = []string{
 	"internal/daemon/process_*.go",           // ourselves
 	"internal/llm/azure/azure.go",            // az, for a token
 	"internal/llm/bedrock/profile.go",        // credential_process of the user's profile
-	"internal/sandbox/*.go",                  // a trial of the sandbox
+	"internal/base/sandbox/*.go",             // a trial of the sandbox
 	"internal/tool/mcp/process.go",           // servers of the configuration
 	"internal/tool/shell/run.go",             // commands of the model
 	"internal/tool/shell/run_windows.go",     // taskkill

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/tools/go/packages"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // TestEverySettingIsRead lists every leaf of the configuration, by reflection, and

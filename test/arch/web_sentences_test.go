@@ -72,8 +72,8 @@ var saidElsewhere = map[string]string{
 	"other users of this machine cannot read nanobot's files":                                       "internal/doctor/security.go",
 	"{1} in {2} is a link; nanobot does not follow links inside a workspace and does not use it.":   "internal/app/workspace.go",
 	"{1} in {2} are links; nanobot does not follow links inside a workspace and does not use them.": "internal/app/workspace.go",
-	"{1} namespaces": "internal/sandbox/sandbox.go",
-	"missing: {1}":   "internal/sandbox/sandbox.go",
+	"{1} namespaces": "internal/base/sandbox/sandbox.go",
+	"missing: {1}":   "internal/base/sandbox/sandbox.go",
 }
 
 // described finds the descriptions of the settings.

@@ -17,8 +17,8 @@ import (
 // elsewhere are the packages that open no path of a workspace, or are the way
 // into one. Every other package is held to the rule, also those to come.
 var elsewhere = []string{
-	"internal/bus/*", "internal/config", "internal/daemon", "internal/diskio", "internal/document", "internal/httpsafe", "internal/llm",
-	"internal/llm/[^r]*", "internal/origin", "internal/sandbox", "internal/sandbox/*", "internal/store/*",
+	"internal/bus/*", "internal/config", "internal/daemon", "internal/base/diskio", "internal/base/document", "internal/base/httpsafe", "internal/llm",
+	"internal/llm/[^r]*", "internal/origin", "internal/base/sandbox", "internal/base/sandbox/*", "internal/base/store/*",
 }
 
 // byPath are the functions that follow links. Temporary files of os.CreateTemp
@@ -30,11 +30,11 @@ var byPath = map[string][]string{
 		"OpenFile", "OpenInRoot", "OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove", "RemoveAll", "Rename", "Stat", "Symlink",
 		"Truncate", "WriteFile",
 	},
-	"path/filepath":             {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
-	"io/ioutil":                 {"ReadDir", "ReadFile", "WriteFile"},
-	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "ResolveExisting", "SyncDir", "TryLock", "WriteFile"},
-	"golang.org/x/sys/unix":     {"Open", "Openat", "Openat2", "Rename", "Unlink"},
-	"syscall":                   {"Open", "Rename", "Unlink"},
+	"path/filepath":                  {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
+	"io/ioutil":                      {"ReadDir", "ReadFile", "WriteFile"},
+	module + "/internal/base/diskio": {"CopyFile", "MkdirAll", "Replace", "ResolveExisting", "SyncDir", "TryLock", "WriteFile"},
+	"golang.org/x/sys/unix":          {"Open", "Openat", "Openat2", "Rename", "Unlink"},
+	"syscall":                        {"Open", "Rename", "Unlink"},
 }
 
 // byPathAllowed are the files that use such a function all the same, each with
@@ -73,9 +73,9 @@ var byPathAllowed = map[string]string{
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",
 
-	"internal/keyring/keyring.go":        "keeps keys in the data folder",
-	"internal/keyring/system_linux.go":   "looks for the socket of the session bus",
-	"internal/tool/mcp/members_linux.go": "reads /proc",
+	"internal/base/keyring/keyring.go":      "keeps keys in the data folder",
+	"internal/base/keyring/system_linux.go": "looks for the socket of the session bus",
+	"internal/tool/mcp/members_linux.go":    "reads /proc",
 
 	"internal/backup/backup.go":        "reads the data folder by path; the workspace goes through a tree",
 	"internal/backup/own.go":           "finds out whether the workspace and the data folder are one",
@@ -148,7 +148,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/skill.go":           "looks at files that the user names",
 	"internal/cli/transcribe.go":      "reads a recording that the user names",
 
-	"internal/gitstore/repo.go": "makes the repository in the data folder",
+	"internal/base/gitstore/repo.go": "makes the repository in the data folder",
 
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
@@ -269,17 +269,17 @@ func TestWorkspaceAccess(t *testing.T) {
 // The rule itself must be able to fail.
 func TestWorkspaceAccessRule(t *testing.T) {
 	for src, want := range map[string]int{
-		`package x; import "os"; func f() { os.ReadFile("x") }`:                                          1,
-		`package x; import "os"; var f = os.Remove`:                                                      1,
-		`package x; import disk "os"; func f() { disk.Open("x"); disk.Stat("x") }`:                       2,
-		`package x; import "path/filepath"; func f() { filepath.WalkDir("x", nil) }`:                     1,
-		`package x; import . "os"; func f() { Open("x") }`:                                               1,
-		`package x; import "os"; func f() { os.Getenv("x"); os.MkdirTemp("", "x") }`:                     0,
-		`package x; import "` + module + `/internal/diskio"; func f() { diskio.WriteFile("x", nil, 0) }`: 1,
-		`package x; import "` + module + `/internal/diskio"; func f() { diskio.OpenTree("x") }`:          0,
-		`package x; type o struct{}; func (o) Open(string) {}; func f() { var os o; os.Open("x") }`:      0,
-		`package x; import "io/fs"; func f(t fs.FS) { t.Open("x") }`:                                     0,
-		`package x; import "golang.org/x/sys/unix"; func f() { unix.Openat(0, "x", 0, 0) }`:              1,
+		`package x; import "os"; func f() { os.ReadFile("x") }`:                                               1,
+		`package x; import "os"; var f = os.Remove`:                                                           1,
+		`package x; import disk "os"; func f() { disk.Open("x"); disk.Stat("x") }`:                            2,
+		`package x; import "path/filepath"; func f() { filepath.WalkDir("x", nil) }`:                          1,
+		`package x; import . "os"; func f() { Open("x") }`:                                                    1,
+		`package x; import "os"; func f() { os.Getenv("x"); os.MkdirTemp("", "x") }`:                          0,
+		`package x; import "` + module + `/internal/base/diskio"; func f() { diskio.WriteFile("x", nil, 0) }`: 1,
+		`package x; import "` + module + `/internal/base/diskio"; func f() { diskio.OpenTree("x") }`:          0,
+		`package x; type o struct{}; func (o) Open(string) {}; func f() { var os o; os.Open("x") }`:           0,
+		`package x; import "io/fs"; func f(t fs.FS) { t.Open("x") }`:                                          0,
+		`package x; import "golang.org/x/sys/unix"; func f() { unix.Openat(0, "x", 0, 0) }`:                   1,
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "x.go", src, 0)
 		if err != nil {
@@ -301,7 +301,7 @@ func TestDataFolderNames(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		if m := joined.Find(text); m != nil {
-			t.Errorf("%s: %s...: name it in internal/datadir and use datadir.Name.In", file, m)
+			t.Errorf("%s: %s...: name it in internal/base/datadir and use datadir.Name.In", file, m)
 		}
 		return err
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

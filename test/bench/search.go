@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // search builds an index over synthetic conversations, half of the words

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // turns measures what a turn costs in a running process, beyond sending the

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // The time from the answer of Telegram to the line in the journal that says so

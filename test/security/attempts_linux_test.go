@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // attempt is one try to get something from the owner with an obedient model:

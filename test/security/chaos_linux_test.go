@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // Flags of TestAnyProgram. A run ends after so many turns, whatever time it is.

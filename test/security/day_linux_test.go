@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // task is something an owner asks for on a usual day. want must be in the

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // visitPy tries everything that a command can try with the web interface of the

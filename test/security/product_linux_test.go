@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // T1: whatever a page contains, the one fence around it has one beginning and

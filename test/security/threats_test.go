@@ -40,7 +40,7 @@ func threats() []threat {
 		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
-			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs", "internal/sandbox TestPlantedLink", "internal/sandbox TestLinkInTheLastMoment",
+			"internal/base/sandbox TestSecretsStaySecret", "internal/base/sandbox TestOutsideStaysAsItIs", "internal/base/sandbox TestPlantedLink", "internal/base/sandbox TestLinkInTheLastMoment",
 			"internal/guard TestProjectKeepsFiles", "internal/guard TestProjectKeepsCommands", "internal/guard TestProjectForgetsCommands", "internal/guard TestProjectHoldsAgainstLinks", "internal/gateway TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
@@ -48,13 +48,13 @@ func threats() []threat {
 			"internal/tool/undo TestUndoCommand", "internal/tool/undo TestUndoRestoresEverything",
 		}, ""},
 		{"T6", "path traversal, links, races", []string{
-			"internal/tool/files TestT6SwapRace", "internal/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
-			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink", "internal/guard TestSentFileIsTheOneThatWasChecked",
+			"internal/tool/files TestT6SwapRace", "internal/base/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
+			"internal/tool/files TestPathsOutside", "internal/base/diskio TestJailHardLink", "internal/guard TestSentFileIsTheOneThatWasChecked",
 			"internal/tool/files TestAdversarialMounts",
 		}, ""},
 		{"T7", "requests to private addresses", []string{
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
-			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
+			"internal/tool/web TestRebinding", "internal/base/httpsafe TestGuardRefuses", "internal/base/httpsafe TestProxyRefuses", "internal/base/httpsafe FuzzTarget",
 			"internal/tool/mcp TestLoginServerIsGuarded", "internal/tool/mcp TestLoginPageIsChecked", "internal/guard TestCommandsReachNoLocalService",
 			"internal/guard TestProjectReachesNoLocalService",
 		}, "commands of the owner reach the whole network unless tools.exec.network says otherwise"},
@@ -63,7 +63,7 @@ func threats() []threat {
 			"internal/tool/mcp TestChildEnvironment",
 		}, ""},
 		{"T9", "secrets through files", []string{
-			"TestT9ProtectedWhenUnrestricted", "internal/tool/files TestProtectedEvenWhenUnrestricted", "internal/sandbox TestProtectedIsHidden",
+			"TestT9ProtectedWhenUnrestricted", "internal/tool/files TestProtectedEvenWhenUnrestricted", "internal/base/sandbox TestProtectedIsHidden",
 			"internal/tool/shell TestProtectedPaths",
 		}, ""},
 		{"T10", "carrying secrets away", []string{
@@ -94,7 +94,7 @@ func threats() []threat {
 		}, ""},
 		{"T15", "malicious skills", []string{"internal/skill TestHostileArchivesInstallNothing", "internal/skill TestInstalledSkillsAreLabelled"}, ""},
 		{"T16", "using up the machine", []string{
-			"TestResourceLimits", "internal/sandbox TestForkBomb", "internal/sandbox TestLimits", "internal/tool/web TestBombs", "internal/document TestBombs",
+			"TestResourceLimits", "internal/base/sandbox TestForkBomb", "internal/base/sandbox TestLimits", "internal/tool/web TestBombs", "internal/base/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
 			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/gateway TestHugeMessage",
 		}, "the number of connections of strangers is not bounded"},
@@ -103,15 +103,15 @@ func threats() []threat {
 			"internal/agent TestGoalHasCeilings",
 		}, ""},
 		{"T18", "secrets in logs and transcripts", []string{
-			"TestPlantedKey", "TestPlantedKeyInProviderErrors", "TestPlantedKeyInPanic", "TestPlantedKeyInCrash", "internal/httpsafe TestPlantedKeyInEveryVerb",
-			"internal/httpsafe TestRedactProperty", "internal/tool/web TestSearchKeepsKeysSecret",
+			"TestPlantedKey", "TestPlantedKeyInProviderErrors", "TestPlantedKeyInPanic", "TestPlantedKeyInCrash", "internal/base/httpsafe TestPlantedKeyInEveryVerb",
+			"internal/base/httpsafe TestRedactProperty", "internal/tool/web TestSearchKeepsKeysSecret",
 		}, ""},
 		{"T19", "approvals for something else", []string{
 			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestT19RememberedExactly", "internal/tool/approve TestRow116AnswerCountsOnce",
 			"internal/tool/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestConnectionPeer",
+			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 		{"T21", "the web page", pageTests(), "without a sandbox a command can sign a browser in, as it has your rights"},

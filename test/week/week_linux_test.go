@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // The days of the week go from 18:00 to 18:00 UTC. On the first Europe's clocks

@@ -140,7 +140,7 @@ func webReadsOfSettings() []webType {
 
 // webReadsOfMemory: what is remembered.
 func webReadsOfMemory() []webType {
-	const ui, memory, git = "internal/webui", "internal/memory", "internal/gitstore"
+	const ui, memory, git = "internal/webui", "internal/memory", "internal/base/gitstore"
 	type is = map[string]string
 	return []webType{
 		{"Origin", memory, "Origin", nil},

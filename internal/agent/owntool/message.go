@@ -10,8 +10,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/document"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/document"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/skill"

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 const childEnv = "NANOBOT_BUSTEST_CHILD"

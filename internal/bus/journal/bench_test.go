@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // BenchmarkTurn is what a message costs the journal: kept, received, answered,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // log is the log. It belongs to the caller that writes (Journal.busy); size,

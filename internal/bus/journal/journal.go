@@ -24,9 +24,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Options of a Journal. The zero value is useful.

@@ -3,9 +3,9 @@ package journal
 import (
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/bustest"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 func opener(open storetest.Open, o Options) bustest.Open {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // version is what the first line of a file says.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 const seenFor = 7 * 24 * time.Hour

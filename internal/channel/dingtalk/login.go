@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

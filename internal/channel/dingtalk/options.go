@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
 // The codes that a frame is confirmed with.

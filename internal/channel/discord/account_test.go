@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // house runs sections under a manager, with an agent that says "re: TEXT".

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // The intents that matter here; see the gateway's documentation.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 // placesKept is how many channels and threads are remembered; others are asked for.

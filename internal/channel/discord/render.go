@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // render is the text of a message in Discord's Markdown, with lines that follow

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // askMark begins the ids of mails that ask something. The id of the question

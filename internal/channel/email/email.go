@@ -28,9 +28,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/oauth"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.

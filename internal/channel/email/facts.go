@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Bounds of what is remembered.

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // oauthOptions replaces the passwords: a token that is good for an hour is

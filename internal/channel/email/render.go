@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
 
 // toHTML renders Markdown for mail programs: plain elements, hardly any style,

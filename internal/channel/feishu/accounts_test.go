@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/feishutest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // manage runs the channels of sections with an agent that echoes.

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

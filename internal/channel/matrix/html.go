@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
 
 // toHTML renders Markdown with the tags that Matrix clients know. It is "" if

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 type object = matrixtest.Object

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // roomsKept is how many rooms are remembered; others are asked for again.

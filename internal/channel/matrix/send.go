@@ -12,10 +12,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/markdown"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func TestHTML(t *testing.T) {

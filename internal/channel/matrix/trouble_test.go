@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Refused logins say what to do, and are not tried again.

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/mattermosttest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestAddress(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/recent"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 )
 
 const personKept = 10 * time.Minute // then we ask the server again

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

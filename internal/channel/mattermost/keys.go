@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/nanobot-go/nanobot/internal/recent"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 )
 
 // keyProp is the prop of a post that bears the key of what it was made of.

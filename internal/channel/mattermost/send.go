@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // draft is a post to be made.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // nesting is how deep a value may be nested.

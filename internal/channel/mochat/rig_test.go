@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/mochattest"
-	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
 // rig is a channel on a fake.

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // sessionPrefix begins the ids of sessions.

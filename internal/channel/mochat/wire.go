@@ -13,8 +13,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/socket"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/socket"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // The kinds of packets: of Engine.IO, which begin a text, and of Socket.IO.

@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
 // memory is how many messages of ours and causes are remembered.

@@ -10,10 +10,10 @@ import (
 	"path"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // kind is the word of the marker of a file.

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/qqtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 type object = qqtest.Object

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

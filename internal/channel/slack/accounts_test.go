@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Two accounts run side by side; a second section of the same account is

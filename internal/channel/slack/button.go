@@ -9,8 +9,8 @@ import (
 
 	api "github.com/slack-go/slack"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	api "github.com/slack-go/slack"
 
-	"github.com/nanobot-go/nanobot/internal/wait"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 )
 
 const (

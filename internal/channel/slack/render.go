@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
 
 // renderer writes a tree in one of Slack's two languages: the Markdown of a

@@ -25,8 +25,8 @@ import (
 
 	api "github.com/slack-go/slack"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 // bot is the channel.

@@ -3,7 +3,7 @@ package slack
 import (
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // plain makes of Slack's markup the words that people see: names instead of

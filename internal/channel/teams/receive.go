@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // known reports by the headers whether a request may be one of Teams. Without

@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // preview is a text that is not complete, as Markdown in which only what was

@@ -7,8 +7,8 @@ import (
 
 	nethtml "golang.org/x/net/html"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // said is what an activity says, apart from its files.

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
 
 // maxText is Telegram's limit of a message, in UTF-16 units without the markup.

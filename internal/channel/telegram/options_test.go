@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
-	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 func TestOptions(t *testing.T) {

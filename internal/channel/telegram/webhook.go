@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Folders of the mailbox. Locks are kept apart from the messages, which terminals

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/terminal"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // childDir names the data folder of a test that runs this program again as a terminal

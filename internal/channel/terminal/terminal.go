@@ -16,10 +16,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Name is the channel of conversations in the terminal.

@@ -3,7 +3,7 @@ package websocket
 import (
 	"strconv"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // frame is a JSON object under construction, without its closing brace. It is

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // processes are gateways that work with the same state, one after the other.

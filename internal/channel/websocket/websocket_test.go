@@ -16,10 +16,10 @@ import (
 	ws "github.com/coder/websocket"
 	"go.uber.org/goleak"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
-	"github.com/nanobot-go/nanobot/internal/socket"
 )
 
 // A wrong secret is tried a few times and then waits for another one.

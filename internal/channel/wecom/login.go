@@ -11,9 +11,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/socket"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/socket"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 )
 
 // An answer is one stream: it opens with the message, grows, and is finished by

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // An answer of WeCom that comes after its caller left is not taken for that of

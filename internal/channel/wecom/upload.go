@@ -11,9 +11,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (

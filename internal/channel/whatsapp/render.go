@@ -3,7 +3,7 @@ package whatsapp
 import (
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
 
 // page writes a tree in WhatsApp's own markup.

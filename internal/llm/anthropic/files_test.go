@@ -3,7 +3,7 @@ package anthropic_test
 import (
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encode writes the request body. The same input gives the same bytes, and

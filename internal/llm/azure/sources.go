@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // clientSecret signs in as an application with its secret.

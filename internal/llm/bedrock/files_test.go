@@ -3,7 +3,7 @@ package bedrock_test
 import (
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/bedrock"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Ability says whether a model can do something; "" is not known.

@@ -33,8 +33,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Name is the provider name of the demo model in errors and message origins.

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
-	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // greedy is a model that costs as much as a request allows: every byte of the

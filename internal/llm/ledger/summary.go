@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Query selects calls of the log and says how to group them.

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // A disk that gives back zeros for the end of the log does not give the money back.

@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func user(s string) llm.Message { return llm.Message{Role: llm.User, Content: llm.Text(s)} }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Difference is one place where a replay is not as recorded.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // scrubber takes secrets out of everything that is written.

@@ -4,7 +4,7 @@ import (
 	"path"
 	"runtime"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // promptNames are the files of a workspace that every prompt shows, by their

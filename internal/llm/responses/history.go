@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // emptyText stands where a vendor rejects an empty message.

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/oauth"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // codex signs in with a ChatGPT account. Its refresh tokens work once.

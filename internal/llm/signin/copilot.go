@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // copilot signs in at GitHub by a device code. GitHub's token lives for years

@@ -22,11 +22,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
-	"github.com/nanobot-go/nanobot/internal/oauth"
-	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Options say where tokens are kept and how the provider is reached.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/keyring"
-	"github.com/nanobot-go/nanobot/internal/oauth"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/keyring"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Status is what is known about a sign-in without using it.

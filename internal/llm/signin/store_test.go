@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/keyring"
-	"github.com/nanobot-go/nanobot/internal/store"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/keyring"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 )
 
 // drawer is a keyring in memory.

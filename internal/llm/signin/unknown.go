@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Unknown says why there is no sign-in for a name, and what to do instead.

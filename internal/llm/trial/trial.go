@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Verdict is what was found about one ability of a model.

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Extra is the extraBody of a provider, in the order of its keys, so that requests

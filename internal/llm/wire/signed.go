@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // StoredThinking is a block of Message.Thinking. Its JSON form is the same for

@@ -13,7 +13,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
 // version is that of the tables and of the way texts are split. An index of

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store/disk"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 )
 
 // Of many logs only the last to change are looked at every time; the others,

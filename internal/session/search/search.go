@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // Role says what kind of text a hit is.

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // A batch is written when it is this big, so that memory stays bounded and a

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

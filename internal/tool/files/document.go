@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/document"
+	"github.com/nanobot-go/nanobot/internal/base/document"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

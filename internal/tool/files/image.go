@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nanobot-go/nanobot/internal/document"
+	"github.com/nanobot-go/nanobot/internal/base/document"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )

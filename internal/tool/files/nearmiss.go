@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Bounds of the search for similar text: it is a courtesy and must stay cheap.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 func askZhipu(ctx context.Context, m *maker, o order) (result, error) {

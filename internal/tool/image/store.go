@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
 // ErrLoginNeeded says that a person must log in before a server can be used.

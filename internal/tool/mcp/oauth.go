@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/oauth"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
 // OAuthOptions configure an OAuth. Store is required.

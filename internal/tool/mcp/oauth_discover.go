@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
-	"github.com/nanobot-go/nanobot/internal/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
 )
 
 // oauthFound is everything that must be known before a login.

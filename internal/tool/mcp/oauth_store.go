@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
 )
 
 // oauthFile is the format of the file that holds all logins.

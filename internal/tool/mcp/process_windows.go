@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/nanobot-go/nanobot/internal/winjob"
+	"github.com/nanobot-go/nanobot/internal/base/winjob"
 )
 
 // kin is the job object of a server, which kills all its processes when it is

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Limits of a schema a server may put into every request.

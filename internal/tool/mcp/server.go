@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/document"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/wait"
+	"github.com/nanobot-go/nanobot/internal/base/document"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/nanobot-go/nanobot/internal/winjob"
+	"github.com/nanobot-go/nanobot/internal/base/winjob"
 )
 
 // shellFor is PowerShell without profiles. The command goes in as one

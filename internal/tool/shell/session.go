@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

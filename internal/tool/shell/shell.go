@@ -25,8 +25,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/recent"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
 
 // lookout ends a command whose processes use too much together.

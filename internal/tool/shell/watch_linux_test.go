@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

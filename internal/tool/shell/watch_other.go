@@ -2,7 +2,7 @@
 
 package shell
 
-import "github.com/nanobot-go/nanobot/internal/diskio"
+import "github.com/nanobot-go/nanobot/internal/base/diskio"
 
 // canWatch says that the memory of processes together can be seen, which other
 // systems leave to each process.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/phrase"
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // Chat words what is done about kept changes for the person in a conversation.

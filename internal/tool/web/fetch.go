@@ -12,10 +12,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	docs "github.com/nanobot-go/nanobot/internal/document"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	docs "github.com/nanobot-go/nanobot/internal/base/document"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -22,8 +22,8 @@ import (
 	"strings"
 	"time"
 
-	docs "github.com/nanobot-go/nanobot/internal/document"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	docs "github.com/nanobot-go/nanobot/internal/base/document"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

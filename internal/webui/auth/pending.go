@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 const (

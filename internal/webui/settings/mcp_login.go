@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/phrase"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
-	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const ann = "o9cq-ann@im.wechat"

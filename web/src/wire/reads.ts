@@ -975,7 +975,7 @@ export interface MemoryHistory {
   unread: number;
 }
 
-/** internal/gitstore: Commit */
+/** internal/base/gitstore: Commit */
 export interface MemoryChange {
   id: string;
   parent?: string;
@@ -986,7 +986,7 @@ export interface MemoryChange {
   body?: string;
 }
 
-/** internal/gitstore: Undone */
+/** internal/base/gitstore: Undone */
 export interface MemoryUndone {
   of: MemoryChange;
   commit?: string;
