@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 

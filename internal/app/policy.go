@@ -13,9 +13,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
 
 // policyOf is what a configuration says about tools. An absent setting is the safe

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
 // originPart is the folder of the records that say which files came from outside.

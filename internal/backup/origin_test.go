@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/change"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 )
 
 // undoCall is what nanobot undo was asked for.

@@ -20,7 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 )
 
 // Severity of a finding.

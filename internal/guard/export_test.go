@@ -3,8 +3,8 @@ package guard
 import (
 	"path/filepath"
 
-	"github.com/nanobot-go/nanobot/internal/origin"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 

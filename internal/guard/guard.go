@@ -39,12 +39,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/change"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
+	"github.com/nanobot-go/nanobot/internal/guard/reach"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
-	"github.com/nanobot-go/nanobot/internal/tool/reach"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/change"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/change"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
 // AllOrigins are the records of every workspace of a data folder. A folder that

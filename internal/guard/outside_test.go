@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
 // room is a workspace with files of the owner's and files from outside:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 )
 
 // Policy is what the settings say about tools, after defaults. Package app fills it

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 )
 
 // allowedFile is where policyOf puts the host that was allowed for good.

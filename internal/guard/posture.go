@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 

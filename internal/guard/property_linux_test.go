@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
-	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
 
 // keeper is a tracker with a workspace and a record of files from outside.

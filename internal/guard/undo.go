@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
-	"github.com/nanobot-go/nanobot/internal/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 

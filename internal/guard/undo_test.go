@@ -15,8 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // undoPlace is a place where turns work.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
+	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 )
 
 // Undo keeps what files held before turns changed them.

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/guard/approve"
 )
 
 // A person types an example of the documentation into an empty file and starts: that

@@ -26,7 +26,7 @@ type threat struct {
 func threats() []threat {
 	return []threat{
 		{"T1", "injection through web pages and search results", []string{
-			"TestInjections", "TestEarlierTurn", "TestT1FenceHolds", "internal/agent TestTaintOutlivesTheTurn", "internal/tool/approve TestT1InjectedCommandNeedsApproval", "internal/tool/approve TestRow115ImitatedApproval",
+			"TestInjections", "TestEarlierTurn", "TestT1FenceHolds", "internal/agent TestTaintOutlivesTheTurn", "internal/guard/approve TestT1InjectedCommandNeedsApproval", "internal/guard/approve TestRow115ImitatedApproval",
 			"internal/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
 		}, "what the model said after a page taints no longer than the page itself"},
 		{"T2", "injection through files, pictures, attachments", []string{
@@ -45,10 +45,10 @@ func threats() []threat {
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
-			"internal/tool/undo TestUndoCommand", "internal/tool/undo TestUndoRestoresEverything",
+			"internal/guard/change/undo TestUndoCommand", "internal/guard/change/undo TestUndoRestoresEverything",
 		}, ""},
 		{"T6", "path traversal, links, races", []string{
-			"internal/tool/files TestT6SwapRace", "internal/base/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
+			"internal/tool/files TestT6SwapRace", "internal/base/diskio TestJailSwapRace", "internal/guard/change/undo TestLinkSwaps",
 			"internal/tool/files TestPathsOutside", "internal/base/diskio TestJailHardLink", "internal/guard TestSentFileIsTheOneThatWasChecked",
 			"internal/tool/files TestAdversarialMounts",
 		}, ""},
@@ -67,7 +67,7 @@ func threats() []threat {
 			"internal/tool/shell TestProtectedPaths",
 		}, ""},
 		{"T10", "carrying secrets away", []string{
-			"TestInjections", "TestT10KeyLeavesInNoCall", "internal/tool/approve TestT10SecretsDoNotLeave", "internal/tool/approve TestT10LongAddresses", "internal/tool/web TestSearchRefusesSecrets",
+			"TestInjections", "TestT10KeyLeavesInNoCall", "internal/guard/approve TestT10SecretsDoNotLeave", "internal/guard/approve TestT10LongAddresses", "internal/tool/web TestSearchRefusesSecrets",
 			"internal/tool/web TestSuspicious",
 		}, "short addresses can carry a few words"},
 		{"T11", "poisoned memory and sessions", []string{
@@ -107,8 +107,8 @@ func threats() []threat {
 			"internal/base/httpsafe TestRedactProperty", "internal/tool/web TestSearchKeepsKeysSecret",
 		}, ""},
 		{"T19", "approvals for something else", []string{
-			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestT19RememberedExactly", "internal/tool/approve TestRow116AnswerCountsOnce",
-			"internal/tool/approve TestNobodyAnswers",
+			"internal/guard/approve TestT19ChangeAfterApproval", "internal/guard/approve TestT19RememberedExactly", "internal/guard/approve TestRow116AnswerCountsOnce",
+			"internal/guard/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
 			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
@@ -146,7 +146,7 @@ func pageLines() []pageLine {
 		}},
 		{"no secret of the configuration is in any byte that the browser has", []string{"web/test/browser guard.spec.mjs and no secret reaches the browser"}},
 		{"an approval counts for the call that is shown, once, and not by a late or early click", []string{
-			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestRow116AnswerCountsOnce", "internal/channel/websocket TestAnswer",
+			"internal/guard/approve TestT19ChangeAfterApproval", "internal/guard/approve TestRow116AnswerCountsOnce", "internal/channel/websocket TestAnswer",
 			"web/test/browser chat.spec.mjs an approval is answered once, and not by an early click", "web/test/browser tools.spec.mjs an approval shows the whole call",
 			"web/test/browser tools.spec.mjs each answer names its question",
 		}},

@@ -43,13 +43,13 @@ func webReadsOfTools() []webType {
 
 // webReadsOfGateway: how the gateway is, and what happened there.
 func webReadsOfGateway() []webType {
-	const ui, auth, channel, ledger, undo = "internal/webui", "internal/webui/auth", "internal/channel", "internal/llm/ledger", "internal/tool/undo"
+	const ui, auth, channel, ledger, undo = "internal/webui", "internal/webui/auth", "internal/channel", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
 		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
 		{"Answered", ui, "Answered", nil},
 		{"AnswerPage", ui, "approving.history()", is{"answers": "Answered[]", "cursor": "string | null"}},
-		{"Explained", "internal/tool/approve", "Explained", is{"action": `"allow" | "ask" | "deny"`}},
+		{"Explained", "internal/guard/approve", "Explained", is{"action": `"allow" | "ask" | "deny"`}},
 		{"Finding", ui, "Finding", is{"state": `"ok" | "warn" | "fail" | "skip"`}},
 		{"Checkup", ui, "checkup.read()", is{"running": "boolean", "network": "boolean", "started_at?": "string", "findings": "Finding[]"}},
 		{"Pending", auth, "Pending", nil},

@@ -104,14 +104,14 @@ func verbs(format string) []string {
 // sayers are functions whose argument of this number is a sentence, besides
 // those of package phrase: they hand it on.
 var sayers = map[string]int{
-	"internal/tool/approve.asks": 0, "internal/tool/approve.also": 0, "internal/tool/approve.whenTainted": 1,
+	"internal/guard/approve.asks": 0, "internal/guard/approve.also": 0, "internal/guard/approve.whenTainted": 1,
 	"internal/schedule.refusal": 0, "internal/runner.stopBudget": 2, "internal/app.promptRow": 2,
 }
 
 // sources are functions that return sentences, and fields that hold them.
 var (
-	sources = []string{"internal/agent.obstacle", "internal/tool/approve.special"}
-	fields  = map[string]string{"internal/agent": "Help", "internal/app": "Help", "internal/tool/approve": "what"}
+	sources = []string{"internal/agent.obstacle", "internal/guard/approve.special"}
+	fields  = map[string]string{"internal/agent": "Help", "internal/app": "Help", "internal/guard/approve": "what"}
 )
 
 type search struct {

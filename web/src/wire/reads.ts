@@ -246,7 +246,7 @@ export interface AnswerPage {
   cursor: string | null;
 }
 
-/** internal/tool/approve: Explained */
+/** internal/guard/approve: Explained */
 export interface Explained {
   action: "allow" | "ask" | "deny";
   reason?: string;
@@ -555,13 +555,13 @@ export interface Replayed {
   cut?: boolean;
 }
 
-/** internal/tool/undo: Change */
+/** internal/guard/change/undo: Change */
 export interface UndoChange {
   path: string;
   what: string;
 }
 
-/** internal/tool/undo: Turn */
+/** internal/guard/change/undo: Turn */
 export interface UndoTurn {
   id: string;
   session: string;
@@ -575,14 +575,14 @@ export interface UndoTurn {
   running?: boolean;
 }
 
-/** internal/tool/undo: Skip */
+/** internal/guard/change/undo: Skip */
 export interface UndoSkip {
   path: string;
   why: string;
   conflict?: boolean;
 }
 
-/** internal/tool/undo: Report */
+/** internal/guard/change/undo: Report */
 export interface UndoReport {
   turn: string;
   undo?: string;
