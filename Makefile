@@ -14,7 +14,7 @@ check: fmt-check lint deps-check web-check tools-test tests race-shared web-test
 check: SPECS = --quick
 
 check-deep: check race ## check, and whether tests notice deliberate breakages of the core
-	cd tools && $(GO) run ./mutate -root .. internal/runner internal/agent internal/session internal/guard/approve internal/guard
+	cd tools && $(GO) run ./mutate -root .. internal/core/runner internal/core/agent internal/core/session internal/guard/approve internal/guard
 	if command -v npx >/dev/null; then $(MAKE) mcp-suite; else echo "npx is missing: the MCP conformance suite is left out"; fi
 
 mcp-suite: ## the client part of the public MCP conformance suite; needs npx and the network
@@ -38,7 +38,7 @@ OUTSIDE := ./test/security
 
 # Packages whose goroutines share memory. check runs their tests with the race
 # detector, too; decision 104 says why the others do so only in make race.
-SHARED := ./internal/agent/... ./internal/bus/... ./internal/channel ./internal/channel/websocket ./internal/runner ./internal/schedule ./internal/session/... ./internal/base/socket ./internal/base/store/...
+SHARED := ./internal/core/agent/... ./internal/bus/... ./internal/channel ./internal/channel/websocket ./internal/core/runner ./internal/core/schedule ./internal/core/session/... ./internal/base/socket ./internal/base/store/...
 
 # By default every process with the race detector sleeps for a second before it
 # ends, and so does every child that a test starts. Reports that are being

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // Jobs and triggers as programs see them.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
 // MemoryFile names a file of what the agent knows of its owner.

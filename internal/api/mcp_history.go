@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
 )
 
 // SearchOwner offers the owner's part of the index to programs of the owner.

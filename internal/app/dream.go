@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
 // dreams makes what turns the history into long-term memory. A recording gets

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm/record"
+	"github.com/nanobot-go/nanobot/internal/core/record"
 )
 
 // startRecording begins a file that nanobot replay can run again. It holds the

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
 // OpenSkills opens the skills of a workspace, those that are switched off

@@ -25,8 +25,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // Options say what goes into a backup.

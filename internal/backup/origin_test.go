@@ -10,8 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // A restored file counts as from outside if it did when the backup was made,

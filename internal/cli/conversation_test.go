@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 )
 
 // Two chats that are opened in the same minute, before either has said anything, are

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
 )
 
 // memorySearchFlags are the flags of memory search.

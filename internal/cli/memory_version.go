@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
 func memoryLog(c *command) *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/llm/record"
+	"github.com/nanobot-go/nanobot/internal/core/record"
 )
 
 func TestReplayCommand(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
 func skillCommand(c *command) *cobra.Command {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
@@ -38,6 +37,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/weixin"
 	"github.com/nanobot-go/nanobot/internal/channel/whatsapp"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 )
 

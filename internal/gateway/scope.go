@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // setScope chooses the folder that a chat of web clients works in.

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
 )
 
 // stuckAfter is how long a turn may be silent: longer than any model call or

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // A program on another machine sets off a trigger over HTTP, and the answer goes

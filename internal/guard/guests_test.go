@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
 // guestFolder is where everything of the chat of guest and member lies.

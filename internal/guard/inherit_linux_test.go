@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // allOriginsOf are the records of the data folder of a guard.

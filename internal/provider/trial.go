@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/core/explain"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // onAutomation makes an action of what is done with one automation. It returns

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 func (d *API) automationReads() map[string]Read {

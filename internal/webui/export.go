@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // download is a file that a Read answers with instead of JSON.

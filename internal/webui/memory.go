@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
 // Bounds of what is shown of memory.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
 )
 
 // A hit leads to its message in the thread.

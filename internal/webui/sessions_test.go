@@ -16,9 +16,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/schedule"
-	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 

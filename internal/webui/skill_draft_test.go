@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
 func js(t *testing.T, v any) []byte {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
 func (d *API) skillReads() map[string]Read {

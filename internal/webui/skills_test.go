@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
 func skillText(name, body string) string {

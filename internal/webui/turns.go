@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // turned is what a page says about a turn beside its messages.

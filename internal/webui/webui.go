@@ -21,11 +21,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/schedule"
-	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
 // Read answers a GET request with something that becomes JSON.

@@ -26,14 +26,14 @@ type threat struct {
 func threats() []threat {
 	return []threat{
 		{"T1", "injection through web pages and search results", []string{
-			"TestInjections", "TestEarlierTurn", "TestT1FenceHolds", "internal/agent TestTaintOutlivesTheTurn", "internal/guard/approve TestT1InjectedCommandNeedsApproval", "internal/guard/approve TestRow115ImitatedApproval",
-			"internal/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
+			"TestInjections", "TestEarlierTurn", "TestT1FenceHolds", "internal/core/agent TestTaintOutlivesTheTurn", "internal/guard/approve TestT1InjectedCommandNeedsApproval", "internal/guard/approve TestRow115ImitatedApproval",
+			"internal/core/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
 		}, "what the model said after a page taints no longer than the page itself"},
 		{"T2", "injection through files, pictures, attachments", []string{
-			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksAreNotFollowed",
+			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/core/skill TestLinksAreNotFollowed",
 		}, "a file in the workspace counts as the owner's"},
 		{"T3", "injection through channels", []string{
-			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated", "internal/agent TestOthersDoNotJoin",
+			"TestInjections", "internal/core/agent TestRuntimeBlockIsMarked", "internal/core/agent TestMessageToolIsIsolated", "internal/core/agent TestOthersDoNotJoin",
 			"internal/channel TestNameOfAStranger", "internal/channel/telegram TestWordsOfOthers", "internal/channel/email TestForgedSender",
 			"internal/channel/email TestVerified", "internal/channel/email TestWordsOfOthersInAMail", "internal/channel/slack TestThreadContext",
 			"internal/channel/mattermost TestThreadContext", "internal/channel/discord TestForgedButtons", "internal/channel/matrix TestPlainInEncryptedRoom",
@@ -71,13 +71,13 @@ func threats() []threat {
 			"internal/tool/web TestSuspicious",
 		}, "short addresses can carry a few words"},
 		{"T11", "poisoned memory and sessions", []string{
-			"TestInjections", "internal/memory TestPoisonedPage", "internal/memory TestMirrorIsRestored", "internal/memory TestOutsideContentGoesApart",
-			"internal/session TestForeignChanges", "internal/guard TestGuestsSeeNothingOfTheOwner", "internal/guard TestGuestsChangeNothingOfTheOwner",
+			"TestInjections", "internal/core/memory TestPoisonedPage", "internal/core/memory TestMirrorIsRestored", "internal/core/memory TestOutsideContentGoesApart",
+			"internal/core/session TestForeignChanges", "internal/guard TestGuestsSeeNothingOfTheOwner", "internal/guard TestGuestsChangeNothingOfTheOwner",
 			"internal/guard TestGuestsCommands", "internal/guard TestGuestsStayAtTheirs",
 		}, "without a sandbox guests have no commands"},
 		{"T12", "strangers and pairing", []string{
-			"internal/agent TestQuestionInATurn", "internal/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
-			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/schedule TestToolKeepsChatsApart",
+			"internal/core/agent TestQuestionInATurn", "internal/core/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
+			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
 		}, "guests approve the calls of their own turns; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
@@ -92,15 +92,15 @@ func threats() []threat {
 			"TestInjections", "internal/tool/mcp TestT14MaliciousServer", "internal/tool/mcp TestHeadersStayAtTheirOrigin", "internal/tool/mcp TestPins",
 			"internal/tool/mcp TestServersCollide", "internal/tool/mcp TestStdioFlood",
 		}, ""},
-		{"T15", "malicious skills", []string{"internal/skill TestHostileArchivesInstallNothing", "internal/skill TestInstalledSkillsAreLabelled"}, ""},
+		{"T15", "malicious skills", []string{"internal/core/skill TestHostileArchivesInstallNothing", "internal/core/skill TestInstalledSkillsAreLabelled"}, ""},
 		{"T16", "using up the machine", []string{
 			"TestResourceLimits", "internal/base/sandbox TestForkBomb", "internal/base/sandbox TestLimits", "internal/tool/web TestBombs", "internal/base/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
 			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/gateway TestHugeMessage",
 		}, "the number of connections of strangers is not bounded"},
 		{"T17", "runaway cost", []string{
-			"internal/runner TestBudgets", "internal/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
-			"internal/agent TestGoalHasCeilings",
+			"internal/core/runner TestBudgets", "internal/core/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
+			"internal/core/agent TestGoalHasCeilings",
 		}, ""},
 		{"T18", "secrets in logs and transcripts", []string{
 			"TestPlantedKey", "TestPlantedKeyInProviderErrors", "TestPlantedKeyInPanic", "TestPlantedKeyInCrash", "internal/base/httpsafe TestPlantedKeyInEveryVerb",

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
-	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // Who writes to the bot. A chat gets one message a second, so the owner has

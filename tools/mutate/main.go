@@ -3,7 +3,7 @@
 // random ones in each package: a comparison or a logical operator is replaced
 // by another one. Files are never changed: go test gets an overlay.
 //
-//	go run ./tools/mutate [-n 4] [-seed 1] [-most 0.4] internal/runner ...
+//	go run ./tools/mutate [-n 4] [-seed 1] [-most 0.4] internal/core/runner ...
 package main
 
 import (

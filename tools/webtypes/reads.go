@@ -18,7 +18,7 @@ func webReadsOfTools() []webType {
 	type is = map[string]string
 	return []webType{
 		{"Skill", ui, "taught", is{"source?": `"workspace" | "installed" | "builtin"`}},
-		{"SkillProblem", "internal/skill", "Problem", nil},
+		{"SkillProblem", "internal/core/skill", "Problem", nil},
 		{"SkillChecked", ui, "draftSkill()", is{"name": "string", "problems": "SkillProblem[]", "version": "string"}},
 		{"SkillInstalled", ui, "install()", is{"name": "string", "problems": "SkillProblem[]", "skill?": "Skill"}},
 		{"SkillList", ui, "API.skills()", is{"skills": "Skill[]"}},
@@ -63,7 +63,7 @@ func webReadsOfGateway() []webType {
 		{"LogPage", ui, "logAnswer", nil},
 		{"Unsent", channel, "Failure", nil},
 		{"ChannelStatus", channel, "Status", nil},
-		{"Pulse", "internal/agent", "Pulse", nil},
+		{"Pulse", "internal/core/agent", "Pulse", nil},
 		{"Queue", "internal/bus/journal", "Status", nil},
 		{"GatewayStatus", "internal/gateway", "Status", nil},
 		{"StatusRead", ui, "NewOperations(gateway)", is{"gateway": "GatewayStatus", "memory_bytes": "number", "errors": "LogLine[]"}},
@@ -140,7 +140,7 @@ func webReadsOfSettings() []webType {
 
 // webReadsOfMemory: what is remembered.
 func webReadsOfMemory() []webType {
-	const ui, memory, git = "internal/webui", "internal/memory", "internal/base/gitstore"
+	const ui, memory, git = "internal/webui", "internal/core/memory", "internal/base/gitstore"
 	type is = map[string]string
 	return []webType{
 		{"Origin", memory, "Origin", nil},

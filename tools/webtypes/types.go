@@ -28,7 +28,7 @@ func webTypes() []webType {
 		{"ToolEvent", socket, "toolEvents()", is{"phase": `"start" | "end" | "error"`, "call_id": "string", "name": "string", "arguments?": "unknown"}},
 		{"Detail", "internal/bus", "Detail", is{"untrusted?": "{ what: string; at: string }[]"}},
 		{"Question", socket, "", is{"id": "string", "code?": "string", "options?": "string[]", "expires?": "string", "detail?": "Detail"}},
-		{"Asked", "internal/agent", "Open", is{"outcome?": "unknown"}},
+		{"Asked", "internal/core/agent", "Open", is{"outcome?": "unknown"}},
 		{"Scope", socket, "Scope", nil},
 		{"Goal", "internal/bus", "Goal", is{"+active": "boolean"}},
 		{"Event", socket, "()", is{"error?": "unknown"}},

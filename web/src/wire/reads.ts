@@ -25,7 +25,7 @@ export interface Skill {
   version?: string;
 }
 
-/** internal/skill: Problem */
+/** internal/core/skill: Problem */
 export interface SkillProblem {
   code: string;
   file: string;
@@ -361,7 +361,7 @@ export interface ChannelStatus {
   failures?: Unsent[];
 }
 
-/** internal/agent: Pulse */
+/** internal/core/agent: Pulse */
 export interface Pulse {
   turns: number;
   waiting: number;
@@ -924,7 +924,7 @@ export interface Tried {
   truncated?: boolean;
 }
 
-/** internal/memory: Origin */
+/** internal/core/memory: Origin */
 export interface Origin {
   cursor: number;
   session?: string;
@@ -932,7 +932,7 @@ export interface Origin {
   time?: string;
 }
 
-/** internal/memory: Fact */
+/** internal/core/memory: Fact */
 export interface Fact {
   file: string;
   line: number;
@@ -963,13 +963,13 @@ export interface MemoryFile {
   version: string;
 }
 
-/** internal/memory: ScopeView */
+/** internal/core/memory: ScopeView */
 export interface MemoryScope {
   name: string;
   bytes: number;
 }
 
-/** internal/memory: HistoryView */
+/** internal/core/memory: HistoryView */
 export interface MemoryHistory {
   entries: number;
   unread: number;
@@ -1018,7 +1018,7 @@ export interface MemoryDiff {
   files: unknown[] | null;
 }
 
-/** internal/memory: Held */
+/** internal/core/memory: Held */
 export interface Held {
   id: string;
   scope?: string;
@@ -1035,7 +1035,7 @@ export interface HeldList {
   findings: Held[];
 }
 
-/** internal/memory: Occurrence */
+/** internal/core/memory: Occurrence */
 export interface Occurrence {
   file: string;
   line: string;
@@ -1055,7 +1055,7 @@ export interface Forgotten {
   removed: string[];
 }
 
-/** internal/memory: Report */
+/** internal/core/memory: Report */
 export interface DreamReport {
   id: string;
   waiting?: string;

@@ -203,7 +203,7 @@ export interface Question {
   options?: string[];
 }
 
-/** internal/agent: Open */
+/** internal/core/agent: Open */
 export interface Asked {
   key: string;
   channel: string;

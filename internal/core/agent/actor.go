@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/transcript"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// submit puts a message into its mailbox, or answers it at once.
+func (a *Agent) submit(it *envelope) error {
+	if it.in.At.IsZero() {
+		it.in.At = a.deps.now()
+	}
+	it.in.Scope = a.deps.scopeOf(it.in.Scope)
+	if it.in.Answer != nil {
+		return a.submitAnswer(it)
+	}
+	if c, ok := a.command(it); ok {
+		if c.row.Ends && c.fits() {
+			// At once, so that what comes right behind it is safe.
+			c.stopped = a.deps.mailboxes.cut(it.key, &it.in)
+		}
+		if c.atOnce() {
+			err := a.deps.mailboxes.spawn(func(base context.Context) { c.stopped.drop(ErrStopped); c.beside(base) })
+			if err != nil {
+				c.stopped.drop(err)
+			}
+			return err
+		}
+		c.stopped.drop(ErrStopped)
+	}
+	return a.deps.mailboxes.put(it)
+}
+
+// submitAnswer takes an answer to its question, or says that there is none.
+func (a *Agent) submitAnswer(it *envelope) error {
+	taken, open := a.deps.mailboxes.answer(it)
+	if taken {
+		return nil
+	}
+	return a.refused(it, open)
+}
+
+// BusyWith reports whether a conversation has a turn or messages that wait for one.
+func (a *Agent) BusyWith(key string) bool { return a.deps.mailboxes.holds(key) }
+
+// Stop ends the running turn of a session, drops the messages queued before
+// now, waits a short while for everything to come to rest and says what happened.
+func (a *Agent) Stop(ctx context.Context, key string) string {
+	s := a.deps.mailboxes.cut(key, nil)
+	s.drop(ErrStopped)
+	return a.settle(ctx, key, s)
+}
+
+// StopMessage ends the work on one message, whether it has a turn or waits for
+// one. In a conversation that people take part in nothing else is stopped.
+func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
+	key := a.deps.keyOf(in)
+	a.deps.mailboxes.abandon(key, in.ID, ErrStopped)
+	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
+		a.Stop(ctx, key)
+	}
+}
+
+// settle does the rest of Stop.
+func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
+	dropped, over := len(s.queue), s.over
+	if s.refused {
+		if dropped > 0 {
+			return phrase.Of(ctx, "%s of yours dropped. Another person asked for what runs and can stop it.", phrase.Count(ctx, dropped, "waiting message"))
+		}
+		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
+	}
+	if a.deps.opts.Events.Ended != nil {
+		a.deps.opts.Events.Ended(key, true)
+	}
+	helpers := a.deps.subagents.Stop(key)
+	if over == nil && dropped == 0 && helpers == 0 {
+		return phrase.Of(ctx, "Nothing is running.")
+	}
+	reply := phrase.Of(ctx, "Stopped.")
+	if helpers > 0 {
+		reply = phrase.Of(ctx, "Stopped, with %s.", phrase.Count(ctx, helpers, "subagent"))
+	}
+	if over != nil {
+		wait := time.NewTimer(stopWait)
+		defer wait.Stop()
+		select {
+		case <-over:
+		case <-wait.C:
+			reply = phrase.Of(ctx, "Stopping; a tool has not come to rest yet.")
+		case <-ctx.Done():
+		}
+	}
+	if dropped > 0 {
+		reply += phrase.Of(ctx, " %s dropped.", phrase.Count(ctx, dropped, "waiting message"))
+	}
+	return reply
+}
+
+// inject converts waiting messages into user messages of the running turn.
+// Each is kept in the session before the model sees it.
+func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bool) {
+	items := t.deps.mailboxes.takeInjections(t.act, n)
+	for _, it := range items {
+		if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
+			t.join(it)
+			continue
+		}
+		rec, msg := t.userMessage(ctx, it.in)
+		if err := t.sess.Append(rec); err != nil {
+			t.deps.log.ErrorContext(ctx, "keep injected message", "session", t.key, "err", err)
+			it.finish(fmt.Errorf("keep the message: %w", err))
+			continue
+		}
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.In(it.in.Language, "added to the running turn")})
+		t.join(it)
+		t.deps.tell(it, RuntimeEvent{Kind: InputAccepted, TurnID: t.id, Began: t.begun})
+		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)
+	}
+	if len(out) > 0 {
+		t.setAnswered(false) // these wait for an answer of their own
+		if err := t.sess.Sync(ctx); err != nil {
+			t.deps.log.ErrorContext(ctx, "sync injected messages", "session", t.key, "err", err)
+		}
+	}
+	return out, outside
+}

@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+func runHelp(ctx context.Context, c *Call) (Reply, error) {
+	const widest = 21 // columns of a command; the help of a longer one goes to the next line
+	var lines []string
+	for _, row := range c.agent.commands {
+		name := strings.TrimSpace("/" + row.Name + " " + row.Args)
+		if len(name) > widest {
+			name += "\n  "
+			name += strings.Repeat(" ", widest)
+		}
+		lines = append(lines, fmt.Sprintf("  %-*s  %s\n", widest, name, phrase.Of(ctx, row.Help)))
+	}
+	return Say(phrase.Of(ctx, "Commands:") + "\n" + strings.Join(lines, "") + phrase.Of(ctx, "Write $name in a message to load a skill. Everything else goes to the model.")), nil
+}
+
+func runSkills(ctx context.Context, c *Call) (Reply, error) {
+	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
+	if skills == nil || len(skills.List()) == 0 {
+		return Say(phrase.Of(ctx, "No skills are installed.")), nil
+	}
+	var b strings.Builder
+	b.WriteString(phrase.Of(ctx, "Skills (write $name in a message to load one):") + "\n")
+	for _, s := range skills.List() {
+		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
+	}
+	return Say(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// Running lists and stops commands that go on after their call. Without a
+// conversation it does so for those of all conversations.
+type Running interface {
+	Running(session string) []string // one line each
+	StopCommand(session, id string) bool
+}
+
+// reach is the conversation whose commands a person sees; "" is all, for owners.
+func (c *Call) reach() string {
+	if c.owner() {
+		return ""
+	}
+	return c.env.key
+}
+
+func runPS(ctx context.Context, c *Call) (Reply, error) {
+	running := c.agent.deps.opts.Tools.Running
+	words := strings.Fields(c.Args)
+	switch {
+	case len(words) == 0:
+		if running == nil {
+			return Say(phrase.Of(ctx, "No commands are running.")), nil
+		}
+		lines := running.Running(c.reach())
+		if len(lines) == 0 {
+			return Say(phrase.Of(ctx, "No commands are running.")), nil
+		}
+		return Say(strings.Join(lines, "\n") + "\n" + phrase.Of(ctx, "/ps stop ID stops one.")), nil
+	case len(words) != 2 || words[0] != "stop":
+		return Say(c.usageLine(ctx)), nil
+	case running == nil || !running.StopCommand(c.reach(), words[1]):
+		return Say(phrase.Of(ctx, "No command %s is running. /ps lists those that are.", words[1])), nil
+	}
+	return Say(phrase.Of(ctx, "Stopped.")), nil
+}
+
+func runUsage(ctx context.Context, c *Call) (Reply, error) {
+	if c.agent.deps.opts.Models.Usage == nil {
+		return Say(phrase.Of(ctx, "What model calls cost is not counted here.")), nil
+	}
+	s, err := c.agent.deps.opts.Models.Usage(ctx)
+	if err != nil {
+		return Say(phrase.Of(ctx, "The record of model calls cannot be read: %v", err)), nil
+	}
+	return Say(strings.TrimRight(s, "\n")), nil
+}
+
+// runStop says what the end of the turn came to; the stopping itself is done.
+func runStop(ctx context.Context, c *Call) (Reply, error) {
+	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
+}
+
+func runRestart(ctx context.Context, c *Call) (Reply, error) {
+	if c.agent.deps.opts.Events.Restart == nil {
+		return Say(phrase.Of(ctx, "Nothing to restart here: this program ends after its answer.")), nil
+	}
+	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
+}
+
+func runNew(ctx context.Context, c *Call) (Reply, error) {
+	if err := c.turn.startNewSession(ctx); err != nil {
+		return Reply{}, err
+	}
+	if c.agent.deps.opts.Events.Ended != nil {
+		c.agent.deps.opts.Events.Ended(c.turn.key, false)
+	}
+	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
+}
+
+// runTrigger binds a trigger to this conversation.
+func runTrigger(ctx context.Context, c *Call) (Reply, error) {
+	switch {
+	case c.agent.deps.opts.Schedule.Trigger == nil:
+		return Say(phrase.Of(ctx, "Triggers need a gateway.")), nil
+	case c.Args == "":
+		return Say(phrase.Of(ctx, "Give it a name: /trigger backup-done")), nil
+	}
+	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
+	if err != nil {
+		return Say(phrase.Of(ctx, "The trigger was not made: %v", err)), nil
+	}
+	return Say(reply), nil
+}
+
+// Numbers of /history.
+const (
+	historyDefault = 10
+	historyMax     = 50
+	historyChars   = 200
+)
+
+func runHistory(ctx context.Context, c *Call) (Reply, error) {
+	n := historyDefault
+	if c.Args != "" {
+		v, err := strconv.Atoi(c.Args)
+		if err != nil || v < 1 {
+			return Say(phrase.Of(ctx, "Usage: /history [n], n from 1 to %d.", historyMax)), nil //nolint:nilerr // the user is told
+		}
+		n = min(v, historyMax)
+	}
+	var recs []session.Record
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			recs = sess.Messages()
+		}
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	var lines []string
+	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
+		r := recs[i]
+		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
+			continue
+		}
+		s := strings.TrimSpace(strings.ReplaceAll(r.Display(), "\n", " "))
+		if s == "" {
+			continue
+		}
+		who := phrase.Of(ctx, "you")
+		if r.Role == llm.Assistant || r.Mark() {
+			who = phrase.Of(ctx, "bot")
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
+	}
+	if len(lines) == 0 {
+		return Say(phrase.Of(ctx, "This conversation is empty.")), nil
+	}
+	slices.Reverse(lines)
+	return Say(strings.Join(lines, "\n")), nil
+}
+
+// presets are the names that /model takes besides those of models.
+func (c *Call) presets() []string {
+	return append([]string{"default"}, c.agent.deps.opts.Models.Presets...)
+}
+
+// showModel is /model without arguments.
+func showModel(ctx context.Context, c *Call) (Reply, error) {
+	var preset string
+	err := c.look(func(sess *session.Session) {
+		if sess != nil {
+			sess.Meta(owntool.PresetKey, &preset)
+		}
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	current := phrase.Of(ctx, "unknown")
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		current = rt.Display
+	}
+	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
+	if strings.HasPrefix(preset, ModelChoice) {
+		how = phrase.Of(ctx, "chosen with /model")
+	}
+	return Say(phrase.Of(ctx, "Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
+}
+
+func runModel(ctx context.Context, c *Call) (Reply, error) {
+	if c.Args == "" {
+		return showModel(ctx, c)
+	}
+	t, names := c.turn, c.presets()
+	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
+	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
+		return Say(phrase.Of(ctx, "There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
+	}
+	preset, how := ModelChoice+c.Args, ""
+	if i >= 0 {
+		preset, how = names[i], " ("+phrase.Of(ctx, "preset %s", names[i])+")"
+	}
+	value := any(preset)
+	if preset == "default" {
+		value, preset = nil, ""
+	}
+	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
+	if err != nil {
+		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
+	}
+	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
+		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
+	}
+	if err := t.sess.SaveMeta(); err != nil {
+		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
+	}
+	t.rt = rt
+	tell(t, RuntimeEvent{Kind: ModelChanged})
+	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
+}
+
+// runStatus needs no session, so it answers although all slots are busy. What it
+// says about the conversation is on disk, so that a new process knows it, too.
+func runStatus(ctx context.Context, c *Call) (Reply, error) {
+	a, key := c.agent, c.env.key
+	waiting := a.deps.mailboxes.waiting(key)
+	var b strings.Builder
+	fmt.Fprintf(&b, "nanobot %s\n", a.deps.opts.Version)
+	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
+		return Reply{}, err
+	}
+	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active()))
+	for _, line := range a.deps.subagents.Progress(key) {
+		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
+	}
+	if running := a.deps.opts.Tools.Running; running != nil {
+		if n := len(running.Running(key)); n > 0 {
+			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
+		}
+	}
+	if waiting > 0 {
+		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
+	}
+	if c.owner() && a.deps.opts.Events.Problems != nil {
+		for _, p := range a.deps.opts.Events.Problems() {
+			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
+		}
+	}
+	return Say(b.String()), nil
+}
+
+// conversationStatus is the part of /status about the conversation; sess is nil
+// if there is none yet.
+func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
+	var preset string
+	var last lastUsage
+	if sess != nil {
+		sess.Meta(owntool.PresetKey, &preset)
+		sess.Meta(usageKey, &last)
+	}
+	model := phrase.Of(ctx, "none")
+	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+		model = rt.Display
+	} else {
+		model += ": " + err.Error()
+	}
+	var b strings.Builder
+	b.WriteString(phrase.Of(ctx, "Model: %s", model) + "\n")
+	if sess == nil {
+		return b.String()
+	}
+	if last.Budget == 0 && c.owner() { // no turn of ours: the conversation came from elsewhere
+		if now, err := c.agent.Context(ctx, c.env.key); err == nil {
+			last.Context, last.Budget = now.Used, now.Budget
+		}
+	}
+	cached := ""
+	if last.Prompt > 0 && last.Cached > 0 {
+		cached = phrase.Of(ctx, " (%d%% cached)", 100*last.Cached/last.Prompt)
+	}
+	b.WriteString(phrase.Of(ctx, "Tokens: %d in / %d out%s", last.Prompt, last.Completion, cached) + "\n")
+	if last.Budget > 0 {
+		b.WriteString(phrase.Of(ctx, "Context: %d/%d (%d%%)", last.Context, last.Budget, min(100*last.Context/last.Budget, 999)) + "\n")
+	}
+	b.WriteString(phrase.Of(ctx, "Session: %d messages", sess.Len()) + "\n")
+	return b.String()
+}
+
+func uptime(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Hour {
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}

@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/prompt"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Events of messages that a schedule wrote. They are also the names under
+// which their turns are accounted for.
+const (
+	eventCron      = "cron"
+	eventHeartbeat = "heartbeat"
+	eventTrigger   = "trigger"
+)
+
+// scheduled reports whether a message was written by a schedule.
+func scheduled(in bus.Inbound) bool {
+	return in.Event == eventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
+}
+
+// source is what the turn of a message is accounted under.
+func source(in bus.Inbound) string {
+	if in.Scope != "" {
+		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
+	}
+	switch in.Event {
+	case eventCron, eventHeartbeat:
+		return in.Event
+	case eventTrigger:
+		return eventCron
+	}
+	return ""
+}
+
+// guestSource is what the work of a guest is accounted under; "" for the owner.
+func guestSource(in bus.Inbound) string {
+	if in.Scope == "" {
+		return ""
+	}
+	return source(in)
+}
+
+// outcome asks the schedule about the final reply of a message it wrote:
+// whether it goes out, and where. Everything else goes out as it is.
+func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
+	in := p.env.in
+	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
+		return outs
+	}
+	last := len(outs) - 1
+	if last < 0 || outs[last].Kind != bus.Final {
+		// Stopped, or answered together with another message.
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
+		switch {
+		case errors.Is(err, ErrStopped):
+			out.Turn.Error = "it was stopped"
+		case p.env.left:
+			out.Turn.Error = "the program ended before it was done"
+		}
+		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
+		return outs
+	}
+	final, deliver := p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
+	if !deliver {
+		return outs[:last]
+	}
+	outs[last] = final
+	p.a.mirror(in, final)
+	return outs
+}
+
+// Perform begins the turn of a message that a schedule wrote, in a process
+// whose messages come from no queue. What is said goes to Deliver, the final
+// reply in the form Outcome gives it. If the program ends first, or after
+// Leave, Outcome is not asked: the schedule has to see to it that the same
+// message comes again, which is then taken up where it was.
+func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, env: it}
+	return a.submit(it) //nolint:contextcheck // the item carries it
+}
+
+// Leave ends the work on a message of Perform as the end of the program would.
+func (a *Agent) Leave(in bus.Inbound) { a.deps.mailboxes.abandon(a.deps.keyOf(in), in.ID, ErrClosed) }
+
+// unasked passes on what is said in turns that nobody asked for.
+type unasked struct{ a *Agent }
+
+func (u unasked) Publish(_ context.Context, out bus.Outbound) error {
+	if u.a.deps.opts.Events.Deliver != nil {
+		u.a.deps.opts.Events.Deliver(out)
+	}
+	return nil
+}
+
+func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) error {
+	for _, out := range outs {
+		_ = u.Publish(ctx, out) // never fails
+	}
+	return nil
+}
+
+// mirror notes in the conversation of the chat what a schedule said there, so
+// that an answer to it is understood.
+func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
+	key := a.deps.keyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
+	text := strings.TrimSpace(out.Text)
+	if key == a.deps.keyOf(in) || text == "" {
+		return
+	}
+	in.Untrusted = in.Foreign() || out.Turn == nil || !out.Turn.Clean
+	note := fmt.Sprintf("[A %s of the user ran by itself; what follows was sent to them in this chat.]", eventName(in.Event))
+	a.mirrorLater(mirrored{key: key, id: in.ID, note: note, text: text, in: in})
+}
+
+// mirrored is something that was said in a conversation from outside of it.
+type mirrored struct {
+	key, id    string
+	note, text string
+	in         bus.Inbound // what it came from
+}
+
+func (a *Agent) mirrorLater(m mirrored) {
+	_ = a.deps.mailboxes.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
+		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
+			a.deps.log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
+		}
+	})
+}
+
+func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
+	sess, err := a.deps.opts.Sessions.Acquire(ctx, m.key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sess.Release()) }()
+	id := "mirror:" + m.id
+	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
+		return nil
+	}
+	about := &session.RuntimeContext{Version: 1, Sources: prompt.Sources(m.in)}
+	return sess.Append(
+		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(m.note)}, Internal: true, Event: m.in.Event, InboundID: id, Runtime: about},
+		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(m.text)}, Delivery: true, Event: m.in.Event},
+	)
+}
+
+func eventName(event string) string {
+	if event == eventCron {
+		return "scheduled job"
+	}
+	return event
+}
+
+// ofJob reports whether the message is a run of a job, in the conversation of
+// that job alone.
+func (t *turn) ofJob() bool {
+	return scheduled(t.env.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
+}
+
+// beginRun makes each run of a job begin with its message alone: earlier runs
+// are kept for reading and not replayed. So a run costs the same every day, and
+// begins without the words from outside that earlier ones saw.
+func (t *turn) beginRun() error {
+	if !t.ofJob() || t.resumed {
+		return nil
+	}
+	if err := t.sess.SetReplay(t.sess.Len()); err != nil {
+		return fmt.Errorf("begin the run of a job: %w", err)
+	}
+	t.deps.conversations.forget(t.key)
+	return nil
+}

@@ -1,0 +1,640 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/explain"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/prompt"
+	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/transcript"
+	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// turn is everything that belongs to one message being answered.
+type turn struct {
+	deps  *deps
+	act   *actor
+	env   *envelope
+	id    string
+	key   string
+	sess  *session.Session
+	conv  *conversation
+	rt    Runtime
+	begun time.Time
+
+	frame   frame         // of the last request
+	rested  bool          // the conversation was silent for long before this message
+	asking  chan struct{} // capacity 1: held by the question being asked
+	slot    slot          // of the gate around model work
+	goal    pursuit       // of the goal, if there is one
+	shown   shown         // what people saw of it beside its messages
+	sent    bool          // the message tool answered this chat, and nobody wrote there since; guarded by mailboxes.mu
+	err     error         // why the model's answer, or a tool, failed last
+	foreign bool          // words of others came with the history
+	resumed bool          // takes up a turn that was interrupted
+	folder  folder        // the folder it works in
+	joined  []*envelope   // messages from a queue that end with the turn
+}
+
+// newTurn begins the work on a message.
+func newTurn(d *deps, act *actor, it *envelope) *turn {
+	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+}
+
+// usageKey is the session metadata that holds what the last turn took, as in the
+// Python version.
+const usageKey = "_last_usage"
+
+// lastUsage is what the last turn of a session took, in tokens.
+type lastUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Cached     int `json:"cached_tokens,omitempty"`
+	Context    int `json:"context_tokens"` // the last prompt
+	Budget     int `json:"context_budget,omitempty"`
+}
+
+// handle answers one message. The error is what its asker sees instead of a reply.
+// A message of a queue was accepted, so it waits while the disk is full.
+func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
+	ctx = phrase.With(ctx, it.in.Language)
+	for pause := spacePause; ; pause = min(2*pause, spacePauseMax) {
+		err := a.attempt(ctx, act, it)
+		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return err
+		}
+		a.deps.log.ErrorContext(ctx, "the disk is full; a message waits for space", "session", it.key, "err", err)
+		if pause == spacePause {
+			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, textDiskFull)})
+		}
+		if a.awaitSpace(ctx, pause) != nil {
+			return stopError(context.Cause(ctx))
+		}
+	}
+}
+
+// How a full disk is met.
+const (
+	textDiskFull  = "The disk of this computer is full. Your message is kept and answered when there is space."
+	spacePause    = 5 * time.Second  // between looks at the disk
+	spacePauseMax = 10 * time.Minute // where a quota hides how much is free, each look may cost a model call
+	spaceWanted   = 4 << 20          // bytes that must be free, so that the answer fits as well
+)
+
+// awaitSpace waits until the disk of the conversations has space again, as far as
+// that can be known.
+func (a *Agent) awaitSpace(ctx context.Context, pause time.Duration) error {
+	for {
+		if err := wait.For(ctx, pause); err != nil {
+			return err
+		}
+		if free, known := diskio.FreeBytes(a.deps.opts.Sessions.Dir()); !known || free >= spaceWanted {
+			return nil
+		}
+	}
+}
+
+func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return stopError(cause)
+	}
+	if it.in.Stateless {
+		return a.stateless(ctx, act, it)
+	}
+	a.deps.memory.Pause(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, "waiting: %v", busy), Brief: true})
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return stopError(context.Cause(ctx))
+		}
+		return fmt.Errorf("open session %q: %w", it.key, err)
+	}
+	defer func() {
+		if rerr := sess.Release(); rerr != nil {
+			a.deps.log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
+		}
+	}()
+	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
+	if seen && it.replyTo == nil {
+		return nil // it was answered or is in the history already
+	}
+	t := newTurn(a.deps, act, it)
+	t.sess = sess
+	a.deps.mailboxes.attach(act, t)
+	t.rested = a.deps.opts.Memory.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.deps.opts.Memory.IdleCompact
+	if _, err := sess.Recover(t.deps.tools.readOnly); err != nil {
+		return fmt.Errorf("recover session %q: %w", it.key, err)
+	}
+	if it.in.Shell {
+		return shellTurn{t}.run(ctx, seen)
+	}
+	if seen && t.resume() {
+		return nil
+	}
+	a.deps.subagents.Revive(ctx, it.key)
+	if t.resumed {
+		return t.answer(ctx)
+	}
+	if c, ok := a.command(it); ok {
+		return c.within(ctx, t)
+	}
+	return t.answer(ctx)
+}
+
+// stopError tells a stop by the user from the end of the program.
+func stopError(cause error) error {
+	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrStopped) {
+		return cause
+	}
+	return ErrStopped
+}
+
+// answer runs a normal turn.
+func (t *turn) answer(ctx context.Context) error {
+	defer t.env.over.End()
+	var preset string
+	t.sess.Meta(owntool.PresetKey, &preset)
+	if t.env.in.Preset != "" {
+		preset = t.env.in.Preset
+	}
+	rt, err := t.deps.runtimeFor(ctx, preset, t.env.extra)
+	if err != nil && preset != "" && t.env.in.Preset == "" && t.env.extra.ModelName == "" {
+		// The preset is gone or unusable; the conversation goes on with the default.
+		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
+		rt, err = t.deps.runtimeFor(ctx, "", t.env.extra)
+	}
+	if err != nil {
+		return err
+	}
+	t.rt = rt
+	t.enterProject(ctx)
+	if err := t.beginRun(); err != nil {
+		return err
+	}
+	if err := keepTitle(t); err != nil {
+		return fmt.Errorf("keep the title: %w", err)
+	}
+	rec, msg := t.question(ctx)
+	if err := t.sess.BeginTurn(t.id, rec); err != nil {
+		return fmt.Errorf("keep the message: %w", err)
+	}
+	for _, kind := range []RuntimeKind{InputAccepted, TurnStarted} {
+		tell(t, RuntimeEvent{Kind: kind})
+	}
+	tell(t, RuntimeEvent{Kind: TurnStatus, Status: "running"})
+	defer tell(t, RuntimeEvent{Kind: TurnStatus, Status: "idle"})
+
+	// The message is in the file, which outlives this process. Making it
+	// outlive the power too is done while the model is asked.
+	wait := func() error { return nil } // a message from a queue is safe there
+	if t.env.replyTo == nil {
+		wait = t.syncSoon(ctx)
+	}
+	res, err := t.run(ctx, msg)
+	if err == nil {
+		res, err = t.goal.run(ctx, t, res)
+	}
+	if t.env.extra.Ended != nil {
+		t.env.extra.Ended(redacted(t, res))
+	}
+	t.env.over.End() // before the answer is complete, so that what comes after it finds that done
+	if err := errors.Join(wait(), err); err != nil {
+		return err
+	}
+	return t.conclude(ctx, res)
+}
+
+// groupCommit is how long the sync of a user's message may be put off, in the
+// hope that the sync at the end of a quick turn serves for both.
+const groupCommit = 20 * time.Millisecond
+
+// syncSoon makes what was written durable within groupCommit, beside the turn.
+// The returned func waits for that, or calls it off because the end of the
+// turn syncs anyway.
+func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
+	over := make(chan struct{})
+	synced := make(chan error, 1) // the goroutine never blocks on it
+	go func() {
+		timer := time.NewTimer(groupCommit)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			synced <- t.sess.Sync(context.WithoutCancel(ctx))
+		case <-over:
+			synced <- nil
+		}
+	}()
+	return func() error { close(over); return <-synced }
+}
+
+// run builds the prompt and lets the runner work, holding a slot of the gate.
+func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
+	if err := t.slot.enter(ctx); err != nil {
+		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
+	}
+	defer t.slot.leave()
+	tell(t, RuntimeEvent{Kind: TurnAdmitted})
+	t.conv = t.deps.conversations.of(t.key)
+	t.conv.follow(t.sess)
+	tier := prompt.TierOf(t.window())
+	tools, err := t.chooseTools(ctx, tier)
+	if err != nil {
+		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
+	}
+	place := t.deps.place(t.env.in)
+	if t.folder.project.Started {
+		place.Folder = t.folder.project.Dir
+	}
+	system := t.deps.prompt.System(t.env.in.Route.Channel, t.env.in.Scope, place, tier)
+	scale := t.deps.models.calibration(t.rt.Name).Factor()
+	limits, answer := t.bounds(tier)
+	budget := runner.InputBudget(limits, answer)
+	head := t.deps.models.headTokens(system, tier, tools)
+	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale, described: t.frame.described || tools.Foreign()}
+	if err := t.makeRoom(ctx); err != nil {
+		return runner.Result{}, err
+	}
+	system, head = t.frame.system, t.frame.head
+	if t.rt.Check != nil {
+		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: warning})
+		}
+	}
+	msgs, tokens := t.conv.Messages, t.conv.Total
+	t.conv.Sent = len(msgs)
+	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
+		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], transcript.WithCurrent(msgs[len(msgs)-1], current))
+		tokens = 0
+	}
+	spec := runner.Spec{
+		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
+		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
+		Call: tool.Call{
+			Route: t.env.in.Route, SessionKey: t.key, Scope: t.env.in.Scope, Project: t.folder.project, SenderID: t.env.in.SenderID, Person: t.env.in.Person(), TurnID: t.id, Turn: &t.env.over, UserText: typed(t.env.in),
+			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
+		},
+		Source:     source(t.env.in),
+		Approve:    t.deps.opts.Tools.Approve,
+		Redact:     t.deps.secrets.Redact,
+		Hooks:      append([]runner.Hooks{t.hooks()}, programHooks(t)...),
+		OffloadDir: t.deps.place(t.env.in).Results,
+		Record:     t.record,
+		Sync:       t.sess.Sync,
+		Inject:     t.inject,
+		Whole:      t.env.replyTo != nil, // its reply is kept only as the end of the turn
+		Log:        t.deps.log.With("session", t.key, "turn", t.id),
+	}
+	res, err := runner.Run(ctx, spec)
+	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
+	used, kept := t.note(res, budget)
+	t.afterTurn(used, res.Text)
+	if runner.Offloaded(res.New) {
+		pruneResults(ctx, t)
+	}
+	return res, errors.Join(err, kept)
+}
+
+// bounds are the limits of the turn and of one answer, in tokens.
+func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
+	limits = t.deps.opts.Turns.Limits
+	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
+	limits, answer = tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
+	if owntool.Window(t.sess) > 0 && limits.ContextBlock > 0 {
+		limits.ContextBlock = min(limits.ContextBlock, runner.InputBudget(runner.Limits{ContextWindow: limits.ContextWindow}, answer))
+	}
+	return limits, answer
+}
+
+// tainted reports whether words from outside are before the model when the
+// turn begins: in its message, in what is replayed of the conversation, or in
+// the summary of what is not. What memory holds of other conversations does not
+// count, so that a new one begins clean.
+func (t *turn) tainted() bool {
+	for i := range t.env.in.History { // of a kept conversation these are the instructions
+		if s := &t.env.in.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.env.in.Stateless) {
+			return true
+		}
+	}
+	return t.foreign || t.frame.described || t.env.in.Foreign() || len(t.env.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
+}
+
+// typed is what the person wrote, "" when nothing shows that they did.
+func typed(in bus.Inbound) string {
+	if in.Untrusted {
+		return ""
+	}
+	return in.Text
+}
+
+// window is how much of the model's context window the turn may use.
+func (t *turn) window() int {
+	window := modelWindow(t)
+	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
+		return own
+	}
+	return window
+}
+
+// modelWindow is the model's context window, as configured or as small as it
+// turned out to be.
+func modelWindow(t *turn) int {
+	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
+		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
+			return n
+		}
+	}
+	return t.rt.Window
+}
+
+// record keeps messages of the turn the moment they exist.
+func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
+	recs := make([]session.Record, len(msgs))
+	for i, m := range msgs {
+		failure := ""
+		if m.Role == llm.Assistant && m.IsError {
+			failure, m.IsError = t.failure(m), false
+		}
+		recs[i] = t.stored(m)
+		recs[i].Failure = failure
+	}
+	return t.sess.Append(recs...)
+}
+
+// failure is what the person reads instead of an answer, from the message that
+// stands for it in the history. It is stored with that message: the process may
+// end before the person has read it.
+func (t *turn) failure(m llm.Message) string {
+	said := m.Content.String()
+	if _, fatal := errors.AsType[*tool.FatalError](t.err); fatal || t.err == nil {
+		return t.deps.secrets.Redact(said)
+	}
+	if said == runner.NoAnswer {
+		said = ""
+	}
+	return strings.TrimSpace(t.deps.secrets.Redact(said) + "\n\n" + t.explain(t.err))
+}
+
+// explain says in words for the person why the turn failed.
+func (t *turn) explain(err error) string {
+	say := explain.Kept
+	if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
+		say = explain.In
+	}
+	return t.deps.secrets.Redact(say(readerOf(t.env), err, t.rt.Display))
+}
+
+// stored is a message of the turn as it is kept.
+func (t *turn) stored(m llm.Message) session.Record {
+	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+	rec := session.Record{Message: transcript.Storable(m)}
+	if m.Role == llm.ToolRole {
+		c := t.shown.of(m.ToolCallID)
+		rec.LatencyMS, rec.Denied = c.ms, c.denied
+	}
+	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
+		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
+	}
+	return rec
+}
+
+// note keeps what /status shows, which reaches the disk with the end of the turn,
+// and returns the size of the last prompt.
+func (t *turn) note(res runner.Result, budget int) (used int, err error) {
+	used = cmp.Or(res.Prompt, res.Estimated)
+	t.deps.conversations.note(t.conv)
+	return used, t.sess.SetMeta(usageKey, lastUsage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
+}
+
+// conclude closes the turn in the session and sends the reply.
+func (t *turn) conclude(ctx context.Context, res runner.Result) error {
+	sum, said := outcome(t, res)
+	if err := t.sess.Note(t.shown.note(t.begun, *sum)); err != nil {
+		return err
+	}
+	if res.Stop == runner.Cancelled {
+		if res.Text != "" { // what there was of the answer, and that it is not all
+			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
+			mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+			if err := t.sess.Append(part, mark); err != nil {
+				return fmt.Errorf("keep the beginning of the answer: %w", err)
+			}
+		}
+		// The same repair that follows a crash makes the history whole again.
+		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
+			return fmt.Errorf("close the stopped turn: %w", err)
+		}
+		return stopError(context.Cause(ctx))
+	}
+	if err := t.sess.EndTurn(); err != nil {
+		return fmt.Errorf("finish the turn: %w", err)
+	}
+	tell(t, RuntimeEvent{Kind: TurnPersisted})
+	if res.ContextLimit > 0 {
+		t.deps.models.windows.Store(t.rt.Name, res.ContextLimit)
+		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
+	}
+	out := bus.Outbound{
+		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: said,
+		Streamed: res.Streamed && t.env.in.WantsStream && !failed(res), Meta: t.env.in.Meta, Turn: sum,
+	}
+	if t.hasAnswered() {
+		out.Streamed = false // see hooks
+		if res.Stop == runner.Completed || res.Stop == runner.EmptyFinal {
+			out.Text = ""
+		}
+	}
+	if t.goal.end != "" {
+		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
+	}
+	t.env.emit(out)
+	tell(t, RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
+	return nil
+}
+
+// failed reports whether the model gave no answer.
+func failed(res runner.Result) bool { return res.Stop == runner.ModelError && res.Err != nil }
+
+// outcome is the summary of the turn, and what the person reads.
+func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
+	sum, said = t.summary(res), t.deps.secrets.Redact(res.Text)
+	if failed(res) {
+		sum.Error = t.explain(res.Err)
+		said = strings.TrimSpace(said + "\n\n" + sum.Error) // after what there was of the answer, if it was not streamed
+		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
+			sum.ErrorKind = string(e.Kind)
+		}
+	}
+	if res.Stop == runner.ToolError && res.Err != nil {
+		sum.Error, sum.ErrorKind = said, string(runner.ToolError)
+	}
+	return sum, said
+}
+
+func (t *turn) summary(res runner.Result) *bus.Turn {
+	s := &bus.Turn{
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.deps.secrets.Redact(res.Refused),
+		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
+		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
+	}
+	price(t, &s.Usage)
+	for _, e := range res.Tools {
+		s.Tools = append(s.Tools, e.Name)
+		s.Receipts = append(s.Receipts, e.Receipt)
+	}
+	return s
+}
+
+// price sets what the calls of the turn cost so far.
+func price(t *turn, u *bus.Usage) {
+	if t.deps.opts.Models.TurnCost != nil {
+		u.CostUSD, u.Billing = t.deps.opts.Models.TurnCost(t.id)
+	}
+}
+
+// publish sends something to the user during the turn.
+func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if o.Kind == bus.Message && o.Route.SameChat(t.env.in.Route) {
+		t.setAnswered(true)
+	}
+	if o.Kind == bus.ToolOutput {
+		if o.Route, o.Text = t.env.in.Route, t.shown.prints(t.deps.secrets, o.Tool.CallID, o.Text); o.Text == "" {
+			return nil
+		}
+	} else {
+		o.Text = t.deps.secrets.Redact(o.Text)
+	}
+	t.shown.edited(o.Edits)
+	t.env.emit(o)
+	return nil
+}
+
+// hasAnswered reports whether the message tool has answered. What the model says
+// behind it is no second answer: it is neither streamed nor sent, unless it says
+// that the turn failed or is not finished.
+func (t *turn) hasAnswered() bool {
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
+	return t.sent
+}
+
+func (t *turn) setAnswered(sent bool) {
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
+	t.sent = sent
+}
+
+// reply answers a message without the model.
+func (t *turn) reply(r Reply) {
+	t.env.emit(t.env.final(r, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
+}
+
+// hintOf describes calls of a turn in a few words.
+func hintOf(t *turn) explain.Hint {
+	return explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
+}
+
+// streamID names the visible messages of a turn, counted from 0.
+func (t *turn) streamID(segment int) string {
+	return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(segment)
+}
+
+// hooks shows the progress of the turn to its asker.
+func (t *turn) hooks() runner.Hooks {
+	send := func(o bus.Outbound) { o.Route, o.Meta = t.env.in.Route, t.env.in.Meta; t.env.emit(o) }
+	hint := hintOf(t)
+	used := &t.shown.used
+	h := runner.Hooks{
+		Outside:   func(*runner.Iteration) { t.frame.described = true },
+		Continues: func() bool { return t.goal.continues(t) },
+		OnError:   func(_ context.Context, _ *runner.Iteration, err error) { t.err = err },
+		Notice: func(_ context.Context, s string, brief bool) {
+			s = t.deps.secrets.Redact(s)
+			if !brief {
+				t.shown.noticed(t.deps.now(), s)
+			}
+			send(bus.Outbound{Kind: bus.Notice, Text: s, Brief: brief})
+		},
+		BeforeTools: func(_ context.Context, it *runner.Iteration) {
+			used.Prompt, used.Completion, used.Cached, used.Estimated = used.Prompt+it.Usage.Prompt, used.Completion+it.Usage.Completion, used.Cached+it.Usage.Cached, used.Estimated || it.Usage.Estimated
+			price(t, used)
+			send(bus.Outbound{Kind: bus.Used, Turn: &bus.Turn{ID: t.id, SessionKey: t.key, Usage: *used}})
+			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
+				send(bus.Outbound{Kind: bus.Progress, Text: t.deps.secrets.Redact(said)})
+			}
+			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
+		},
+		BeforeTool: func(_ context.Context, c tool.Call) error {
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
+			return nil
+		},
+		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
+			t.shown.ended(c.ID, took, r.IsError && r.Code.Denied())
+			said := t.deps.secrets.Redact(r.Content.String())
+			ev := &bus.Tool{
+				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+				Result: text.Cut(said, resultBytes), Untrusted: r.Untrusted,
+			}
+			if r.Untrusted {
+				t.shown.saw(t.deps.now(), ev.Label)
+			}
+			if r.IsError {
+				ev.Phase, ev.Denied = "error", r.Code.Denied()
+			}
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
+		},
+	}
+	h.HostedTool = func(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
+		asked, found := t.deps.secrets.Redact(c.Arguments), t.deps.secrets.Redact(c.Result)
+		send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found, Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true}})
+	}
+	if t.env.in.WantsStream {
+		h.ToolDelta = (&callStream{secrets: t.deps.secrets, send: send}).add
+		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
+		show := func(kind bus.Kind, s string) {
+			if s != "" {
+				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.shown.segment)})
+			}
+		}
+		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
+			if !t.hasAnswered() {
+				show(bus.Delta, said.Push(s))
+			}
+		}
+		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
+		end := func(o bus.Outbound) {
+			show(bus.Reasoning, thought.Flush())
+			show(bus.Delta, said.Flush())
+			if t.hasAnswered() {
+				return // no text was shown in this segment
+			}
+			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.shown.segment)
+			send(o)
+			t.shown.segment++
+		}
+		h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
+		h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }
+	}
+	return h
+}
