@@ -547,9 +547,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The frames are those that internal/channel/whatsapp knows.
+// The frames are those that internal/chat/platform/whatsapp knows.
 func TestFrames(t *testing.T) {
-	data, err := os.ReadFile("../../internal/channel/whatsapptest/testdata/frames.jsonl")
+	data, err := os.ReadFile("../../internal/chat/platform/whatsapp/whatsapptest/testdata/frames.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

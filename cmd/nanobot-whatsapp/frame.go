@@ -1,7 +1,7 @@
 package main
 
 // frame is a message between this program and nanobot. docs/how-to/channels/whatsapp.md lists
-// the types; the names are those of internal/channel/whatsapp, which are checked
+// the types; the names are those of internal/chat/platform/whatsapp, which are checked
 // by the same file of examples.
 type frame struct {
 	Type string `json:"type"`

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // gauges are looked up when somebody asks for the metrics.

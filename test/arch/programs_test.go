@@ -19,20 +19,20 @@ import (
 // helper of a repository runs with our rights. A command of the model may run
 // git, in its sandbox.
 var starters = []string{
-	"internal/cli/config_edit.go",            // the user's editor
-	"internal/config/command.go",             // ${cmd:...} of the configuration, if the environment allows it
-	"internal/cli/login.go",                  // a browser
-	"internal/channel/child.go",              // programs of ours beside a channel
-	"internal/channel/terminal/desktop_*.go", // the notifications of macOS and Windows
-	"internal/daemon/restart*.go",            // ourselves
-	"internal/daemon/manager.go",             // the service manager
-	"internal/daemon/process_*.go",           // ourselves
-	"internal/llm/azure/azure.go",            // az, for a token
-	"internal/llm/bedrock/profile.go",        // credential_process of the user's profile
-	"internal/base/sandbox/*.go",             // a trial of the sandbox
-	"internal/tool/mcp/process.go",           // servers of the configuration
-	"internal/tool/shell/run.go",             // commands of the model
-	"internal/tool/shell/run_windows.go",     // taskkill
+	"internal/cli/config_edit.go",                  // the user's editor
+	"internal/config/command.go",                   // ${cmd:...} of the configuration, if the environment allows it
+	"internal/cli/login.go",                        // a browser
+	"internal/chat/child.go",                       // programs of ours beside a channel
+	"internal/chat/platform/terminal/desktop_*.go", // the notifications of macOS and Windows
+	"internal/daemon/restart*.go",                  // ourselves
+	"internal/daemon/manager.go",                   // the service manager
+	"internal/daemon/process_*.go",                 // ourselves
+	"internal/llm/azure/azure.go",                  // az, for a token
+	"internal/llm/bedrock/profile.go",              // credential_process of the user's profile
+	"internal/base/sandbox/*.go",                   // a trial of the sandbox
+	"internal/tool/mcp/process.go",                 // servers of the configuration
+	"internal/tool/shell/run.go",                   // commands of the model
+	"internal/tool/shell/run_windows.go",           // taskkill
 }
 
 // startsProgram reports calls that start a program, and whether git is named.

@@ -37,7 +37,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	for _, s := range all {
 		readers := reads["internal/config."+s.owner+"."+s.field]
 		if s.owner == "Channel" { // platforms read their sections themselves
-			readers = append(readers, reads["internal/channel.Common."+s.field]...)
+			readers = append(readers, reads["internal/chat.Common."+s.field]...)
 		}
 		switch {
 		case len(readers) == 0 && !unused(s.doc):
@@ -50,7 +50,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	platforms := 0
 	for name, named := range ownTypes(list) { // their sections are structs with JSON names
 		s, ok := named.Underlying().(*types.Struct)
-		if !ok || name != "internal/channel.Common" && !embedsCommon(s) {
+		if !ok || name != "internal/chat.Common" && !embedsCommon(s) {
 			continue
 		}
 		platforms++
@@ -74,7 +74,7 @@ func unused(doc string) bool {
 
 func embedsCommon(s *types.Struct) bool {
 	for f := range s.Fields() {
-		if named, ok := f.Type().(*types.Named); ok && f.Embedded() && named.Obj().Name() == "Common" && short(named.Obj().Pkg().Path()) == "internal/channel" {
+		if named, ok := f.Type().(*types.Named); ok && f.Embedded() && named.Obj().Name() == "Common" && short(named.Obj().Pkg().Path()) == "internal/chat" {
 			return true
 		}
 	}

@@ -77,7 +77,7 @@ func TestChannelInterfaces(t *testing.T) {
 	var found []string
 	for name, typ := range ownTypes(loadProgram(t)) {
 		pkg, local := name[:strings.LastIndex(name, ".")], name[strings.LastIndex(name, ".")+1:]
-		if pkg == "internal/channel" && token.IsExported(local) && types.IsInterface(typ) && local != "Channel" {
+		if pkg == "internal/chat" && token.IsExported(local) && types.IsInterface(typ) && local != "Channel" {
 			found = append(found, local)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver"
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 
-	"github.com/nanobot-go/nanobot/internal/channel/signaltest"
-	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
-	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
-	"github.com/nanobot-go/nanobot/internal/channel/whatsapptest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
 const idleEach = 3 // gateways of each kind that idle

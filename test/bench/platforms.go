@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
 )
 
 // TestHangingPlatform lets one platform after the other accept calls without an

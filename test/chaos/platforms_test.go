@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
 )
 
 // TestChaosOfPlatforms lets people write on eight platforms at once while the

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 	"github.com/nanobot-go/nanobot/test/program"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 // platform is Telegram behind a bad network. It knows which answers to the bot

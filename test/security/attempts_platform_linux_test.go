@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 // enroll adds a platform to the configuration of a gateway. Guests may write

@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 // People of the house's Telegram. Those beyond stranger are not known.

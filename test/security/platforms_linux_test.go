@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
-	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
-	"github.com/nanobot-go/nanobot/internal/channel/mattermosttest"
-	"github.com/nanobot-go/nanobot/internal/channel/signaltest"
-	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
-	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
-	"github.com/nanobot-go/nanobot/internal/channel/whatsapptest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
 type object = map[string]any

@@ -34,9 +34,9 @@ func threats() []threat {
 		}, "a file in the workspace counts as the owner's"},
 		{"T3", "injection through channels", []string{
 			"TestInjections", "internal/core/agent TestRuntimeBlockIsMarked", "internal/core/agent TestMessageToolIsIsolated", "internal/core/agent TestOthersDoNotJoin",
-			"internal/channel TestNameOfAStranger", "internal/channel/telegram TestWordsOfOthers", "internal/channel/email TestForgedSender",
-			"internal/channel/email TestVerified", "internal/channel/email TestWordsOfOthersInAMail", "internal/channel/slack TestThreadContext",
-			"internal/channel/mattermost TestThreadContext", "internal/channel/discord TestForgedButtons", "internal/channel/matrix TestPlainInEncryptedRoom",
+			"internal/chat TestNameOfAStranger", "internal/chat/platform/telegram TestWordsOfOthers", "internal/chat/platform/email TestForgedSender",
+			"internal/chat/platform/email TestVerified", "internal/chat/platform/email TestWordsOfOthersInAMail", "internal/chat/platform/slack TestThreadContext",
+			"internal/chat/platform/mattermost TestThreadContext", "internal/chat/platform/discord TestForgedButtons", "internal/chat/platform/matrix TestPlainInEncryptedRoom",
 		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
@@ -76,8 +76,8 @@ func threats() []threat {
 			"internal/guard TestGuestsCommands", "internal/guard TestGuestsStayAtTheirs",
 		}, "without a sandbox guests have no commands"},
 		{"T12", "strangers and pairing", []string{
-			"internal/core/agent TestQuestionInATurn", "internal/core/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
-			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
+			"internal/core/agent TestQuestionInATurn", "internal/core/agent TestCommandsOfTheOwner", "internal/chat TestAdmit", "internal/chat TestPairingByCode",
+			"internal/chat TestPairingLimits", "internal/chat/platform/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
 		}, "guests approve the calls of their own turns; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
@@ -85,8 +85,8 @@ func threats() []threat {
 			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
 			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
 			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
-			"internal/channel/telegram TestWebhookRefuses", "internal/channel/slack TestWebhookRefuses", "internal/channel/slack TestWebhookReplay",
-			"internal/channel/teams TestForgedRequests", "internal/channel/mattermost TestPressForged",
+			"internal/chat/platform/telegram TestWebhookRefuses", "internal/chat/platform/slack TestWebhookRefuses", "internal/chat/platform/slack TestWebhookReplay",
+			"internal/chat/platform/teams TestForgedRequests", "internal/chat/platform/mattermost TestPressForged",
 		}, "a proxy on this machine that leaves no mark makes strangers look local: set a key"},
 		{"T14", "malicious MCP servers", []string{
 			"TestInjections", "internal/tool/mcp TestT14MaliciousServer", "internal/tool/mcp TestHeadersStayAtTheirOrigin", "internal/tool/mcp TestPins",

@@ -20,7 +20,7 @@ func TestMatch(t *testing.T) {
 			map[string]string{"internal/core/agent": "internal/core/agent"},
 		},
 		"a folder of another name": {
-			map[string][]string{"internal/chat": {"channel.go"}}, map[string][]string{"internal/channel": {"channel.go"}},
+			map[string][]string{"internal/chat": {"channel.go"}}, map[string][]string{"internal/chat": {"channel.go"}},
 			map[string]string{},
 		},
 		"a folder with other files": {

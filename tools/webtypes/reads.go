@@ -43,7 +43,7 @@ func webReadsOfTools() []webType {
 
 // webReadsOfGateway: how the gateway is, and what happened there.
 func webReadsOfGateway() []webType {
-	const ui, auth, channel, ledger, undo = "internal/webui", "internal/webui/auth", "internal/channel", "internal/llm/ledger", "internal/guard/change/undo"
+	const ui, auth, channel, ledger, undo = "internal/webui", "internal/webui/auth", "internal/chat", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
 		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
@@ -92,7 +92,7 @@ func webReadsOfGateway() []webType {
 
 // webReadsOfSettings: channels, models and the configuration.
 func webReadsOfSettings() []webType {
-	const set, channel = "internal/webui/settings", "internal/channel"
+	const set, channel = "internal/webui/settings", "internal/chat"
 	type is = map[string]string
 	return []webType{
 		{"Platform", set, "featureState", is{"state": `"starting" | "running" | "failed" | "stopped"`}},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/dingtalktest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

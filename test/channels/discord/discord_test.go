@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/discordtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

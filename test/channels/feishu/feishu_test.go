@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/feishutest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/channel/matrixtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

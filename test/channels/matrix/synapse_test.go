@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
-	"github.com/nanobot-go/nanobot/internal/channel/matrix"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

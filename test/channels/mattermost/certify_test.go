@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/mattermosttest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -22,10 +22,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
-	"github.com/nanobot-go/nanobot/internal/channel/mochat"
-	"github.com/nanobot-go/nanobot/internal/channel/mochattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/napcattest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/channel/weixin"
-	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
 const ann = "o9cq-ann@im.wechat"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/slacktest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

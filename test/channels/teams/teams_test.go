@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
-	"github.com/nanobot-go/nanobot/internal/channel/teams"
-	"github.com/nanobot-go/nanobot/internal/channel/teamstest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/teams"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

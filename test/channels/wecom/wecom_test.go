@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/wecomtest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/weixintest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 

@@ -331,7 +331,7 @@ export interface LogPage {
   before?: string;
 }
 
-/** internal/channel: Failure */
+/** internal/chat: Failure */
 export interface Unsent {
   at: string;
   id?: string;
@@ -340,7 +340,7 @@ export interface Unsent {
   error: string;
 }
 
-/** internal/channel: Status */
+/** internal/chat: Status */
 export interface ChannelStatus {
   name: string;
   enabled: boolean;
@@ -638,7 +638,7 @@ export interface Described {
   title: string;
 }
 
-/** internal/channel: PairingRequest */
+/** internal/chat: PairingRequest */
 export interface PairingRequest {
   channel: string;
   sender_id: string;
@@ -658,7 +658,7 @@ export interface People {
   pending: PairingRequest[];
 }
 
-/** internal/channel: Check */
+/** internal/chat: Check */
 export interface ChannelCheck {
   name: string;
   ok: boolean;

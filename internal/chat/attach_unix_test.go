@@ -1,0 +1,24 @@
+//go:build unix
+
+package channel_test
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// Opening a pipe would wait for its other end.
+func TestAttachmentIsNoPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
+		t.Errorf("Open: %v", err)
+	}
+}

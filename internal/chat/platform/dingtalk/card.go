@@ -1,0 +1,366 @@
+package dingtalk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// An AI card is a message that grows. It is delivered empty, filled with the
+// whole text again and again, and finished with the last one. DingTalk shows it
+// as being written until then, so cards that a process left are finished by the
+// next one.
+
+const (
+	cardEvery = 1500 * time.Millisecond // between two texts of a card: DingTalk counts calls
+	cardEdits = 10                      // texts of all cards in a second; an app has 20 calls
+	cardsOff  = 10 * time.Minute        // without cards after a refusal
+	cardTries = 3                       // of a text that DingTalk refuses
+	leftEvery = time.Minute             // between two tries to finish what another process left
+	leftMost  = 200                     // cards that are remembered for that
+
+	cardScopes = "Card.Instance.Write, Card.Streaming.Write"
+
+	// What a card is at.
+	flowBegun    = "1"
+	flowWriting  = "2"
+	flowFinished = "3"
+)
+
+// cards are those that this process shows.
+type cards struct {
+	mu      sync.Mutex
+	loaded  bool
+	open    map[string]string // card that is being written -> the answer in it
+	left    []string          // cards that another process did not finish
+	unsure  map[string]string // answer -> card that is perhaps delivered, without a text
+	refused map[string]int    // card -> how often its text was refused in a row
+	off     time.Time         // no card is tried before
+	told    map[string]bool   // causes that were logged
+	more    chan struct{}     // there is more in left
+}
+
+func newCards() *cards {
+	return &cards{open: map[string]string{}, unsure: map[string]string{}, refused: map[string]int{}, told: map[string]bool{}, more: make(chan struct{}, 1)}
+}
+
+// cardFacts is the state of the channel.
+type cardFacts struct {
+	Cards []string `json:"cards"` // that are not finished
+}
+
+// load reads which cards another process left. The caller holds the lock.
+func (b *bot) load() error {
+	if b.cards.loaded {
+		return nil
+	}
+	var f cardFacts
+	if err := b.deps.State.Load(&f); err != nil {
+		return err
+	}
+	b.cards.left, b.cards.loaded = f.Cards, true
+	return nil
+}
+
+// change changes which cards are open, here and on disk.
+func (b *bot) change(do func(c *cards)) error {
+	c := b.cards
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := b.load(); err != nil {
+		return err
+	}
+	do(c)
+	f := cardFacts{Cards: slices.Clone(c.left)}
+	for id := range c.open {
+		f.Cards = append(f.Cards, id)
+	}
+	slices.Sort(f.Cards)
+	return b.deps.State.Save(f)
+}
+
+// answerOf is what a card is about.
+func answerOf(r bus.Route) string { return r.ChatID + " " + r.MessageID }
+
+// sendCard shows the beginning of an answer in a card. False: it is for a
+// message. A card that DingTalk does not take leaves the answer to one message at
+// its end, which is what no id means.
+func (b *bot) sendCard(ctx context.Context, out bus.Outbound) (id string, ok bool, err error) {
+	if b.o.CardTemplateID == "" {
+		return "", false, nil
+	}
+	grows := out.Kind == bus.Delta || out.Kind == bus.Message && out.StreamID != ""
+	c, answer := b.cards, answerOf(out.Route)
+	c.mu.Lock()
+	off := b.deps.Now().Before(c.off)
+	id = c.unsure[answer]
+	c.mu.Unlock()
+	again := id != ""
+	if off || !grows && !again {
+		return "", grows, nil
+	}
+
+	if !again {
+		id = "nanobot-" + rand.Text()
+		if err := b.change(func(c *cards) { c.open[id], c.unsure[answer] = answer, id }); err != nil {
+			return "", true, err
+		}
+	}
+	err = b.begin(ctx, id, out, again)
+	if grows && err != nil && !channel.IsPermanent(err) {
+		return "", true, err // the next try takes this card
+	}
+	c.mu.Lock()
+	delete(c.unsure, answer)
+	c.mu.Unlock()
+	if err == nil {
+		return id, true, nil
+	}
+	b.deps.Log.DebugContext(ctx, "an answer is not shown in a card", "err", err)
+	return "", grows, b.leave(func(card, _ string) bool { return card == id })
+}
+
+// begin delivers a card with its first text. Again says that this was tried
+// before, and the card is perhaps there.
+func (b *bot) begin(ctx context.Context, id string, out bus.Outbound, again bool) error {
+	err := b.deliver(ctx, id, out)
+	switch e := refusal(err); {
+	case err == nil:
+	case e == nil, e.limited(), e.Status/100 == 5:
+		return b.classify(err)
+	case !again:
+		b.cardRefused(ctx, err)
+		return channel.Permanent(err)
+	}
+	return b.fill(ctx, id, out, out.Kind != bus.Delta)
+}
+
+// leave gives cards up: they are finished with what they say.
+func (b *bot) leave(which func(card, answer string) bool) error {
+	err := b.change(func(c *cards) {
+		for card, answer := range c.open {
+			if which(card, answer) {
+				delete(c.open, card)
+				c.left = append(c.left, card)
+			}
+		}
+		c.left = c.left[max(0, len(c.left)-leftMost):]
+	})
+	select {
+	case b.cards.more <- struct{}{}:
+	default: // it was told already
+	}
+	return err
+}
+
+// deliver makes a card and shows it in a chat.
+func (b *bot) deliver(ctx context.Context, id string, out bus.Outbound) error {
+	body := b.newCard(id)
+	forward := map[string]bool{"supportForward": true}
+	if group, ok := strings.CutPrefix(out.Route.ChatID, groupPrefix); ok {
+		model := map[string]any{"robotCode": b.o.ClientID}
+		if staff := out.Meta[metaSender]; staff != "" && out.ReplyTo != "" {
+			model["atUserIds"] = map[string]string{staff: or(out.Meta[metaName], staff)}
+		}
+		body["openSpaceId"], body["imGroupOpenSpaceModel"], body["imGroupOpenDeliverModel"] = "dtv1.card//IM_GROUP."+group, forward, model
+	} else {
+		body["openSpaceId"], body["imRobotOpenSpaceModel"] = "dtv1.card//IM_ROBOT."+out.Route.ChatID, forward
+		body["imRobotOpenDeliverModel"] = map[string]string{"spaceType": "IM_ROBOT", "robotCode": b.o.ClientID}
+	}
+	var a struct {
+		Result struct {
+			Deliveries []struct {
+				OK    bool   `json:"success"`
+				Error string `json:"errorMsg"`
+			} `json:"deliverResults"`
+		} `json:"result"`
+	}
+	const path = "/v1.0/card/instances/createAndDeliver"
+	if err := b.calls.do(ctx, path, body, &a); err != nil {
+		return err
+	}
+	for _, d := range a.Result.Deliveries {
+		if !d.OK {
+			return &apiError{Call: path, Status: http.StatusOK, Code: "deliverResults", Message: or(d.Error, "the card was not delivered")}
+		}
+	}
+	return nil
+}
+
+// newCard is a card without a text.
+func (b *bot) newCard(id string) map[string]any {
+	return map[string]any{
+		"cardTemplateId": b.o.CardTemplateID, "outTrackId": id, "userIdType": 1, "callbackType": "STREAM",
+		"cardData": map[string]any{"cardParamMap": map[string]string{b.o.CardContentKey: "", "flowStatus": flowBegun}},
+	}
+}
+
+// fill makes a card say something.
+func (b *bot) fill(ctx context.Context, id string, out bus.Outbound, final bool) error {
+	c := b.cards
+	c.mu.Lock()
+	_, writing := c.open[id]
+	c.mu.Unlock()
+	words, flow := cardText(out), flowWriting
+	if final || !writing {
+		flow = flowFinished
+	}
+	var err error
+	if writing {
+		err = b.stream(ctx, id, words, final)
+	}
+	if e := refusal(err); !writing || e != nil && !e.limited() {
+		// It is finished already, or may not be streamed: its data can be set all the same.
+		if err != nil {
+			b.tellOnce(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", err)
+		}
+		err = b.set(ctx, id, map[string]string{b.o.CardContentKey: words, "flowStatus": flow})
+	}
+	if err != nil {
+		return b.unfilled(id, err)
+	}
+	c.mu.Lock()
+	delete(c.refused, id)
+	c.mu.Unlock()
+	if final && writing {
+		return b.change(func(c *cards) { delete(c.open, id) })
+	}
+	return nil
+}
+
+// unfilled is the error of a text that a card did not take. One that DingTalk
+// refuses again and again is for a message.
+func (b *bot) unfilled(id string, err error) error {
+	e := refusal(err)
+	if e == nil || e.limited() {
+		return b.classify(err)
+	}
+	b.cards.mu.Lock()
+	defer b.cards.mu.Unlock()
+	if b.cards.refused[id]++; b.cards.refused[id] >= cardTries || e.Status/100 == 4 {
+		delete(b.cards.refused, id)
+		return channel.Permanent(err)
+	}
+	return err
+}
+
+// stream writes the whole text of a card, as if it were typed.
+func (b *bot) stream(ctx context.Context, id, words string, final bool) error {
+	return b.calls.put(ctx, "/v1.0/card/streaming", map[string]any{
+		"outTrackId": id, "guid": rand.Text(), "key": b.o.CardContentKey, "content": words, "isFull": true, "isFinalize": final, "isError": false,
+	})
+}
+
+// set changes variables of a card.
+func (b *bot) set(ctx context.Context, id string, values map[string]string) error {
+	return b.calls.put(ctx, "/v1.0/card/instances", map[string]any{
+		"outTrackId": id, "cardData": map[string]any{"cardParamMap": values}, "cardUpdateOptions": map[string]bool{"updateCardDataByKey": true},
+	})
+}
+
+// cardText is a text for a card, which is always Markdown.
+func cardText(out bus.Outbound) string {
+	plain, words := render(out)
+	if plain {
+		return escape(words)
+	}
+	return words
+}
+
+// cardRefused notes that DingTalk does not take a card. What is wrong with the
+// template or the permissions is so for all.
+func (b *bot) cardRefused(ctx context.Context, err error) {
+	e := refusal(err)
+	what := "DingTalk did not take an AI card; the answer is sent as a message"
+	switch {
+	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
+		what = "AI cards need the permissions " + e.scopes(cardScopes) + ": apply for them under Permissions of the app on https://open-dev.dingtalk.com and publish a version; until then answers are sent as messages"
+	case strings.Contains(strings.ToLower(e.Code), "template"):
+		what = fmt.Sprintf("DingTalk does not take the card template channels.%s.cardTemplateId: publish it on https://open-dev.dingtalk.com/fe/card, and give this app the right to use it; until then answers are sent as messages", b.deps.Name)
+	default:
+		b.tellOnce(ctx, e.Code, what, err)
+		return
+	}
+	b.cards.mu.Lock()
+	b.cards.off = b.deps.Now().Add(cardsOff)
+	b.cards.mu.Unlock()
+	b.tellOnce(ctx, e.Code, what, err)
+}
+
+// tellOnce logs a cause once.
+func (b *bot) tellOnce(ctx context.Context, cause, what string, err error) {
+	b.cards.mu.Lock()
+	told := b.cards.told[cause]
+	b.cards.told[cause] = true
+	b.cards.mu.Unlock()
+	if !told {
+		b.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
+	}
+}
+
+// Edit implements channel.Streamer.
+func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
+	return b.fill(ctx, id, out, final)
+}
+
+// Erase implements channel.Streamer. A card cannot be removed: all that are left
+// of an answer are finished with what they say.
+func (b *bot) Erase(_ context.Context, route bus.Route, id string) error {
+	of := answerOf(route)
+	return errors.Join(errors.ErrUnsupported, b.leave(func(card, answer string) bool { return card == id || answer == of }))
+}
+
+// finishLeft finishes cards that nothing more is written into, until ctx ends.
+func (b *bot) finishLeft(ctx context.Context) {
+	for {
+		b.cards.mu.Lock()
+		err := b.load()
+		left := slices.Clone(b.cards.left)
+		b.cards.mu.Unlock()
+		for _, id := range left {
+			err = errors.Join(err, b.finish(ctx, id))
+		}
+		var again <-chan time.Time
+		if err != nil {
+			b.deps.Log.DebugContext(ctx, "a card is not finished yet", "err", err)
+			again = time.After(leftEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.cards.more:
+		case <-again:
+		}
+	}
+}
+
+// finish finishes a card that was left. One that DingTalk refuses is forgotten.
+func (b *bot) finish(ctx context.Context, id string) error {
+	err := b.set(ctx, id, map[string]string{"flowStatus": flowFinished})
+	if e := refusal(err); err != nil && (e == nil || e.limited() || e.Status/100 == 5) {
+		return err
+	}
+	return b.change(func(c *cards) { c.left = slices.DeleteFunc(c.left, func(s string) bool { return s == id }) })
+}
+
+// tryCard makes a card that is not delivered, and finishes it.
+func (b *bot) tryCard(ctx context.Context) channel.Check {
+	id := "nanobot-" + rand.Text()
+	err := b.calls.do(ctx, "/v1.0/card/instances", b.newCard(id), nil)
+	if err == nil {
+		err = b.stream(ctx, id, "-", true)
+	}
+	if err == nil {
+		return channel.Check{Name: "card", OK: true}
+	}
+	return channel.Check{Name: "card", Detail: fmt.Sprintf("%v: check cardTemplateId, cardContentKey and the permissions %s; without a card answers are sent as messages", err, cardScopes)}
+}

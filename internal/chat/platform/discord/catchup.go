@@ -1,0 +1,256 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+const (
+	directMost  = 100     // direct chats that are read after a pause
+	pageSize    = 100     // messages of one request
+	pagesMost   = 10      // of one channel
+	catchUpMost = 100     // channels of a server that are read after a pause
+	openMost    = 20      // direct chats that are opened for people on the lists
+	allChats    = "*"     // the cursor of all chats together: all that was written before is taken
+	personMark  = "user:" // precedes a person, whose cursor names the direct chat
+)
+
+// progress is how far was read: one cursor for all chats, since the gateway keeps
+// their order, and one for each direct chat, to know them after a restart.
+type progress struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	cursors *channel.Cursors // nil before the first session
+	last    uint64
+	reading int // channels that are being caught up with; the cursor waits for them
+}
+
+// begin says who we are, and returns the newest message that was taken and the
+// direct chats, the last used first.
+func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last uint64, direct []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors == nil {
+		if p.cursors, err = channel.OpenCursors(d, bot); err != nil {
+			return 0, nil, err
+		}
+		p.last = number(p.cursors.Get(allChats))
+	}
+	if p.last == 0 { // the first session ever: what is written from now on counts
+		p.last = snowflake(d.Now())
+		p.note(ctx)
+		return 0, nil, nil
+	}
+	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
+	return p.last, direct[:min(len(direct), directMost)], nil
+}
+
+// saw notes a message that is durable or not for us.
+func (p *progress) saw(ctx context.Context, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = max(p.last, number(id))
+	p.note(ctx)
+}
+
+// note moves the cursor. The lock is held.
+func (p *progress) note(ctx context.Context) {
+	if p.cursors != nil && p.reading == 0 && p.last > 0 {
+		p.keep(ctx, allChats, strconv.FormatUint(p.last, 10))
+	}
+}
+
+// direct notes a message in a direct chat of a person who is admitted.
+func (p *progress) direct(ctx context.Context, chat, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors != nil {
+		p.keep(ctx, chat, message)
+	}
+}
+
+// keep notes a cursor. The lock is held.
+func (p *progress) keep(ctx context.Context, chat, at string) {
+	if err := p.cursors.Set(chat, at); err != nil { // what is read again is known by its ids
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+	}
+}
+
+// knows reports whether there is a cursor.
+func (p *progress) knows(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursors == nil || p.cursors.Get(key) != ""
+}
+
+// begun and done count the channels that are being caught up with.
+func (p *progress) begun() { p.mu.Lock(); p.reading++; p.mu.Unlock() }
+
+func (p *progress) done(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reading--
+	p.note(ctx)
+}
+
+// flush writes the cursors at the end of a run.
+func (p *progress) flush(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cursors == nil {
+		return
+	}
+	if err := p.cursors.Flush(); err != nil {
+		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+	}
+}
+
+// missed is a channel whose messages after one are to be read.
+type missed struct {
+	channel, guild string
+	after          uint64
+}
+
+// began is the beginning of a session: direct chats are caught up with, servers
+// when they come online.
+func (rc *receiver) began(ctx context.Context, bot string, guilds []string) error {
+	last, direct, err := rc.read.begin(ctx, rc.bot.deps, bot)
+	if err != nil {
+		return err
+	}
+	rc.once.Do(func() { close(rc.ready) })
+	rc.mu.Lock()
+	rc.since = rc.from(last)
+	rc.guilds = map[string]bool{}
+	for _, id := range guilds {
+		rc.guilds[id] = true
+	}
+	since := rc.since
+	rc.mu.Unlock()
+	if since == 0 {
+		return nil
+	}
+	for _, id := range direct {
+		rc.catchUp(ctx, missed{channel: id, after: since})
+	}
+	return nil
+}
+
+// openDirect finds out the direct chats of people on the lists, once each:
+// Discord does not list them, and what is written there during a pause would not
+// be found. People do not see it.
+func (rc *receiver) openDirect(ctx context.Context) {
+	people := slices.DeleteFunc(slices.Concat(rc.bot.o.Owners, rc.bot.o.AllowFrom), func(s string) bool { return number(s) == 0 })
+	for _, id := range people[:min(len(people), openMost)] {
+		if rc.read.knows(personMark + id) {
+			continue
+		}
+		to, err := rc.bot.directChat(ctx, id)
+		if err != nil {
+			rc.bot.deps.Log.DebugContext(ctx, "find the direct chat of a person", "person", id, "err", err)
+			continue
+		}
+		rc.read.direct(ctx, to.ChatID, "0")
+		rc.read.direct(ctx, personMark+id, to.ChatID)
+	}
+}
+
+// from is where reading begins: where it ended, but not longer ago than the
+// settings say. 0: nothing is read.
+func (rc *receiver) from(last uint64) uint64 {
+	const slack = 5000 << 22 // five seconds: numbers of different channels may be out of order
+	oldest, wanted := rc.bot.deps.Gate.Backlog()
+	if last == 0 || !wanted {
+		return 0
+	}
+	return max(last-min(last, slack), snowflake(oldest), 1)
+}
+
+// guildCame catches up with the channels of a server in which something was
+// written, those with the newest messages first.
+func (rc *receiver) guildCame(ctx context.Context, g guild) {
+	rc.mu.Lock()
+	since, expected := rc.since, rc.guilds[g.ID]
+	delete(rc.guilds, g.ID)
+	rc.mu.Unlock()
+	if since == 0 || !expected {
+		return
+	}
+	all := slices.DeleteFunc(slices.Concat(g.Channels, g.Threads), func(c place) bool { return !c.readable() || number(c.LastMessage) <= since })
+	sort.Slice(all, func(i, j int) bool { return number(all[i].LastMessage) > number(all[j].LastMessage) })
+	for _, c := range all[:min(len(all), catchUpMost)] {
+		rc.catchUp(ctx, missed{channel: c.ID, guild: g.ID, after: since})
+	}
+}
+
+// catchUp queues the reading of a channel, before anything that comes live.
+func (rc *receiver) catchUp(ctx context.Context, m missed) {
+	rc.read.begun()
+	rc.in.Add(m.channel, event{Missed: &m}, func() { rc.read.done(ctx) })
+}
+
+// fallBehind reads a channel later, because a message of it could not be held.
+func (rc *receiver) fallBehind(ctx context.Context, m *message) {
+	rc.mu.Lock()
+	already := rc.behind[m.ChannelID]
+	rc.behind[m.ChannelID] = true
+	rc.mu.Unlock()
+	if n := number(m.ID); !already && n > 0 {
+		rc.catchUp(ctx, missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
+	}
+}
+
+// catchUpWith handles the messages of a channel after one. Those that were handled are
+// known by their ids.
+func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
+	rc.mu.Lock()
+	delete(rc.behind, m.channel) // what comes from now on is not in what is read
+	rc.mu.Unlock()
+	after := m.after
+	for range pagesMost {
+		var page []json.RawMessage
+		path := "/channels/" + m.channel + "/messages?limit=" + strconv.Itoa(pageSize) + "&after=" + strconv.FormatUint(after, 10)
+		err := rc.bot.calls.do(ctx, call{method: http.MethodGet, path: path, patience: time.Minute}, &page)
+		if e := refusal(err); e != nil && e.Status/100 == 4 && e.Status != http.StatusTooManyRequests {
+			rc.bot.deps.Log.InfoContext(ctx, "a channel cannot be read to catch up", "channel", m.channel, "err", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		list := make([]message, 0, len(page))
+		for _, raw := range page {
+			var one message
+			if err := json.Unmarshal(raw, &one); err != nil {
+				rc.warn(ctx, "history", "a message of Discord cannot be read", err)
+				continue
+			}
+			one.ChannelID, one.GuildID = m.channel, m.guild
+			list = append(list, one)
+		}
+		sort.Slice(list, func(i, j int) bool { return number(list[i].ID) < number(list[j].ID) })
+		for i := range list {
+			after = max(after, number(list[i].ID))
+			if rc.concerns(&list[i]) {
+				if err := rc.written(ctx, &list[i], backlog); err != nil {
+					return err
+				}
+			}
+		}
+		if len(page) < pageSize || len(list) == 0 {
+			return nil
+		}
+	}
+	rc.bot.deps.Log.WarnContext(ctx, "too much was written to catch up with all of it", "channel", m.channel, "messages", pagesMost*pageSize)
+	return nil
+}

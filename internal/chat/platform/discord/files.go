@@ -1,0 +1,57 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// kind is the word of the marker of a file.
+func (a attachment) kind(m *message) channel.FileKind {
+	if m.Flags&flagVoice != 0 {
+		return channel.VoiceFile
+	}
+	word, _, _ := strings.Cut(a.ContentType, "/")
+	switch k := channel.FileKind(word); k {
+	case channel.ImageFile, channel.AudioFile, channel.VideoFile:
+		return k
+	}
+	return channel.OtherFile
+}
+
+// add fetches the files of a message; own says that its sender sent them, not
+// the person who is quoted.
+func (b *bot) add(ctx context.Context, files *channel.Files, m *message, own bool) {
+	for _, a := range m.Attachments {
+		r := channel.Received{Kind: a.kind(m), Name: cmp.Or(a.Filename, a.ID), Size: a.Size, Again: true}
+		if r.Kind == channel.VoiceFile && !own {
+			r.Kind = channel.AudioFile // anybody's words
+		}
+		r.Open = func(ctx context.Context) (io.ReadCloser, error) {
+			h, err := b.deps.ClientFor(a.URL, b.o.APIBase, b.calls.http, atDiscord)
+			if err != nil {
+				return nil, err
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
+			if err != nil {
+				return nil, channel.Permanent(httpsafe.WithoutURL(err))
+			}
+			req.Header.Set("User-Agent", agent)
+			res, err := channel.Download(h, req)
+			if err != nil {
+				return nil, err
+			}
+			return res.Body, nil
+		}
+		files.Add(ctx, r)
+	}
+}
+
+func atDiscord(host string) bool {
+	return host == "cdn.discordapp.com" || host == "media.discordapp.net"
+}

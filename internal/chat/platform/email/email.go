@@ -1,0 +1,153 @@
+// Package email is the channel for mail. It hides IMAP and SMTP: how new mail
+// is noticed (IDLE, or asking now and then), how a mail of many parts becomes
+// one message for the agent, who really wrote it, and how an answer becomes a
+// mail that stands in the right thread.
+//
+// A mail counts as read only after the message in it is durable: then the
+// place in the mailbox is saved, then the mail is flagged. What is left to do
+// on the server when we are interrupted is saved too and done later.
+//
+// Anybody can write any address into From. A mail whose sender the receiving
+// server, or a signature that we check, vouches for belongs to the
+// conversation with that sender. Any other mail is answered in a conversation
+// of its own, marked as untrusted, so that it can neither act for the owner
+// nor slip words into the owner's conversation.
+//
+// Machines are not answered: automatic replies, lists, bounces and our own
+// mails are passed over, and one address gets at most twenty mails an hour.
+package email
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// Timeouts of connections. Commands have their own in the libraries.
+const (
+	dialTime    = 30 * time.Second
+	smtpTime    = 30 * time.Second
+	idleRenewal = 25 * time.Minute // servers may hang up after 30
+	idleLook    = 5 * time.Minute  // for mail that a server did not tell of
+)
+
+// post is the channel.
+type post struct {
+	deps    channel.Deps
+	o       options
+	own     []string
+	facts   *facts
+	tokens  *oauth.Source[accessToken] // nil without oauth
+	replies *budget
+	forged  *budget     // mails whose sender nothing proves, by address
+	strays  *budget     // the same of all addresses together
+	tls     *tls.Config // of connections; nil is the usual
+	lookup  func(ctx context.Context, name string) ([]string, error)
+	run     sync.Mutex
+	welcome atomic.Bool // the server has let us in before
+}
+
+// Driver is the platform. It is quiet: nobody wants a letter per tool call.
+func Driver() channel.Driver {
+	return channel.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+}
+
+// newChannel is newPost for the contract.
+func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	p, err := newPost(d, section)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// newPost makes the channel of a section.
+func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
+	o, err := decode(section)
+	if err != nil {
+		return nil, err
+	}
+	p := &post{
+		deps: d, o: o, own: o.own(), facts: &facts{state: d.State},
+		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
+	}
+	if d.Gate != nil {
+		d.Gate.SetRules(channel.Rules{Entries: readEntry})
+	}
+	if o.oauth != nil {
+		var h *http.Client
+		if h, err = d.Client(o.Proxy); err != nil {
+			return nil, channel.Fatal(err)
+		}
+		p.tokens = newTokens(*o.oauth, h, d.Now)
+	}
+	return p, nil
+}
+
+// Name implements channel.Channel.
+func (p *post) Name() string { return p.deps.Name }
+
+// Caps implements channel.Channel.
+func (p *post) Caps() channel.Caps { return p.o.caps() }
+
+// Run implements channel.Channel. A connection that was good once is taken up
+// again at once; trouble at the beginning is left to the manager's backoff.
+func (p *post) Run(ctx context.Context, submit channel.Submit) error {
+	if !p.run.TryLock() {
+		return errors.New("the channel runs already")
+	}
+	defer p.run.Unlock()
+	if err := p.deps.Claim(p.own[0]); err != nil {
+		return err
+	}
+	if err := p.facts.open(); err != nil {
+		return err
+	}
+	for {
+		good, err := p.session(ctx, submit)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !good {
+			return err
+		}
+		p.deps.Ready("", err)
+		if wait.For(ctx, time.Second) != nil {
+			return nil
+		}
+	}
+}
+
+// session is the life of one connection. Good means that mail was looked for
+// at least once.
+func (p *post) session(ctx context.Context, submit channel.Submit) (good bool, err error) {
+	m, err := p.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer m.close()
+	stop := context.AfterFunc(ctx, m.abort)
+	defer stop()
+	for {
+		if err := p.pass(ctx, m, submit); err != nil {
+			return good, err
+		}
+		if !good {
+			p.deps.Ready(p.own[0], nil)
+			good = true
+		}
+		if err := m.wait(ctx, p.o.poll(), p.o.Idle); err != nil || ctx.Err() != nil {
+			return good, err
+		}
+	}
+}

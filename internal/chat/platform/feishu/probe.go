@@ -1,0 +1,77 @@
+package feishu
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// needed are the scopes without which something does not work: one of each
+// group is enough.
+func needed() [][]string {
+	return [][]string{
+		{"im:message", "im:message:send_as_bot"},
+		{"im:message.p2p_msg:readonly", "im:message.p2p_msg", "im:message"},
+		{"im:message.group_at_msg:readonly", "im:message.group_at_msg", "im:message.group_msg", "im:message"},
+		{"im:resource"},
+		{"cardkit:card:write"},
+	}
+}
+
+// probe asks Feishu who we are, what we may do, and whether the long connection
+// is on. It does not connect: events would be lost to a gateway that runs.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	defer b.calls.http.CloseIdleConnections()
+	me, err := b.whoAmI(ctx)
+	if err != nil {
+		return channel.Report{}, b.refusedApp(err)
+	}
+	b.me.Store(&me)
+
+	events := channel.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
+	if b.o.Mode == modeSocket {
+		events.Detail = "by the long connection"
+		if _, err := b.endpoint(ctx); err != nil {
+			events.OK, events.Detail = false, channel.Explain(err).Error()
+		}
+	}
+	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "app", OK: true}, b.scopes(ctx), events}}, nil
+}
+
+// scopes looks which of the needed ones are granted.
+func (b *bot) scopes(ctx context.Context) channel.Check {
+	check := channel.Check{Name: "scopes", OK: true}
+	var got struct {
+		Scopes []struct {
+			Name    string `json:"scope_name"`
+			Granted int    `json:"grant_status"`
+		} `json:"scopes"`
+	}
+	if err := b.calls.call(ctx, http.MethodGet, "/open-apis/application/v6/scopes", nil, &got); err != nil {
+		check.Detail = "they cannot be read: " + channel.Explain(err).Error()
+		return check
+	}
+	var lack []string
+	for _, group := range needed() {
+		found := false
+		for _, s := range got.Scopes {
+			found = found || s.Granted == 1 && slices.Contains(group, s.Name)
+		}
+		if !found {
+			lack = append(lack, group[0])
+		}
+	}
+	if len(lack) > 0 {
+		check.OK = false
+		check.Detail = "missing: " + strings.Join(lack, ", ") + "; add them in the developer console under Permissions & Scopes, and publish a version"
+	}
+	return check
+}

@@ -1,0 +1,129 @@
+package mattermost
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// Address implements channel.Addresser: ~channel or #channel, @person, or the id
+// of a channel or a person.
+func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
+	target = strings.TrimSpace(target)
+	var id string
+	var err error
+	switch name := strings.TrimLeft(target, "~#@"); {
+	case name == "":
+		return bus.Route{}, channel.Permanent(fmt.Errorf("%q is not a Mattermost chat: use ~channel, @person or an id", target))
+	case target[0] == '~' || target[0] == '#':
+		id, err = b.channelNamed(ctx, name)
+	case target[0] == '@':
+		var who user
+		if err = b.calls.call(ctx, http.MethodGet, "/users/username/"+url.PathEscape(strings.ToLower(name)), nil, &who); err == nil {
+			id, err = b.directTo(ctx, who.ID)
+		}
+	default:
+		id, err = b.byID(ctx, name)
+	}
+	if refusal(err).refused() {
+		err = channel.Permanent(fmt.Errorf("%q is not a chat that %s can write to: %w", target, b.identity(), err))
+	}
+	if err != nil {
+		return bus.Route{}, err
+	}
+	return bus.Route{Channel: b.deps.Name, ChatID: id}, nil
+}
+
+// byID is the channel of an id, or the direct one of a person's id.
+func (b *bot) byID(ctx context.Context, id string) (string, error) {
+	var c chat
+	err := b.calls.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &c)
+	if !refusal(err).refused() {
+		return c.ID, err
+	}
+	var who user
+	if b.calls.call(ctx, http.MethodGet, "/users/"+url.PathEscape(id), nil, &who) != nil {
+		return "", err
+	}
+	return b.directTo(ctx, who.ID)
+}
+
+// directTo is the direct channel of a person and us.
+func (b *bot) directTo(ctx context.Context, id string) (string, error) {
+	me := b.me.Load()
+	if me == nil {
+		return "", channel.ErrNotReady
+	}
+	var c chat
+	err := b.calls.call(ctx, http.MethodPost, "/channels/direct", []string{me.ID, id}, &c)
+	return c.ID, err
+}
+
+// channelNamed finds a channel by its name: in the team of the settings, else in
+// all teams that we are in. A name that is in several of them is an error.
+func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
+	teams := []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}{{ID: b.o.TeamID}}
+	if b.o.TeamID == "" {
+		if err := b.calls.call(ctx, http.MethodGet, "/users/me/teams", nil, &teams); err != nil {
+			return "", err
+		}
+	}
+	found, in := "", ""
+	last := error(&apiError{Call: "find a channel", Code: http.StatusNotFound, Message: "no team has it; add the bot to the team"})
+	for _, t := range teams {
+		var c chat
+		err := b.calls.call(ctx, http.MethodGet, "/teams/"+url.PathEscape(t.ID)+"/channels/name/"+url.PathEscape(strings.ToLower(name)), nil, &c)
+		switch {
+		case refusal(err).refused():
+			last = err
+		case err != nil:
+			return "", err
+		case found != "":
+			return "", channel.Permanent(fmt.Errorf("~%s is in the teams %s and %s: use the id of the channel, or set teamId", name, in, t.Name))
+		default:
+			found, in = c.ID, t.Name
+		}
+	}
+	if found == "" {
+		return "", last
+	}
+	return found, nil
+}
+
+// probe asks the server who we are and where we are.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	ch, err := newChannel(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	b := ch.(*bot) //nolint:errcheck // what newChannel makes
+	defer b.calls.http.CloseIdleConnections()
+	var me user
+	if err := b.calls.call(ctx, http.MethodGet, "/users/me", nil, &me); err != nil {
+		return channel.Report{}, b.refusedToken(err)
+	}
+	b.me.Store(&me)
+	var chats []chat
+	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &chats); err != nil {
+		return channel.Report{}, err
+	}
+
+	account := channel.Check{Name: "account", OK: true, Detail: "a bot account"}
+	if !me.IsBot {
+		account.Detail = "the token belongs to a person; answers appear in their name"
+	}
+	places := channel.Check{Name: "channels", OK: true, Detail: fmt.Sprintf("the bot is in %d channels", len(chats))}
+	if len(chats) == 0 {
+		places.Detail = "the bot is in no channel yet: add it to a team and to channels, or write to it directly"
+	}
+	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "token", OK: true}, account, places}}, nil
+}

@@ -1,0 +1,290 @@
+// Package mochat is the chat platform Mochat, for people and agents. It hides its
+// two ways of delivery: Socket.IO on a WebSocket, and requests that wait for
+// messages while there is none; and how far sessions and panels were read.
+package mochat
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/socket"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+const memory = 2000 // messages of a chat, and causes, that are remembered
+
+// bot is the channel.
+type bot struct {
+	deps channel.Deps
+	o    options
+	caps channel.Caps
+	*client
+	run sync.Mutex // one Run at a time
+
+	silence time.Duration // longest time without a sign of the socket
+	calls   atomic.Int64  // on the socket
+
+	mu     sync.Mutex
+	chats  map[string]bool             // known ones: whether it is a panel
+	groups *recent.Map[string, string] // of panels
+	sent   *recent.Map[string, int]    // texts of ours that come back, if we do not know our own id
+	asked  *recent.Map[string, string] // codes of questions in panels
+	told   *recent.Map[string, bool]   // causes that were logged
+}
+
+// Driver is the platform.
+func Driver() channel.Driver {
+	return channel.Driver{
+		Title:         "Mochat",
+		Options:       func() any { return defaults() },
+		New:           newChannel,
+		Probe:         probe,
+		Login:         login,
+		LoginOptional: true,
+		Language:      phrase.Chinese,
+		Folder:        "mochat",
+	}
+}
+
+// newChannel makes the channel of a section.
+func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return nil, err
+	}
+	rules := channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }} // see accept
+	if b.o.ReplyDelayMode == delayed && b.o.GroupHistory == 0 {
+		rules.History = collected
+	}
+	d.Gate.SetRules(rules)
+	return b, nil
+}
+
+func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+	o, err := decode(section)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.Client(o.Proxy)
+	if err != nil {
+		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+	}
+	b := &bot{
+		deps:    d,
+		o:       o,
+		client:  newClient(&o, h, d.Now),
+		silence: time.Minute,
+		chats:   map[string]bool{},
+		groups:  recent.New[string, string](memory),
+		sent:    recent.New[string, int](memory),
+		asked:   recent.New[string, string](memory),
+		told:    recent.New[string, bool](memory),
+	}
+	b.caps = b.limits()
+	return b, nil
+}
+
+func newClient(o *options, h *http.Client, now func() time.Time) *client {
+	if now == nil {
+		now = time.Now
+	}
+	return &client{base: o.BaseURL, token: o.ClawToken, http: h, now: now}
+}
+
+// Name implements channel.Channel.
+func (b *bot) Name() string { return b.deps.Name }
+
+// Caps implements channel.Channel.
+func (b *bot) Caps() channel.Caps { return b.caps }
+
+// account is what tells two agents apart.
+func (b *bot) account() string {
+	return cmp.Or(b.o.AgentUserID, fingerprint(b.o.ClawToken.Reveal()))
+}
+
+// Run implements channel.Channel.
+func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+	if !b.run.TryLock() {
+		return errors.New("the channel runs already")
+	}
+	defer b.run.Unlock()
+	defer b.http.CloseIdleConnections()
+	if err := b.deps.Claim(b.account()); err != nil {
+		return err
+	}
+	if b.o.AgentUserID == "" {
+		b.deps.Log.WarnContext(ctx, "agentUserId is empty: mentions by id are not seen, and messages of the agent itself are known only by their text", "channel", b.deps.Name)
+	}
+	marks, err := b.openMarks(ctx)
+	if err != nil {
+		return err
+	}
+	panels, err := channel.OpenCursors(b.deps, b.account())
+	if err != nil {
+		return err
+	}
+
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	in, err := channel.NewIntake(running, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	if err != nil {
+		return err
+	}
+	defer in.Wait()
+	defer cancel(nil)
+	l := newLine(b, in, marks, panels)
+	l.seed()
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context) error{l.connect, l.poll, l.refresh, marks.keep} {
+		parts.Go(func() {
+			if err := contained(running, part); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	parts.Wait()
+	if ctx.Err() == nil {
+		err = context.Cause(running)
+	}
+	return errors.Join(err, marks.save(), panels.Flush())
+}
+
+// contained makes a panic of a part an error, after which the channel begins
+// again.
+func contained(ctx context.Context, part func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return part(ctx)
+}
+
+// once logs one cause of trouble once.
+func (b *bot) once(ctx context.Context, cause string, args ...any) {
+	b.mu.Lock()
+	known := b.told.Has(cause)
+	b.told.Put(cause, true)
+	b.mu.Unlock()
+	if !known {
+		b.deps.Log.WarnContext(ctx, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
+	}
+}
+
+// probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	defer b.http.CloseIdleConnections()
+	if _, err := b.post(ctx, callTime, listSessions, map[string]any{}); err != nil {
+		if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
+			err = b.badToken(err)
+		}
+		return channel.Report{}, err
+	}
+	report := channel.Report{Identity: b.o.AgentUserID, Checks: []channel.Check{{Name: "api", OK: true, Detail: b.o.BaseURL}}}
+	if b.o.AgentUserID == "" {
+		report.Checks = append(report.Checks, channel.Check{Name: "agentUserId", Detail: "it is empty: set the user id of the agent, so that it knows its own messages and mentions"})
+	}
+	l := newLine(b, nil, nil, nil)
+	var reason error
+	o := l.options()
+	o.Open = func(ctx context.Context, c *socket.Conn) error {
+		if err := l.talk.greet(ctx, c); err != nil {
+			return err
+		}
+		return errReached
+	}
+	tries := 0
+	o.Lost = func(err error) error {
+		reason = err
+		if tries++; errors.Is(err, errReached) || tries > 1 || !l.talk.swap() {
+			return socket.Fatal(err)
+		}
+		return err
+	}
+	_ = socket.Run(ctx, o)
+	check := channel.Check{Name: "socket", OK: errors.Is(reason, errReached), Detail: b.o.SocketURL + b.o.SocketPath}
+	if !check.OK {
+		check.Detail = fmt.Sprintf("%v; messages are polled for instead", reason)
+	}
+	report.Checks = append(report.Checks, check)
+	return report, nil
+}
+
+// errReached ends a probe.
+var errReached = errors.New("reached")
+
+// login registers an agent and makes it known to its owner.
+func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+	o, err := read(section)
+	if err != nil {
+		return channel.Result{}, err
+	}
+	if !o.ClawToken.IsZero() && !force {
+		return channel.Result{}, fmt.Errorf("channels.%s.clawToken is set: use --force to register another agent", d.Name)
+	}
+	h, err := d.Client(o.Proxy)
+	if err != nil {
+		return channel.Result{}, err
+	}
+	defer h.CloseIdleConnections()
+	o.ClawToken = httpsafe.Secret{}
+	c := newClient(&o, h, d.Now)
+
+	name, err := p.Ask(ctx, channel.Question{Text: "Name of the agent on Mochat"})
+	if err != nil {
+		return channel.Result{}, err
+	}
+	email, err := p.Ask(ctx, channel.Question{Text: "Email address of your account on Mochat"})
+	if err != nil {
+		return channel.Result{}, err
+	}
+	raw, err := c.post(ctx, callTime, registerAgent, map[string]any{"name": cmp.Or(name, "nanobot")})
+	if err != nil {
+		return channel.Result{}, err
+	}
+	var agent struct {
+		Token str `json:"token"`
+		User  str `json:"botUserId"`
+	}
+	object(raw, &agent)
+	if agent.Token == "" {
+		return channel.Result{}, errors.New("Mochat gave the new agent no token") //nolint:staticcheck // a name
+	}
+	result := channel.Result{
+		Identity: string(agent.User),
+		Patch:    map[string]any{"clawToken": string(agent.Token), "agentUserId": string(agent.User)},
+	}
+	for key, list := range map[string][]string{"sessions": o.Sessions, "panels": o.Panels} {
+		if len(list) == 0 {
+			result.Patch[key] = []string{any1}
+		}
+	}
+	c.token = httpsafe.NewSecret(string(agent.Token))
+	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
+		p.Tell(channel.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
+	}
+	return result, nil
+}
+
+// greeting is what an owner reads from a new agent.
+const greeting = "Hello, I am your nanobot. Write to me, and approve the code that I answer with."
+
+var (
+	_ channel.Planner   = (*bot)(nil)
+	_ channel.Addresser = (*bot)(nil)
+)

@@ -1,0 +1,147 @@
+package mochat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// sessionPrefix begins the ids of sessions.
+const sessionPrefix = "session_"
+
+// bare is the id in a target that people write, such as panel:ID.
+func bare(target string) string {
+	target = strings.TrimSpace(target)
+	for _, prefix := range []string{"mochat:", "group:", "channel:", "panel:"} {
+		if len(target) >= len(prefix) && strings.EqualFold(target[:len(prefix)], prefix) {
+			return strings.TrimSpace(target[len(prefix):])
+		}
+	}
+	return target
+}
+
+// isPanel reports whether a chat is a panel. What is not known is one, unless it
+// is named like a session.
+func (b *bot) isPanel(chat string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if panel, known := b.chats[chat]; known {
+		return panel
+	}
+	return !strings.HasPrefix(chat, sessionPrefix)
+}
+
+// learn notes what a chat is.
+func (b *bot) learn(chat string, panel bool, group string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.chats) < 10*memory {
+		b.chats[chat] = panel
+	}
+	if panel && group != "" {
+		b.groups.Put(chat, group)
+	}
+}
+
+// Address implements channel.Addresser.
+func (b *bot) Address(_ context.Context, target string) (bus.Route, error) {
+	chat := bare(target)
+	if chat == "" {
+		return bus.Route{}, errors.New("a chat of Mochat is needed: the id of a session, or panel:ID")
+	}
+	return bus.Route{Channel: b.deps.Name, ChatID: chat}, nil
+}
+
+// Plan implements channel.Planner. Addresses of files are sent as text; of files
+// of this machine only the names are.
+func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
+	var files []bus.Media
+	for _, m := range out.Media {
+		if strings.HasPrefix(m.Path, "https://") || strings.HasPrefix(m.Path, "http://") {
+			out.Text = strings.TrimSpace(out.Text + "\n" + m.Path)
+		} else {
+			files = append(files, m)
+		}
+	}
+	out.Media = files
+	return channel.Divide(b.caps, out)
+}
+
+// Send implements channel.Channel.
+func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	chat := bare(out.Route.ChatID)
+	if chat == "" {
+		return "", channel.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
+	}
+	said := strings.TrimSpace(text.Valid(out.Text))
+	if said == "" {
+		return "", nil
+	}
+	path, body := sendSession, map[string]any{"sessionId": chat, "content": said}
+	if b.isPanel(chat) {
+		path, body = sendPanel, map[string]any{"panelId": chat, "content": said}
+		if group := b.groupOf(chat, out.Meta["group_id"]); group != "" {
+			body["groupId"] = group
+		}
+	}
+	if out.ReplyTo != "" {
+		body["replyTo"] = out.ReplyTo
+	}
+	b.expect(chat, said, out.Question)
+	raw, err := b.post(ctx, callTime, path, body)
+	if err != nil {
+		b.own(chat, said)
+		return "", classify(err)
+	}
+	var made message
+	object(raw, &made)
+	return string(cmp.Or(made.MessageID, made.OtherID)), nil
+}
+
+func (b *bot) groupOf(panel, said string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if said == "" {
+		said, _ = b.groups.Get(panel)
+	}
+	return said
+}
+
+// expect notes what will come back, and what people may answer.
+func (b *bot) expect(chat, said string, q *bus.Question) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.o.AgentUserID == "" {
+		n, _ := b.sent.Get(chat + "\n" + said)
+		b.sent.Put(chat+"\n"+said, n+1)
+	}
+	if q != nil && q.Code != "" {
+		b.asked.Put(chat, q.Code)
+	}
+}
+
+// own reports whether a text is one of ours that comes back, and takes it off
+// the list.
+func (b *bot) own(chat, said string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, _ := b.sent.Get(chat + "\n" + said)
+	if n == 0 {
+		return false
+	}
+	b.sent.Put(chat+"\n"+said, n-1)
+	return true
+}
+
+// answers reports whether a text names the last question in a chat.
+func (b *bot) answers(chat, said string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	code, ok := b.asked.Get(chat)
+	return ok && strings.HasSuffix(said, " "+code)
+}

@@ -1,0 +1,150 @@
+package napcat
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+		f, second := fixture(t, napcattest.Self), fixture(t, 10002)
+		f.Second = &second
+		return f
+	})
+}
+
+func fixture(t *testing.T, self int64) channeltest.Fixture {
+	t.Helper()
+	fake := napcattest.New()
+	t.Cleanup(fake.Close)
+	fake.Become(self)
+	fail := func(code int, text string) func() {
+		return func() { fake.Fail("send_msg", code, text) }
+	}
+	return channeltest.Fixture{
+		Driver:  Driver(),
+		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
+		Chat: func(sender string) string { return privatePrefix + sender },
+		Pose: func(t *testing.T, in channeltest.In, name string) {
+			id, err := strconv.ParseInt(in.ID, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := strconv.ParseInt(in.Sender, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fake.Say(napcattest.Message{ID: id, From: from, CQ: in.Text, Name: name})
+		},
+		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, self, in) },
+		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Touched: func() int {
+			n := 0
+			for _, c := range fake.Calls("") {
+				if c.Action != "get_login_info" && c.Action != "send_msg" {
+					n++
+				}
+			}
+			return n
+		},
+		Break:   fail(1200, "Timeout: NTEvent"),
+		Refuse:  fail(1200, "发送失败"),
+		Cut:     fake.Cut,
+		Repeats: true, MediaLimit: true, AnyName: true,
+		Typing: func(chat, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("set_input_status") {
+				if user, ok := c.Params["user_id"].(float64); ok && chat == privatePrefix+strconv.Itoa(int(user)) {
+					n++
+				}
+			}
+			return n, false
+		},
+		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
+		Impatient: func(ch channel.Channel) {
+			if b, ok := ch.(*bot); ok {
+				b.silence = 2 * time.Second
+			}
+		},
+		Lacks: map[string]string{
+			"Limit":   "NapCat names no time to wait",
+			"Streams": "messages of QQ cannot be changed",
+			"Thread":  "QQ has no threads",
+			"Marks":   "QQ has reactions in groups only: see TestSend",
+			"Tap":     "OneBot has no buttons",
+			"Acked":   "OneBot asks for no acknowledgement",
+			"Forge":   "we connect to NapCat: there is no address to forge a message at",
+			"Backlog": "nanobot reads no history of QQ",
+			"Alias":   "QQ knows a person by one number",
+		},
+	}
+}
+
+// loopback is a client without the guards of the program.
+func loopback(t *testing.T) *http.Client {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func commonSection(t *testing.T, c channel.Common, fake *napcattest.Server) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	all["wsUrl"], all["accessToken"] = fake.Socket(), napcattest.Token
+	if data, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func deliver(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In) {
+	t.Helper()
+	whole := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	m := napcattest.Message{ID: whole(in.ID), From: whole(in.Sender), Segments: []napcattest.Segment{napcattest.Text(in.Text)}}
+	if in.Group {
+		m.Group = napcattest.Group
+	}
+	if in.Mentioned {
+		m.Segments = append([]napcattest.Segment{{Type: "at", Data: map[string]any{"qq": fmt.Sprint(self)}}}, m.Segments...)
+	}
+	if in.File != "" {
+		m.Segments = append(m.Segments, napcattest.Segment{Type: "file", Data: map[string]any{"file": in.File, "url": fake.Store([]byte("content of " + in.File))}})
+	}
+	fake.Say(m)
+}
+
+func seen(fake *napcattest.Server) []channeltest.Seen {
+	var out []channeltest.Seen
+	for _, m := range fake.Sent() {
+		chat := privatePrefix + fmt.Sprint(m.To)
+		if m.Group != 0 {
+			chat = groupPrefix + fmt.Sprint(m.Group)
+		}
+		out = append(out, channeltest.Seen{Chat: chat, Text: strings.TrimSpace(m.Words()), Files: m.Files})
+	}
+	return out
+}

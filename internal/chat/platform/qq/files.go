@@ -1,0 +1,135 @@
+package qq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/media"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// kind is the word of the marker of a file.
+func (a attachment) kind() channel.FileKind {
+	if a.ContentType == "voice" {
+		return channel.VoiceFile
+	}
+	word, _, _ := strings.Cut(a.ContentType, "/")
+	switch k := channel.FileKind(word); k {
+	case channel.ImageFile, channel.AudioFile, channel.VideoFile:
+		return k
+	}
+	return channel.OtherFile
+}
+
+// name is that of a file, made of its address if QQ tells none.
+func (a attachment) name() string {
+	if a.Filename != "" {
+		return a.Filename
+	}
+	if u, err := url.Parse(a.URL); err == nil && path.Ext(u.Path) != "" {
+		return path.Base(u.Path)
+	}
+	return string(a.kind())
+}
+
+// received is a file that came with a message. Its address is all that is needed
+// to read it, so the token stays here.
+func (b *bot) received(a attachment) channel.Received {
+	address := a.URL
+	if a.kind() == channel.VoiceFile && a.VoiceURL != "" {
+		address = a.VoiceURL // else it is SILK, which few programs read
+	}
+	if strings.HasPrefix(address, "//") {
+		address = "https:" + address
+	}
+	open := func(ctx context.Context) (io.ReadCloser, error) {
+		h, err := b.deps.ClientFor(address, b.o.APIBaseURL, b.calls.http, atQQ)
+		if err != nil {
+			return nil, err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil, channel.Permanent(httpsafe.WithoutURL(err))
+		}
+		res, err := channel.Download(h, req)
+		if err != nil {
+			return nil, err
+		}
+		return res.Body, nil
+	}
+	return channel.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
+}
+
+func atQQ(host string) bool {
+	return strings.HasSuffix(host, ".qq.com") || strings.HasSuffix(host, ".qq.com.cn") || strings.HasSuffix(host, ".qpic.cn")
+}
+
+// lost is the line that stands for a file that could not be sent.
+func lost(name, why string) string {
+	return fmt.Sprintf("[attachment: %s - %s]", media.FileName(name), why)
+}
+
+// The types of files that are sent.
+const (
+	filePicture = 1
+	fileVideo   = 2
+	fileVoice   = 3
+	fileOther   = 4
+)
+
+// fileType is what QQ shows a file as.
+func fileType(f *channel.Attachment, head []byte) int {
+	switch {
+	case f.MIME == "image/png" || f.MIME == "image/jpeg":
+		return filePicture
+	case f.MIME == "video/mp4":
+		return fileVideo
+	case strings.Contains(string(head[:min(len(head), 12)]), "#!SILK"):
+		return fileVoice
+	}
+	return fileOther
+}
+
+// upload brings a file to QQ and returns what a message names it by.
+func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, error) {
+	f, err := b.deps.Open(ctx, m, maxFile)
+	if err != nil {
+		return outgoing{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return outgoing{}, err
+	}
+	what := fileType(f, data)
+	if !to.kind.modern() {
+		if what != filePicture {
+			return outgoing{}, channel.Permanent(errors.New("only pictures can be sent in guilds"))
+		}
+		return outgoing{picture: data}, nil
+	}
+
+	body := map[string]any{"file_type": what, "file_data": data, "srv_send_msg": false} // bytes become base64
+	if what == fileOther {
+		body["file_name"] = f.Name // with it, pictures would be shown as files
+	}
+	var a struct {
+		Info string `json:"file_info"`
+	}
+	if err := b.calls.do(ctx, call{method: http.MethodPost, path: to.path("files"), body: body, patience: uploadTimeout}, &a); err != nil {
+		return outgoing{}, classify(err)
+	}
+	if a.Info == "" {
+		return outgoing{}, errors.New("QQ named no file")
+	}
+	kind := typeMedia
+	return outgoing{Type: &kind, Media: &mediaBody{a.Info}, Content: " "}, nil
+}

@@ -1,0 +1,164 @@
+// Package qq is the chat platform QQ, by its official bots. It hides the gateway
+// (a WebSocket with sessions that can be resumed), the access tokens, and the
+// rules about replies: QQ takes five to a message of a person, within an hour in
+// a direct chat and within five minutes elsewhere, each with a number of its own.
+//
+// The ledger keeps these numbers over restarts. A part of an answer has the same
+// number at each try, so QQ itself drops what it got already. What finds no reply
+// left waits until the person writes again.
+//
+// A direct chat has the openid of the person as its id and a group the openid of
+// the group. Channels of guilds and direct chats of guilds have ids with a prefix.
+package qq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/socket"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// silence ends a connection on which not even heartbeats are answered.
+const silence = 3 * time.Minute
+
+// bot is the channel.
+type bot struct {
+	deps  channel.Deps
+	o     options
+	calls *client
+	book  *ledger
+	me    atomic.Pointer[user]
+	quiet time.Duration // longest silence of a connection
+	run   sync.Mutex    // one Run at a time
+}
+
+// Driver is the platform.
+func Driver() channel.Driver {
+	return channel.Driver{
+		Title:   "QQ",
+		Options: func() any { return defaults() },
+		New:     newChannel,
+		Probe:   probe,
+		Quiet:   true,
+
+		Language: phrase.Chinese,
+	}
+}
+
+// newChannel makes the channel of a section.
+func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	o, err := decode(section)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.Client(o.Proxy)
+	if err != nil {
+		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+	}
+	return &bot{
+		deps:  d,
+		o:     o,
+		calls: newClient(&o, h, d.Now),
+		book:  newLedger(d.State, o.AppID, d.Now),
+		quiet: silence,
+	}, nil
+}
+
+// Name implements channel.Channel.
+func (b *bot) Name() string { return b.deps.Name }
+
+// Caps implements channel.Channel.
+func (b *bot) Caps() channel.Caps { return b.o.caps() }
+
+// Plan implements channel.Planner. An answer that would need more messages than
+// QQ takes in reply is divided into longer ones.
+func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
+	caps := b.o.caps()
+	parts := channel.Divide(caps, out)
+	for caps.MaxChars < longestText && len(parts) > repliesMost-progressMost {
+		caps.MaxChars = min(caps.MaxChars+usualText/2, longestText)
+		parts = channel.Divide(caps, out)
+	}
+
+	// Files come before the text: it says what they are.
+	texts := 0
+	for texts < len(parts) && len(parts[texts].Media) == 0 {
+		texts++
+	}
+	return append(parts[texts:], parts[:texts]...)
+}
+
+// Run implements channel.Channel.
+func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+	if !b.run.TryLock() {
+		return errors.New("the channel runs already")
+	}
+	defer b.run.Unlock()
+	defer b.calls.http.CloseIdleConnections()
+	if err := b.deps.Claim(b.o.AppID); err != nil {
+		return err
+	}
+	if err := b.book.open(); err != nil {
+		return err
+	}
+
+	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
+	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	if err != nil {
+		return err
+	}
+	rc.in = in
+	defer rc.side.Wait()
+	defer in.Wait()
+
+	g := newGateway(b, rc)
+	defer g.keep(ctx)
+	return socket.Run(ctx, socket.Options{
+		Client:  b.calls.http,
+		Dial:    g.dial,
+		Open:    g.open,
+		Receive: g.receive,
+		Lost:    g.lost,
+		Ping:    -1,
+		Silence: b.quiet,
+	})
+}
+
+func (b *bot) identity() string {
+	if me := b.me.Load(); me != nil {
+		return me.Username
+	}
+	return ""
+}
+
+// probe asks QQ who we are and whether we may connect.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	ch, err := newChannel(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	b, ok := ch.(*bot)
+	if !ok {
+		return channel.Report{}, errors.New("not a QQ channel")
+	}
+	defer b.calls.http.CloseIdleConnections()
+	var me user
+	if err := b.calls.do(ctx, call{method: "GET", path: "/users/@me"}, &me); err != nil {
+		return channel.Report{}, b.explained(err)
+	}
+	gate, err := b.calls.gateway(ctx)
+	if err != nil {
+		return channel.Report{}, b.explained(err)
+	}
+
+	sessions := channel.Check{Name: "gateway", OK: gate.Limit.Remaining > 0, Detail: fmt.Sprintf("%d logins are left today", gate.Limit.Remaining)}
+	return channel.Report{Identity: me.Username, Checks: []channel.Check{{Name: "secret", OK: true}, sessions}}, nil
+}

@@ -1,0 +1,215 @@
+// Package signal is the chat platform Signal, through the daemon of signal-cli.
+// It hides how messages arrive (server-sent events), how they are sent
+// (JSON-RPC), that a person has a number and a UUID of which a message names
+// any, and how Markdown becomes a text with ranges of styles.
+//
+// The daemon hands a message over once and keeps nothing, so a message is held
+// durably before anything else is done with it.
+package signal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/recent"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+const (
+	firstPause = time.Second // before the next connection
+	lastPause  = 30 * time.Second
+	holdPause  = time.Second // while too much waits
+)
+
+// bot is the channel.
+type bot struct {
+	deps   channel.Deps
+	o      *options
+	rpc    *client
+	dm     list   // of dm.allowFrom
+	dir    string // of received files, "" if it is not known
+	facts  *facts
+	vanish *vanishing
+	quoted *recent.Map[string, bool] // messages that were quoted, so that only the first part of an answer quotes
+	run    sync.Mutex                // one Run at a time
+
+	mu     sync.Mutex
+	warned map[string]bool // causes that were logged
+}
+
+// Driver is the platform.
+func Driver() channel.Driver {
+	return channel.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
+}
+
+// newBot makes the channel of a section.
+func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	o, err := decode(section)
+	if err != nil {
+		return nil, err
+	}
+	h, err := d.Client(o.Proxy)
+	if err != nil {
+		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = ""
+	}
+	if d.Gate != nil {
+		d.Gate.SetRules(o.rules())
+	}
+	return &bot{
+		deps: d, o: o, rpc: newClient(o.base(), o.PhoneNumber, h),
+		dm: newList(o.DM.AllowFrom), dir: o.files(home),
+		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), warned: map[string]bool{},
+	}, nil
+}
+
+// Name implements channel.Channel.
+func (b *bot) Name() string { return b.deps.Name }
+
+// Caps implements channel.Channel.
+func (b *bot) Caps() channel.Caps { return b.o.caps() }
+
+// Run implements channel.Channel.
+func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+	if !b.run.TryLock() {
+		return errors.New("the channel runs already")
+	}
+	defer b.run.Unlock()
+	defer b.rpc.http.CloseIdleConnections()
+	if err := b.deps.Claim(b.o.PhoneNumber); err != nil {
+		return err
+	}
+	if err := b.facts.open(b.o.PhoneNumber); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer in.Wait()
+	defer cancel()
+	receive := func(ctx context.Context) error { return b.receive(ctx, in) }
+	if b.o.Managed {
+		return b.o.withProgram(ctx, &b.deps, b.rpc, []string{"-a", b.o.PhoneNumber}, receive)
+	}
+	return receive(ctx)
+}
+
+// receive receives messages until ctx ends or signal-cli has no such account.
+func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+		err := b.session(ctx, in, func() { pause = firstPause })
+		if ctx.Err() != nil {
+			break
+		}
+		if channel.IsFatal(err) {
+			return err
+		}
+		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
+		b.deps.Ready("", err)
+		_ = wait.For(ctx, pause)
+	}
+	return nil //nolint:nilerr // the end of ctx is not an error
+}
+
+// session makes one connection and receives until it is lost.
+func (b *bot) session(ctx context.Context, in *channel.Intake[event], opened func()) error {
+	if err := b.o.startHint(b.rpc.check(ctx)); err != nil {
+		return err
+	}
+	if err := b.greet(ctx); err != nil {
+		return err
+	}
+	return b.rpc.events(ctx,
+		func() { opened(); b.deps.Ready(b.o.PhoneNumber, nil) },
+		func(data []byte) { b.take(ctx, in, data) })
+}
+
+// greet prepares the account and learns our own UUID, by which people mention
+// us.
+func (b *bot) greet(ctx context.Context) error {
+	err := b.rpc.call(ctx, "updateConfiguration", map[string]any{"typingIndicators": true}, nil)
+	if e, ok := errors.AsType[*rpcError](err); ok {
+		if e.says("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
+			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
+		}
+		b.warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+
+	var status []struct {
+		UUID string `json:"uuid"`
+	}
+	if err := b.rpc.call(ctx, "getUserStatus", map[string]any{"recipient": []string{b.o.PhoneNumber}}, &status); err != nil {
+		b.warn(ctx, "uuid", "the bot's own UUID is not known yet: mentions may be missed", "err", err)
+		return nil
+	}
+	for _, s := range status {
+		if err := b.facts.learn(s.UUID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take holds an event, if it is a message.
+func (b *bot) take(ctx context.Context, in *channel.Intake[event], data []byte) {
+	if data == nil {
+		b.warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
+		return
+	}
+	var ev event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		b.warn(ctx, "malformed", "a message of signal-cli cannot be read and was dropped", "err", err)
+		return
+	}
+	if ev.Envelope == nil || ev.Account != "" && normal(ev.Account) != b.o.PhoneNumber {
+		return
+	}
+	ids := ev.Envelope.senders()
+	if b.facts.us(ids...) { // from another device of ours
+		if err := b.facts.learn(ids...); err != nil {
+			b.warn(ctx, "state", "the bot's own ids cannot be kept", "err", err)
+		}
+		return
+	}
+	m, edited := ev.Envelope.message()
+	if m == nil || len(ids) == 0 || edited && !b.o.EditedMessages {
+		return
+	}
+	chat := m.group()
+	if chat == "" {
+		chat = b.facts.chat(ids)
+	}
+	for in.Hold(ctx, chat, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
+		b.warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
+		if wait.For(ctx, holdPause) != nil {
+			return
+		}
+	}
+}
+
+// warn logs the first event of a cause.
+func (b *bot) warn(ctx context.Context, cause, text string, args ...any) {
+	b.mu.Lock()
+	told := b.warned[cause]
+	b.warned[cause] = true
+	b.mu.Unlock()
+	if !told {
+		b.deps.Log.WarnContext(ctx, text, args...) //nolint:sloglint // a constant of the caller
+	}
+}

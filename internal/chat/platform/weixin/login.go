@@ -1,0 +1,313 @@
+package weixin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
+	"github.com/nanobot-go/nanobot/internal/chat"
+)
+
+// How long a login takes.
+const (
+	loginTime  = 10 * time.Minute
+	statusTime = 60 * time.Second // of one poll, which the service answers after 35 s at most
+	statusWait = time.Second
+	refreshes  = 3
+)
+
+// What a person reads during a login.
+const (
+	noteScan    = "Scan the code with WeChat on your phone and confirm there. If WeChat says that its version is too old, add the plug-in first: Me > Settings > Plugins."
+	noteScanned = "The code was scanned. Confirm on the phone."
+	noteFresh   = "The code has expired. Scan this new one with WeChat."
+	noteBlocked = "The number was wrong too often. Scan this new code with WeChat."
+	askCode     = "The number that WeChat shows on the phone"
+	askCodeMore = "That number is wrong. The number that WeChat shows on the phone"
+	askOther    = "The code was scanned by %s, who is not the person of this channel so far. Type yes to connect their WeChat and make them an owner"
+)
+
+// scan is a login under way.
+type scan struct {
+	bot    *bot
+	dialog channel.Dialog
+	force  bool
+	every  time.Duration
+
+	path  string
+	old   record // the account so far, which stays until another one is confirmed
+	code  string // of the QR code
+	base  string // where it is asked for
+	typed string // the number that a person typed
+	fresh int    // QR codes that replaced another
+	told  bool   // that it was scanned
+}
+
+// status is what a poll says about a QR code.
+type status struct {
+	Status string `json:"status"`
+	Host   string `json:"redirect_host"`
+	Token  string `json:"bot_token"`
+	BotID  string `json:"ilink_bot_id"`
+	UserID string `json:"ilink_user_id"`
+	Base   string `json:"baseurl"`
+}
+
+// login connects a WeChat account by a QR code.
+func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return channel.Result{}, err
+	}
+	s := &scan{bot: b, dialog: p, force: force, every: statusWait}
+	return s.run(ctx)
+}
+
+func (s *scan) run(ctx context.Context) (channel.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the code was not scanned in time: try again"))
+	defer cancel()
+	var err error
+	if s.path, err = accountPath(s.bot.deps, s.bot.o); err != nil {
+		return channel.Result{}, err
+	}
+	if s.old, err = readRecord(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.bot.deps.Log.WarnContext(ctx, "account.json is damaged; this login replaces it", "err", err)
+	}
+	if err := s.show(ctx, noteScan); err != nil {
+		return channel.Result{}, err
+	}
+	for {
+		var st status
+		err := s.bot.client.get(ctx, statusTime, s.base, s.query(), &st)
+		if ctx.Err() != nil { // before anything that came meanwhile
+			return channel.Result{}, context.Cause(ctx)
+		}
+		if err != nil && channel.IsPermanent(classify(err)) {
+			return channel.Result{}, err
+		}
+		done, err := s.step(ctx, st) // without a status it goes on waiting
+		if done != nil || err != nil {
+			if err != nil {
+				return channel.Result{}, err
+			}
+			return *done, nil
+		}
+		if err := wait.For(ctx, s.every); err != nil {
+			return channel.Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *scan) query() string {
+	q := "get_qrcode_status?qrcode=" + url.QueryEscape(s.code)
+	if s.typed != "" {
+		q += "&verify_code=" + url.QueryEscape(s.typed)
+	}
+	return q
+}
+
+// step does what a status asks for. A result ends the login.
+func (s *scan) step(ctx context.Context, st status) (*channel.Result, error) {
+	switch st.Status {
+	case "scaned":
+		if s.typed = ""; !s.told {
+			s.told = true
+			s.dialog.Tell(channel.Step{Note: noteScanned})
+		}
+	case "scaned_but_redirect":
+		s.redirect(ctx, st.Host)
+	case "need_verifycode":
+		question := askCode
+		if s.typed != "" {
+			question = askCodeMore
+		}
+		typed, err := s.dialog.Ask(ctx, channel.Question{Text: question})
+		if err != nil {
+			return nil, err
+		}
+		s.typed = strings.TrimSpace(typed)
+	case "verify_code_blocked":
+		return nil, s.refresh(ctx, noteBlocked, errors.New("the number was wrong too often: try again later"))
+	case "expired":
+		return nil, s.refresh(ctx, noteFresh, errors.New("the code expired too often: try again later"))
+	case "binded_redirect":
+		if old := effective(s.old, s.bot.o); !s.force && old.Token != "" {
+			return &channel.Result{Identity: old.BotID, Owner: old.UserID}, nil
+		}
+		return nil, fmt.Errorf("this WeChat account is connected to a bot already, and its login is not here: run nanobot channels login %s --force", s.bot.deps.Name)
+	case "confirmed":
+		return s.confirm(ctx, st)
+	}
+	return nil, nil
+}
+
+// show asks for a QR code and shows it.
+func (s *scan) show(ctx context.Context, note string) error {
+	s.base, s.typed, s.told = s.bot.o.codeBase(), "", false
+	known := []string{}
+	for _, t := range []string{s.old.Token, strings.TrimSpace(s.bot.o.Token.Reveal())} {
+		if t != "" && !s.force && !slices.Contains(known, t) {
+			known = append(known, t)
+		}
+	}
+	var code struct {
+		ID  string `json:"qrcode"`
+		URL string `json:"qrcode_img_content"`
+	}
+	ask := func(known []string) error {
+		return s.bot.client.post(ctx, callTime, session{base: s.base}, "get_bot_qrcode?bot_type=3", object{"local_token_list": known}, &code)
+	}
+	err := ask(known)
+	if refusedAs(err, codeInvalid) && len(known) > 0 { // it does not know one of them any more
+		err = ask([]string{})
+	}
+	if err == nil && code.ID == "" {
+		err = errors.New("the service sent none")
+	}
+	if err != nil {
+		return fmt.Errorf("ask for a QR code: %w", err)
+	}
+	if code.URL == "" {
+		code.URL = code.ID
+	}
+	s.code = code.ID
+	s.dialog.Tell(channel.Step{QR: code.URL, URL: code.URL, Note: note})
+	return nil
+}
+
+// refresh shows another QR code, unless there were too many.
+func (s *scan) refresh(ctx context.Context, note string, enough error) error {
+	if s.fresh++; s.fresh > refreshes {
+		return enough
+	}
+	return s.show(ctx, note)
+}
+
+// redirect goes on at the data centre of the account.
+func (s *scan) redirect(ctx context.Context, host string) {
+	if host == "" {
+		return
+	}
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	if host = strings.TrimRight(host, "/"); !s.bot.o.trusts(host) {
+		s.bot.warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
+		return
+	}
+	s.base = host
+}
+
+// confirm replaces the account by the one that was confirmed.
+func (s *scan) confirm(ctx context.Context, st status) (*channel.Result, error) {
+	o := s.bot.o
+	if st.Token == "" || st.BotID == "" {
+		return nil, errors.New("the login was confirmed, but the service sent no token: try again")
+	}
+	if err := s.approve(ctx, st.UserID); err != nil {
+		return nil, err
+	}
+	fresh := record{Token: strings.TrimSpace(st.Token), BaseURL: o.BaseURL, BotID: st.BotID, UserID: st.UserID, Contexts: map[string]string{}, Tickets: map[string]*ticket{}}
+	if st.Base = strings.TrimRight(st.Base, "/"); st.Base != "" {
+		if o.trusts(st.Base) {
+			fresh.BaseURL = st.Base
+		} else {
+			s.bot.warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
+		}
+	}
+	if s.old.Token == fresh.Token { // nothing has changed
+		fresh.Cursor, fresh.Contexts, fresh.Tickets, fresh.Spent = s.old.Cursor, s.old.Contexts, s.old.Tickets, s.old.Spent
+	}
+	if own := strings.TrimSpace(o.Token.Reveal()); own != "" && own != fresh.Token {
+		fresh.Replaced = fingerprint(own)
+	}
+	if err := writeRecord(s.path, &fresh); err != nil {
+		return nil, err
+	}
+	done := &channel.Result{Identity: st.BotID, Owner: st.UserID}
+	if !o.Enabled {
+		done.Patch = map[string]any{"enabled": true}
+	}
+	return done, nil
+}
+
+// approve asks before a person joins whom the channel does not know: whoever
+// scans the code becomes an owner.
+func (s *scan) approve(ctx context.Context, user string) error {
+	o := s.bot.o
+	known := slices.Concat(o.Owners, o.AllowFrom, []string{s.old.UserID})
+	known = slices.DeleteFunc(known, func(id string) bool { return id == "" || id == "*" })
+	if len(known) == 0 || slices.Contains(known, user) {
+		return nil
+	}
+	answer, err := s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf(askOther, user)})
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(strings.TrimSpace(answer), "yes") {
+		return errors.New("the code was scanned by another person; the account so far stays")
+	}
+	return nil
+}
+
+// logout forgets the account. The service has no call for it.
+func logout(_ context.Context, d channel.Deps, section json.RawMessage) error {
+	o, err := decode(section)
+	if err != nil {
+		return err
+	}
+	path, err := accountPath(d, o)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the account: %w", err)
+	}
+	if !o.Token.IsZero() {
+		return fmt.Errorf("the login is removed; remove channels.%s.token from the configuration as well", d.Name)
+	}
+	return nil
+}
+
+// probe looks whether the token is still valid.
+func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+	b, err := newBot(d, section)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	path, err := accountPath(d, b.o)
+	if err != nil {
+		return channel.Report{}, err
+	}
+	r, err := readRecord(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return channel.Report{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	r = effective(r, b.o)
+	if r.Token == "" {
+		return channel.Report{Checks: []channel.Check{{Name: "login", Detail: "no WeChat account is connected: run nanobot channels login " + d.Name}}}, nil
+	}
+	user := r.UserID
+	for id := range r.Contexts {
+		if user == "" {
+			user = id
+		}
+	}
+	check := channel.Check{Name: "login", OK: true, Detail: path}
+	_, err = b.configure(ctx, session{r.BaseURL, httpsafe.NewSecret(r.Token)}, user, r.Contexts[user])
+	switch {
+	case refusedAs(err, codeStale):
+		check.OK, check.Detail = false, "the login of WeChat has expired: run nanobot channels login "+d.Name
+	case err != nil && refusal(err) == nil:
+		check.OK, check.Detail = false, channel.Explain(err).Error()
+	}
+	return channel.Report{Identity: r.BotID, Checks: []channel.Check{check}}, nil
+}

@@ -1,0 +1,218 @@
+package channel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+)
+
+// board is a platform in memory that does all that channels can.
+type board struct {
+	mu      sync.Mutex
+	posts   []channeltest.Seen
+	touched int
+	fail    []error // of the next messages
+	inbox   chan channeltest.In
+	cut     chan struct{}
+	marks   map[string]channel.Phase // by chat and message
+	acked   map[string]bool
+	asked   *bus.Question
+	taps    map[string]*bus.Answer // by the id of the message
+	typing  map[string]int         // by chat
+	idle    int                    // edits that changed nothing
+}
+
+func newBoard() *board {
+	return &board{
+		inbox: make(chan channeltest.In, 100),
+		cut:   make(chan struct{}, 1),
+		marks: map[string]channel.Phase{},
+		acked: map[string]bool{},
+		taps:  map[string]*bus.Answer{},
+
+		typing: map[string]int{},
+	}
+}
+
+// with does something under the lock.
+func (b *board) with(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	do()
+}
+
+// member is our account there.
+type member struct {
+	*board
+	d channel.Deps
+}
+
+func (m *member) Name() string { return m.d.Name }
+
+func (*member) Caps() channel.Caps {
+	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true, Previewed: func(bus.Route, string) bool { return true }}
+}
+
+func (m *member) Run(ctx context.Context, submit channel.Submit) error {
+	intake, err := channel.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
+	if err != nil {
+		return err
+	}
+	defer intake.Wait()
+	m.d.Ready("bot", nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.cut:
+			m.d.Ready("", errors.New("the line is cut"))
+			m.d.Ready("bot", nil)
+		case in := <-m.inbox:
+			if err := intake.Hold(ctx, in.Chat, in.ID, in); err != nil {
+				return err
+			}
+			m.with(func() { m.acked[in.ID] = true })
+		}
+	}
+}
+
+func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Submit) error {
+	ids := []string{in.Sender}
+	if in.Also != "" {
+		ids = append(ids, in.Also)
+	}
+	pass, ok := m.d.Gate.Admit(ctx, channel.Visitor{
+		Route: bus.Route{Channel: m.d.Name, ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: ids, Direct: !in.Group, Mentioned: in.Mentioned,
+	})
+	if !ok {
+		return nil
+	}
+	msg := pass.Inbound(in.ID, in.Text)
+	msg.Untrusted = false // whoever sent it typed it
+	m.with(func() { msg.Answer = m.taps[in.ID] })
+	if in.File != "" {
+		if f, err := m.d.Media.Save(ctx, in.File, strings.NewReader("content of "+in.File)); err == nil {
+			msg.Media = append(msg.Media, f)
+		}
+	}
+	return submit(ctx, msg)
+}
+
+func (m *member) Send(_ context.Context, out bus.Outbound) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.fail) > 0 {
+		err := m.fail[0]
+		m.fail = m.fail[1:]
+		return "", err
+	}
+	post := channeltest.Seen{Chat: out.Route.ChatID, Thread: out.Route.ThreadID, Text: out.Text}
+	if out.Question != nil {
+		m.asked = out.Question
+	}
+	for _, f := range out.Media {
+		post.Files = append(post.Files, f.Name)
+	}
+	m.posts = append(m.posts, post)
+	return strconv.Itoa(len(m.posts) - 1), nil
+}
+
+func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, err := strconv.Atoi(id)
+	if err != nil {
+		return channel.Permanent(err)
+	}
+	if m.posts[i].Text == out.Text {
+		m.idle++
+	}
+	m.posts[i].Text = out.Text
+	return nil
+}
+
+func (m *member) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
+
+func (m *member) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
+	m.with(func() {
+		m.touched++
+		if phase == channel.Working {
+			m.typing[to.ChatID]++
+		}
+		if phase != channel.Working {
+			m.marks[to.ChatID+"/"+to.MessageID] = phase
+		}
+	})
+	return nil
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	channeltest.Run(t, func(*testing.T) channeltest.Fixture {
+		one, two := newBoard(), newBoard()
+		f, second := one.fixture(), two.fixture()
+		f.Driver = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+			if d.Name == "test" {
+				return &member{one, d}, nil
+			}
+			return &member{two, d}, nil
+		}}
+		f.Second = &second
+		return f
+	})
+}
+
+func (b *board) fixture() channeltest.Fixture {
+	failing := func(err error) { b.with(func() { b.fail = append(b.fail, err) }) }
+	return channeltest.Fixture{
+		Section: func(c channel.Common) json.RawMessage {
+			data, _ := json.Marshal(c) // plain data
+			return data
+		},
+		Owner: "7", Stranger: "8", Group: "crowd", Thread: "corner", Chat: func(sender string) string { return "dm" + sender },
+		Deliver: func(_ *testing.T, in channeltest.In) { b.inbox <- in },
+		Seen: func() (out []channeltest.Seen) {
+			b.with(func() { out = slices.Clone(b.posts) })
+			return out
+		},
+		Idle:    func() (n int) { b.with(func() { n = b.idle }); return n },
+		Touched: func() (n int) { b.with(func() { n = b.touched }); return n },
+		Limit:   func(after time.Duration) { failing(channel.RateLimited(after, errors.New("too many"))) },
+		Break:   func() { failing(errors.New("server error")) },
+		Refuse:  func() { failing(channel.Permanent(errors.New("no"))) },
+		Cut:     func() { b.cut <- struct{}{} },
+		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
+		Marks: func(chat, id string) (out []string) {
+			b.with(func() {
+				if phase := b.marks[chat+"/"+id]; phase != "" {
+					out = []string{string(phase)}
+				}
+			})
+			return out
+		},
+		Tap: func(_ *testing.T, chat, label string) {
+			b.with(func() { b.taps["tap"] = &bus.Answer{QuestionID: b.asked.ID, Option: label} })
+			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chat, Text: label}
+		},
+		Acked:  func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
+		Typing: func(chat, _ string) (n int, on bool) { b.with(func() { n = b.typing[chat] }); return n, false },
+		Alias:  func(sender string) string { return "alias of " + sender },
+		Lacks: map[string]string{
+			"Frame":     "a platform in memory has no frames",
+			"Pose":      "a platform in memory has no names",
+			"Forge":     "a platform in memory has no address",
+			"Backlog":   "a platform in memory has no history",
+			"Impatient": "a platform in memory has no connection",
+		},
+	}
+}
