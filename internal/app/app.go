@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/keyring"
@@ -41,6 +40,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // Options of an App.

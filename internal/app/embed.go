@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -22,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/provider"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // API is the OpenAI-compatible API of an agent that runs without a gateway. It

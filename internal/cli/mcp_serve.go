@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // mcpServeFlags are the flags of mcp serve.

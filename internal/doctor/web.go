@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Web runs the checks of doctor and doctor security for the web interface.

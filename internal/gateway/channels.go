@@ -17,7 +17,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord"
@@ -39,6 +38,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Channels are the chat platforms this program knows.

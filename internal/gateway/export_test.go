@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 	"github.com/nanobot-go/nanobot/internal/webui/settings"
 )
 

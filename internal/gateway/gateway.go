@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
@@ -30,7 +29,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.

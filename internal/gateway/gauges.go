@@ -3,8 +3,8 @@ package gateway
 import (
 	"context"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // gauges are looked up when somebody asks for the metrics.

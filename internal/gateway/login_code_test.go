@@ -20,7 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 	"github.com/nanobot-go/nanobot/internal/cli"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // What the phone does with a code. Platforms lack some of it.

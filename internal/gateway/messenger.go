@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -15,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // queue is what a gateway needs of the bus.

@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // operations are the reads and actions about the gateway itself and its devices.

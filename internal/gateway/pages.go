@@ -17,12 +17,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/webui"
-	"github.com/nanobot-go/nanobot/internal/webui/auth"
-	"github.com/nanobot-go/nanobot/internal/webui/pages"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
+	"github.com/nanobot-go/nanobot/internal/web/pages"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enabled (it is on by itself only where other machines cannot reach the gateway)`)

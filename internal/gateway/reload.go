@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
@@ -15,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // Reload reads the configuration again and puts to use what changed: single

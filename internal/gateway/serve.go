@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
@@ -26,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
 // front answers HTTP beside the channels: health and the API.

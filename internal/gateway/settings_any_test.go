@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // planted are the credentials of settingsConfig.

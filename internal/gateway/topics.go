@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.

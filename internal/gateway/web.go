@@ -20,7 +20,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -31,7 +30,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 	"github.com/nanobot-go/nanobot/internal/webui/settings"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // The page of a gateway shows and undoes what a terminal beside it did in the

@@ -21,7 +21,7 @@ import (
 
 const (
 	webDir  = "web"
-	webDist = "internal/webui/pages/dist"
+	webDist = "internal/web/pages/dist"
 )
 
 // TestWebVendor: the libraries in web/vendor are the published files, and those
@@ -195,9 +195,9 @@ func TestWebTexts(t *testing.T) {
 		}
 	}
 	code := regexp.MustCompile(`\{Name: "(\w+)"(?:, Params: \[\]string\{([^}]*)\})?`)
-	codes := code.FindAllStringSubmatch(string(readFile(t, filepath.Join("internal", "webui", "codes.go"))), -1)
+	codes := code.FindAllStringSubmatch(string(readFile(t, filepath.Join("internal", "web", "codes.go"))), -1)
 	refusal := regexp.MustCompile(`(?:efuse\(w, http\.\w+|refusal\{http\.\w+|refuseUpload\(w, http\.\w+), "(\w+)()"`)
-	for _, dir := range []string{"internal/webui/auth", "internal/webui/pages", "internal/gateway", "internal/channel/websocket"} {
+	for _, dir := range []string{"internal/web/auth", "internal/web/pages", "internal/gateway", "internal/web/socket"} {
 		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
 			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				codes = append(codes, refusal.FindAllStringSubmatch(string(readFile(t, path)), -1)...)

@@ -80,11 +80,11 @@ func threats() []threat {
 			"internal/chat TestPairingLimits", "internal/chat/platform/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
 		}, "guests approve the calls of their own turns; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
-			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
-			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
-			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
-			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
-			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
+			"internal/web/api TestGate", "internal/web/api TestGateNeedsToken", "internal/web/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
+			"internal/cli TestMCPServeRefuses", "internal/web/api TestAdmission", "internal/web/api TestServeNeedsKey", "internal/web/api TestOtherUserIsRefused",
+			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/web/socket TestHandshake",
+			"internal/web/socket TestIssueWithoutSecret", "internal/web/socket TestSettings", "internal/web/socket TestSignedMedia",
+			"internal/web/socket TestRequestsNeedProof", "internal/web/socket TestAPIAccess", "internal/web/socket TestUserShell",
 			"internal/chat/platform/telegram TestWebhookRefuses", "internal/chat/platform/slack TestWebhookRefuses", "internal/chat/platform/slack TestWebhookReplay",
 			"internal/chat/platform/teams TestForgedRequests", "internal/chat/platform/mattermost TestPressForged",
 		}, "a proxy on this machine that leaves no mark makes strangers look local: set a key"},
@@ -96,7 +96,7 @@ func threats() []threat {
 		{"T16", "using up the machine", []string{
 			"TestResourceLimits", "internal/base/sandbox TestForkBomb", "internal/base/sandbox TestLimits", "internal/tool/web TestBombs", "internal/base/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
-			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/gateway TestHugeMessage",
+			"internal/web/api TestUnreadBodies", "internal/web/socket TestOversizeFrame", "internal/gateway TestHugeMessage",
 		}, "the number of connections of strangers is not bounded"},
 		{"T17", "runaway cost", []string{
 			"internal/core/runner TestBudgets", "internal/core/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
@@ -111,8 +111,8 @@ func threats() []threat {
 			"internal/guard/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
-			"internal/channel/websocket TestUnixSocket",
+			"TestT20FilesAreOurs", "internal/web/api TestMCPToken", "internal/web/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
+			"internal/web/socket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 		{"T21", "the web page", pageTests(), "without a sandbox a command can sign a browser in, as it has your rights"},
 	}
@@ -134,24 +134,24 @@ func pageLines() []pageLine {
 			"web/test/browser hostile2.spec.mjs nothing in ${place} runs or leaves the page", "web/test/browser guard.spec.mjs hostile text in what the program keeps shows as text",
 		}},
 		{"another page in the same browser, on another port or under another name, opens no socket, reads nothing, posts nothing, frames nothing", []string{
-			"web/test/browser guard.spec.mjs a page of ${name} gets nothing", "internal/gateway TestPagesRefuse", "internal/webui/auth TestSite", "internal/channel/websocket TestSignedMedia",
+			"web/test/browser guard.spec.mjs a page of ${name} gets nothing", "internal/gateway TestPagesRefuse", "internal/web/auth TestSite", "internal/web/socket TestSignedMedia",
 		}},
 		{"a command, a guest's turn and a file tool get the static page and nothing else; another user cannot use a link", []string{
-			"TestWebPage", "TestAttempts", "internal/webui/auth TestLinkIsLimited", "internal/channel/websocket TestUnprovenCannotAnswer", "internal/channel/websocket TestRequestsNeedProof",
+			"TestWebPage", "TestAttempts", "internal/web/auth TestLinkIsLimited", "internal/web/socket TestUnprovenCannotAnswer", "internal/web/socket TestRequestsNeedProof",
 		}},
 		{"a link or code works once, in time, and is in no address, log or referrer; cookies; a revoked device is out at once", []string{
-			"internal/webui/auth TestLink", "internal/webui/auth TestTypedCode", "internal/webui/auth TestGuessing", "internal/webui/auth TestConsent", "internal/webui/auth TestBadLogins",
-			"internal/webui/auth TestSecureCookie", "internal/webui/auth TestDevices", "internal/webui/auth TestDamagedDevices", "internal/gateway TestPages",
+			"internal/web/auth TestLink", "internal/web/auth TestTypedCode", "internal/web/auth TestGuessing", "internal/web/auth TestConsent", "internal/web/auth TestBadLogins",
+			"internal/web/auth TestSecureCookie", "internal/web/auth TestDevices", "internal/web/auth TestDamagedDevices", "internal/gateway TestPages",
 			"web/test/browser signin.spec.mjs a link signs in, and its code leaves the address at once", "web/test/browser devices.spec.mjs a device that is signed out elsewhere is out within a second",
 		}},
 		{"no secret of the configuration is in any byte that the browser has", []string{"web/test/browser guard.spec.mjs and no secret reaches the browser"}},
 		{"an approval counts for the call that is shown, once, and not by a late or early click", []string{
-			"internal/guard/approve TestT19ChangeAfterApproval", "internal/guard/approve TestRow116AnswerCountsOnce", "internal/channel/websocket TestAnswer",
+			"internal/guard/approve TestT19ChangeAfterApproval", "internal/guard/approve TestRow116AnswerCountsOnce", "internal/web/socket TestAnswer",
 			"web/test/browser chat.spec.mjs an approval is answered once, and not by an early click", "web/test/browser tools.spec.mjs an approval shows the whole call",
 			"web/test/browser tools.spec.mjs each answer names its question",
 		}},
-		{"static paths and uploads", []string{"internal/gateway TestPagesRefuse", "internal/channel/websocket TestUpload", "internal/channel/websocket TestUploadIsRefused", "internal/channel/websocket TestUploadThatIsNotUsed"}},
-		{"push messages", []string{"internal/webui TestPush", "internal/webui TestPushIsGuarded"}},
+		{"static paths and uploads", []string{"internal/gateway TestPagesRefuse", "internal/web/socket TestUpload", "internal/web/socket TestUploadIsRefused", "internal/web/socket TestUploadThatIsNotUsed"}},
+		{"push messages", []string{"internal/web TestPush", "internal/web TestPushIsGuarded"}},
 	}
 }
 

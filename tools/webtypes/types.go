@@ -3,11 +3,11 @@ package main
 // webTypes are the types of the conversations. A new read or event needs a line here
 // or in webReads; make web-types writes the files.
 func webTypes() []webType {
-	const ui, auth, socket = "internal/webui", "internal/webui/auth", "internal/channel/websocket"
+	const ui, auth, socket = "internal/web", "internal/web/auth", "internal/web/socket"
 	type is = map[string]string
 	return []webType{
 		{"Device", auth, "Device", nil},
-		{"Gateway", "internal/webui/pages", "state()", is{
+		{"Gateway", "internal/web/pages", "state()", is{
 			"gateway": "string", "build": "string", "signed_in": "boolean", "device?": "Device", "time": "string", "encrypted": "boolean",
 		}},
 		{"Failure", ui, "Error", is{"code?": "string", "params?": "Record<string, string>"}},

@@ -1,5 +1,5 @@
 // Command build makes the web pages: it bundles web/src with the libraries in
-// web/vendor into internal/webui/pages/dist. It needs neither Node nor the network.
+// web/vendor into internal/web/pages/dist. It needs neither Node nor the network.
 //
 //	build            write the pages
 //	build -check     report whether the committed pages are what the sources give
@@ -51,7 +51,7 @@ func run(root string, check bool, tests string, vendor bool) error {
 	if files["manifest.json"], err = manifest(web, files); err != nil {
 		return err
 	}
-	dist := filepath.Join(root, "internal", "webui", "pages", "dist")
+	dist := filepath.Join(root, "internal", "web", "pages", "dist")
 	if check {
 		return compare(dist, files)
 	}

@@ -30,7 +30,7 @@ if (!executable) {
 // ---- sizes
 
 function sizes() {
-  const dist = new URL("../../internal/webui/pages/dist/", import.meta.url);
+  const dist = new URL("../../internal/web/pages/dist/", import.meta.url);
   const first = String(gunzipSync(readFileSync(new URL("index.html.gz", dist)))).match(/assets\/BUILD\/[\w.]+\.(?:js|css)/g).map((p) => p.slice(13));
   const sum = { first: 0, styles: 0, formulas: 0, all: 0, raw: 0 };
   for (const file of readdirSync(dist)) {

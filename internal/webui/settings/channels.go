@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // channels are chat platforms, who may talk there, and the API.

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // connecting reads a payload about the login of a channel. Platforms whose keys

@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // acceptServer takes the definitions of a server as looked at by the owner. The

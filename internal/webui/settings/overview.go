@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
 	"github.com/nanobot-go/nanobot/internal/provider"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // settingState is a setting that some source has set.

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/provider"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Bounds of what a first look takes, and of a trial: a server on this machine may

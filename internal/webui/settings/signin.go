@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/provider"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // signInActions sign in at providers.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // skillActions switch skills on and off.

@@ -3,7 +3,7 @@
 import type { Schema, Values } from "../ui/schema";
 import type { Asked, Detail, Device, Edit, Usage } from "./types";
 
-/** internal/webui: taught */
+/** internal/web: taught */
 export interface Skill {
   name: string;
   description: string;
@@ -34,26 +34,26 @@ export interface SkillProblem {
   error: boolean;
 }
 
-/** internal/webui: draftSkill() */
+/** internal/web: draftSkill() */
 export interface SkillChecked {
   name: string;
   problems: SkillProblem[];
   version: string;
 }
 
-/** internal/webui: install() */
+/** internal/web: install() */
 export interface SkillInstalled {
   name: string;
   problems: SkillProblem[];
   skill?: Skill;
 }
 
-/** internal/webui: API.skills() */
+/** internal/web: API.skills() */
 export interface SkillList {
   skills: Skill[];
 }
 
-/** internal/webui: timing */
+/** internal/web: timing */
 export interface Timing {
   every_seconds?: number;
   cron?: string;
@@ -61,7 +61,7 @@ export interface Timing {
   tz?: string;
 }
 
-/** internal/webui: ran */
+/** internal/web: ran */
 export interface Run {
   at: string;
   status: string;
@@ -73,13 +73,13 @@ export interface Run {
   cost_usd?: number;
 }
 
-/** internal/webui: planning.history() */
+/** internal/web: planning.history() */
 export interface RunPage {
   cursor: string | null;
   runs: Run[];
 }
 
-/** internal/webui: automation */
+/** internal/web: automation */
 export interface Automation {
   kind: "job" | "trigger";
   id: string;
@@ -109,19 +109,19 @@ export interface Automation {
   upcoming?: string[];
 }
 
-/** internal/webui: listAutomations() */
+/** internal/web: listAutomations() */
 export interface AutomationList {
   automations: Automation[];
 }
 
-/** internal/webui: foreseen() */
+/** internal/web: foreseen() */
 export interface Foreseen {
   cost: string;
   next_runs: string[];
   when: string;
 }
 
-/** internal/webui: withSecret() */
+/** internal/web: withSecret() */
 export interface Made extends Partial<Foreseen> {
   automation: Automation;
   secret?: string;
@@ -222,12 +222,12 @@ export interface Taken {
   skipped: SkippedServer[];
 }
 
-/** internal/webui: approving.open() */
+/** internal/web: approving.open() */
 export interface AskedList {
   questions: Asked[];
 }
 
-/** internal/webui: Answered */
+/** internal/web: Answered */
 export interface Answered {
   key: string;
   channel: string;
@@ -240,7 +240,7 @@ export interface Answered {
   at: string;
 }
 
-/** internal/webui: approving.history() */
+/** internal/web: approving.history() */
 export interface AnswerPage {
   answers: Answered[];
   cursor: string | null;
@@ -254,7 +254,7 @@ export interface Explained {
   detail?: Detail;
 }
 
-/** internal/webui: Finding */
+/** internal/web: Finding */
 export interface Finding {
   id: string;
   state: "ok" | "warn" | "fail" | "skip";
@@ -263,7 +263,7 @@ export interface Finding {
   changes?: string[];
 }
 
-/** internal/webui: checkup.read() */
+/** internal/web: checkup.read() */
 export interface Checkup {
   findings: Finding[];
   network: boolean;
@@ -271,7 +271,7 @@ export interface Checkup {
   started_at?: string;
 }
 
-/** internal/webui/auth: Pending */
+/** internal/web/auth: Pending */
 export interface Pending {
   digits: string;
   name: string;
@@ -280,43 +280,43 @@ export interface Pending {
   expires: string;
 }
 
-/** internal/webui: Devices.list() */
+/** internal/web: Devices.list() */
 export interface DeviceList {
   devices: Device[];
   waiting: Pending[];
 }
 
-/** internal/webui: Devices.link() */
+/** internal/web: Devices.link() */
 export interface DeviceLink {
   expires_in: number;
   image: string;
   link: string;
 }
 
-/** internal/webui: Push.Reads(enabled) */
+/** internal/web: Push.Reads(enabled) */
 export interface PushRead {
   devices: string[];
   enabled: boolean;
   key: string;
 }
 
-/** internal/webui: Push.Actions(sent) */
+/** internal/web: Push.Actions(sent) */
 export interface PushSent {
   sent: number;
 }
 
-/** internal/webui: NewOperations(url) */
+/** internal/web: NewOperations(url) */
 export interface Download {
   url: string;
 }
 
-/** internal/webui: restoreSession() */
+/** internal/web: restoreSession() */
 export interface Restored {
   key: string;
   restored: boolean;
 }
 
-/** internal/webui: entry */
+/** internal/web: entry */
 export interface LogLine {
   id: string;
   at?: string;
@@ -325,7 +325,7 @@ export interface LogLine {
   attrs?: [name: string, value: string][];
 }
 
-/** internal/webui: logAnswer */
+/** internal/web: logAnswer */
 export interface LogPage {
   lines: LogLine[];
   before?: string;
@@ -394,7 +394,7 @@ export interface GatewayStatus {
   jobs: number;
 }
 
-/** internal/webui: NewOperations(gateway) */
+/** internal/web: NewOperations(gateway) */
 export interface StatusRead {
   errors: LogLine[];
   gateway: GatewayStatus;
@@ -422,7 +422,7 @@ export interface Spent {
   unpricedTokens: number;
 }
 
-/** internal/webui: costing.budget() */
+/** internal/web: costing.budget() */
 export interface Budget {
   limits: Limit[];
   month: Spent;
@@ -430,7 +430,7 @@ export interface Budget {
   today: Spent;
 }
 
-/** internal/webui: estimated */
+/** internal/web: estimated */
 export interface Estimated {
   model: string;
   tokens: number;
@@ -442,7 +442,7 @@ export interface Estimated {
   limits: Limit[];
 }
 
-/** internal/webui: hit */
+/** internal/web: hit */
 export interface Hit {
   session?: string;
   source: string;
@@ -454,7 +454,7 @@ export interface Hit {
   untrusted?: boolean;
 }
 
-/** internal/webui: searching.search(hits) */
+/** internal/web: searching.search(hits) */
 export interface Found {
   at_least: boolean;
   behind: boolean;
@@ -463,13 +463,13 @@ export interface Found {
   total: number;
 }
 
-/** internal/webui: workspaces() */
+/** internal/web: workspaces() */
 export interface Folders {
   default: string;
   workspaces: { path: string; name: string; default: boolean }[];
 }
 
-/** internal/webui: file */
+/** internal/web: file */
 export interface FilePreview {
   path: string;
   name: string;
@@ -482,7 +482,7 @@ export interface FilePreview {
   data_url?: string;
 }
 
-/** internal/webui: modelStep */
+/** internal/web: modelStep */
 export interface ReplayModel {
   model: string;
   provider: string;
@@ -496,7 +496,7 @@ export interface ReplayModel {
   outcome: string;
 }
 
-/** internal/webui: toolStep */
+/** internal/web: toolStep */
 export interface ReplayTool {
   call_id: string;
   name: string;
@@ -507,20 +507,20 @@ export interface ReplayTool {
   edits?: Edit[];
 }
 
-/** internal/webui: waitStep */
+/** internal/web: waitStep */
 export interface ReplayWait {
   question: string;
   answer: string;
 }
 
-/** internal/webui: saidStep */
+/** internal/web: saidStep */
 export interface ReplaySaid {
   index: number;
   role: string;
   text: string;
 }
 
-/** internal/webui: step */
+/** internal/web: step */
 export interface ReplayStep {
   at: string;
   duration_ms: number;
@@ -530,7 +530,7 @@ export interface ReplayStep {
   said?: ReplaySaid;
 }
 
-/** internal/webui: replayed */
+/** internal/web: replayed */
 export interface Replayed {
   turn_id: string;
   undo_id?: string;
@@ -594,13 +594,13 @@ export interface UndoReport {
   interrupted?: boolean;
 }
 
-/** internal/webui: undoing.list() */
+/** internal/web: undoing.list() */
 export interface UndoList {
   total: number;
   turns: UndoTurn[];
 }
 
-/** internal/webui: undoing.one() */
+/** internal/web: undoing.one() */
 export interface UndoRead {
   diff: string;
   preview?: UndoReport;
@@ -947,13 +947,13 @@ export interface Fact {
   commit?: string;
 }
 
-/** internal/webui: memoryWhy() */
+/** internal/web: memoryWhy() */
 export interface FactList {
   facts: Fact[];
   file: string;
 }
 
-/** internal/webui: memoryFile */
+/** internal/web: memoryFile */
 export interface MemoryFile {
   path: string;
   bytes: number;
@@ -994,7 +994,7 @@ export interface MemoryUndone {
   files: string[] | null;
 }
 
-/** internal/webui: memoryShow() */
+/** internal/web: memoryShow() */
 export interface MemoryRead {
   files: MemoryFile[];
   findings: number;
@@ -1005,13 +1005,13 @@ export interface MemoryRead {
   uncommitted_files: number;
 }
 
-/** internal/webui: memoryLog() */
+/** internal/web: memoryLog() */
 export interface MemoryLog {
   changes: MemoryChange[];
   cursor: string | null;
 }
 
-/** internal/webui: memoryDiff() */
+/** internal/web: memoryDiff() */
 export interface MemoryDiff {
   change: MemoryChange | null;
   diff: string;
@@ -1030,7 +1030,7 @@ export interface Held {
   state?: string;
 }
 
-/** internal/webui: memoryFindings() */
+/** internal/web: memoryFindings() */
 export interface HeldList {
   findings: Held[];
 }
@@ -1041,7 +1041,7 @@ export interface Occurrence {
   line: string;
 }
 
-/** internal/webui: forgetting */
+/** internal/web: forgetting */
 export interface Forgetting {
   lines: Occurrence[];
   summaries: Occurrence[];
@@ -1049,7 +1049,7 @@ export interface Forgetting {
   preview: string;
 }
 
-/** internal/webui: forget() */
+/** internal/web: forget() */
 export interface Forgotten {
   left: string[];
   removed: string[];

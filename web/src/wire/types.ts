@@ -1,7 +1,7 @@
 // What crosses the wire. Made from the Go code by make web-types; do not edit.
 // docs/reference/websocket.md and docs/reference/web-clients.md say what it means.
 
-/** internal/webui/auth: Device */
+/** internal/web/auth: Device */
 export interface Device {
   id: string;
   name: string;
@@ -11,7 +11,7 @@ export interface Device {
   expires: string;
 }
 
-/** internal/webui/pages: state() */
+/** internal/web/pages: state() */
 export interface Gateway {
   build: string;
   device?: Device;
@@ -21,7 +21,7 @@ export interface Gateway {
   time: string;
 }
 
-/** internal/webui: Error */
+/** internal/web: Error */
 export interface Failure {
   status: number;
   code?: string;
@@ -29,7 +29,7 @@ export interface Failure {
   message: string;
 }
 
-/** internal/webui/auth: answer */
+/** internal/web/auth: answer */
 export interface LoginReply {
   state: "in" | "pending" | "denied" | "expired";
   digits?: string;
@@ -37,7 +37,7 @@ export interface LoginReply {
   expires_in?: number;
 }
 
-/** internal/webui: conversation */
+/** internal/web: conversation */
 export interface Session {
   key: string;
   title: string;
@@ -51,14 +51,14 @@ export interface Session {
   archive_id?: string;
 }
 
-/** internal/webui: sessions() */
+/** internal/web: sessions() */
 export interface SessionPage {
   cursor?: string | null;
   sessions: Session[];
   total: number;
 }
 
-/** internal/webui: Command */
+/** internal/web: Command */
 export interface SlashCommand {
   name: string;
   args?: string;
@@ -75,7 +75,7 @@ export interface Usage {
   billing?: string;
 }
 
-/** internal/webui: edited */
+/** internal/web: edited */
 export interface Edit {
   call_id: string;
   path: string;
@@ -86,7 +86,7 @@ export interface Edit {
   diff?: string;
 }
 
-/** internal/webui: called */
+/** internal/web: called */
 export interface Call {
   call_id: string;
   name: string;
@@ -99,7 +99,7 @@ export interface Call {
   duration_ms?: number;
 }
 
-/** internal/webui: Attachment */
+/** internal/web: Attachment */
 export interface Attached {
   name: string;
   type?: string;
@@ -107,7 +107,7 @@ export interface Attached {
   url?: string;
 }
 
-/** internal/webui: said */
+/** internal/web: said */
 export interface Said {
   index: number;
   role: "user" | "assistant";
@@ -128,7 +128,7 @@ export interface Said {
   interrupted?: boolean;
 }
 
-/** internal/webui: turned */
+/** internal/web: turned */
 export interface Turned {
   turn_id: string;
   undo_id?: string;
@@ -150,7 +150,7 @@ export interface Turned {
   receipts?: { call_id: string; status: string }[];
 }
 
-/** internal/webui: thread() */
+/** internal/web: thread() */
 export interface ThreadPage {
   after?: number | null;
   before: number | null;
@@ -163,7 +163,7 @@ export interface ThreadPage {
   turns?: Turned[];
 }
 
-/** internal/channel/websocket: toolEvents() */
+/** internal/web/socket: toolEvents() */
 export interface ToolEvent {
   arguments?: unknown;
   call_id: string;
@@ -194,7 +194,7 @@ export interface Detail {
   untrusted?: { what: string; at: string }[];
 }
 
-/** internal/channel/websocket */
+/** internal/web/socket */
 export interface Question {
   code?: string;
   detail?: Detail;
@@ -219,7 +219,7 @@ export interface Asked {
   outcome?: unknown;
 }
 
-/** internal/channel/websocket: Scope */
+/** internal/web/socket: Scope */
 export interface Scope {
   project_path: string;
   access_mode: string;
@@ -239,7 +239,7 @@ export interface Goal {
   active: boolean;
 }
 
-/** internal/channel/websocket: () */
+/** internal/web/socket: () */
 export interface Event {
   event: string;
   active_turn_id?: string;

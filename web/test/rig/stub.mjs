@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
-const dist = new URL("../../../internal/webui/pages/dist/", import.meta.url);
+const dist = new URL("../../../internal/web/pages/dist/", import.meta.url);
 const types = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml", png: "image/png", webmanifest: "application/manifest+json" };
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; " +

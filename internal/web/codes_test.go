@@ -1,0 +1,122 @@
+package webui_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// Every sentence that refuses something has a code, none is left over, and a code
+// always has the same params.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	used := map[string]string{}
+	for _, dir := range []string{".", "settings", filepath.Join("..", "gateway")} {
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		must(t, err)
+		for _, name := range names {
+			if !strings.HasSuffix(name, "_test.go") {
+				refusals(t, name, used)
+			}
+		}
+	}
+	if len(used) < 90 {
+		t.Fatalf("only %d sentences were found: the search does not work", len(used))
+	}
+
+	word := regexp.MustCompile(`^[a-z][a-z0-9_]+$`)
+	params := map[string][]string{}
+	formats := map[string]bool{}
+	for _, c := range webui.Codes() {
+		was, known := params[c.Name]
+		switch {
+		case !word.MatchString(c.Name):
+			t.Errorf("%q is not a code", c.Name)
+		case formats[c.Format]:
+			t.Errorf("%q is twice in the table", c.Format)
+		case known && !slices.Equal(was, c.Params):
+			t.Errorf("%s has params %v and %v", c.Name, was, c.Params)
+		case strings.Count(strings.ReplaceAll(c.Format, "%%", ""), "%") != len(c.Params):
+			t.Errorf("%s: %q does not have %d values", c.Name, c.Format, len(c.Params))
+		case used[c.Format] == "":
+			t.Errorf("%s: %q is not used", c.Name, c.Format)
+		}
+		params[c.Name], formats[c.Format] = c.Params, true
+	}
+	for format, where := range used {
+		if !formats[format] {
+			t.Errorf("%s: no code for %q", where, format)
+		}
+	}
+}
+
+// refusals collects the formats that Refuse and refused are called with.
+func refusals(t *testing.T, name string, used map[string]string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+	must(t, err)
+	consts := map[string]string{
+		"textInternal": "that did not work; the log says why", "textNoSession": "there is no such conversation",
+		"textSessionExists": "there is a conversation under this key; delete it first", "textNoJob": "there is no such job", "textNoTrigger": "there is no such trigger", "textProtected": schedule.ErrProtected.Error(),
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) < 2 {
+			return true
+		}
+		fn := ""
+		switch x := call.Fun.(type) {
+		case *ast.Ident:
+			fn = x.Name
+		case *ast.SelectorExpr:
+			fn = x.Sel.Name
+		}
+		if fn != "Refuse" && fn != "refused" {
+			return true
+		}
+		switch x := call.Args[1].(type) {
+		case *ast.BasicLit:
+			format, err := strconv.Unquote(x.Value)
+			must(t, err)
+			used[format] = fset.Position(x.Pos()).String()
+		case *ast.Ident:
+			if format := consts[x.Name]; format != "" {
+				used[format] = fset.Position(x.Pos()).String()
+			}
+		}
+		return true
+	})
+}
+
+// A refusal names itself and its values, over HTTP and as an error.
+func TestRefusalDetail(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	code, body := get(t, h.API, "GET", "/api/sessions?limit="+strings.Repeat("é", 2000))
+	var got struct {
+		Error struct {
+			Status        int
+			Code, Message string
+			Params        map[string]any
+		}
+	}
+	must(t, json.Unmarshal([]byte(body), &got))
+	value, _ := got.Error.Params["value"].(string)
+	if code != 400 || got.Error.Status != 400 || got.Error.Code != "not_a_number" || got.Error.Params["field"] != "limit" || len(value) != 1000 {
+		t.Errorf("refusal = %d %.300s", code, body)
+	}
+	if _, body := get(t, h.API, "GET", "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
+		t.Errorf("no such conversation: %s", body)
+	}
+}
