@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 // ErrRestart is returned by Serve when somebody asked for /restart in a chat.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // Jobs and triggers as programs see them.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // recordTurns lets the real agent answer with a script and records it.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // ErrNoSession is wrapped when there is no conversation of that name.

@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 //	                          whether it is the same process
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	dumps, err := filepath.Abs(filepath.Join("..", "..", "internal", "config", "testdata"))
+	dumps, err := filepath.Abs(filepath.Join("..", "..", "internal", "run", "config", "testdata"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // notRun are the programs of built-in skills that cannot do their work in a

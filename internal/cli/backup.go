@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/backup"
-	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/backup"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/daemon"
+	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 func backupCommand(c *command) *cobra.Command {

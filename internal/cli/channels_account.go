@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 // channelNames completes the names of sections.

@@ -17,14 +17,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/doctor"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/daemon"
+	"github.com/nanobot-go/nanobot/internal/run/doctor"
+	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 // gatewayFlags are the flags of nanobot gateway.

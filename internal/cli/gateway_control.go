@@ -16,9 +16,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/daemon"
+	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 func gatewayStartCommand(c *command, f *gatewayFlags) *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
+	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // memorySearchFlags are the flags of memory search.

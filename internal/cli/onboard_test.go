@@ -21,8 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // shop is a provider: it refuses every key but "k-good" and every model but

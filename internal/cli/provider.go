@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/provider"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
 func providerCommand(c *command) *cobra.Command {

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // A job that a guest plants, by text or by voice, is the guest's: it runs in the

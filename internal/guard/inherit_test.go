@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // A folder that the agent cloned is not a workspace that somebody brings along:

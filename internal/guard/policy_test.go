@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard/approve"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // allowedFile is where policyOf puts the host that was allowed for good.

@@ -20,13 +20,13 @@ import (
 // git, in its sandbox.
 var starters = []string{
 	"internal/cli/config_edit.go",                  // the user's editor
-	"internal/config/command.go",                   // ${cmd:...} of the configuration, if the environment allows it
+	"internal/run/config/command.go",               // ${cmd:...} of the configuration, if the environment allows it
 	"internal/cli/login.go",                        // a browser
 	"internal/chat/child.go",                       // programs of ours beside a channel
 	"internal/chat/platform/terminal/desktop_*.go", // the notifications of macOS and Windows
-	"internal/daemon/restart*.go",                  // ourselves
-	"internal/daemon/manager.go",                   // the service manager
-	"internal/daemon/process_*.go",                 // ourselves
+	"internal/run/daemon/restart*.go",              // ourselves
+	"internal/run/daemon/manager.go",               // the service manager
+	"internal/run/daemon/process_*.go",             // ourselves
 	"internal/llm/azure/azure.go",                  // az, for a token
 	"internal/llm/bedrock/profile.go",              // credential_process of the user's profile
 	"internal/base/sandbox/*.go",                   // a trial of the sandbox

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // TestEverySettingIsRead lists every leaf of the configuration, by reflection, and
@@ -35,7 +35,7 @@ func TestEverySettingIsRead(t *testing.T) {
 		t.Fatalf("only %d settings were found", len(all))
 	}
 	for _, s := range all {
-		readers := reads["internal/config."+s.owner+"."+s.field]
+		readers := reads["internal/run/config."+s.owner+"."+s.field]
 		if s.owner == "Channel" { // platforms read their sections themselves
 			readers = append(readers, reads["internal/chat.Common."+s.field]...)
 		}

@@ -35,7 +35,7 @@ func TestWebSentences(t *testing.T) {
 	described(t, said)
 	labelled(t, said)
 	settings := len(said)
-	for _, dir := range []string{"internal/doctor", "internal/config"} {
+	for _, dir := range []string{"internal/run/doctor", "internal/run/config"} {
 		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
 			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				findSentences(t, path, said)
@@ -67,11 +67,11 @@ func TestWebSentences(t *testing.T) {
 
 // saidElsewhere are sentences that the finder does not see, with the file of each.
 var saidElsewhere = map[string]string{
-	"{1} (line {2}, column {3})": "internal/config/problem.go",
-	"{1} (from {2})":             "internal/config/problem.go",
-	"other users of this machine cannot read nanobot's files":                                       "internal/doctor/security.go",
-	"{1} in {2} is a link; nanobot does not follow links inside a workspace and does not use it.":   "internal/app/workspace.go",
-	"{1} in {2} are links; nanobot does not follow links inside a workspace and does not use them.": "internal/app/workspace.go",
+	"{1} (line {2}, column {3})": "internal/run/config/problem.go",
+	"{1} (from {2})":             "internal/run/config/problem.go",
+	"other users of this machine cannot read nanobot's files":                                       "internal/run/doctor/security.go",
+	"{1} in {2} is a link; nanobot does not follow links inside a workspace and does not use it.":   "internal/run/app/workspace.go",
+	"{1} in {2} are links; nanobot does not follow links inside a workspace and does not use them.": "internal/run/app/workspace.go",
 	"{1} namespaces": "internal/base/sandbox/sandbox.go",
 	"missing: {1}":   "internal/base/sandbox/sandbox.go",
 }

@@ -197,7 +197,7 @@ func TestWebTexts(t *testing.T) {
 	code := regexp.MustCompile(`\{Name: "(\w+)"(?:, Params: \[\]string\{([^}]*)\})?`)
 	codes := code.FindAllStringSubmatch(string(readFile(t, filepath.Join("internal", "web", "codes.go"))), -1)
 	refusal := regexp.MustCompile(`(?:efuse\(w, http\.\w+|refusal\{http\.\w+|refuseUpload\(w, http\.\w+), "(\w+)()"`)
-	for _, dir := range []string{"internal/web/auth", "internal/web/pages", "internal/gateway", "internal/web/socket"} {
+	for _, dir := range []string{"internal/web/auth", "internal/web/pages", "internal/run/gateway", "internal/web/socket"} {
 		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
 			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				codes = append(codes, refusal.FindAllStringSubmatch(string(readFile(t, path)), -1)...)
@@ -250,7 +250,7 @@ func findings(t *testing.T) map[string]bool {
 	t.Helper()
 	named := regexp.MustCompile(`(?:ID: |say\(\w+, |logs\(|ok\(|const id = )"([a-z.]+)"`)
 	ids := map[string]bool{}
-	for _, path := range filesBelow(t, filepath.FromSlash("internal/doctor")) {
+	for _, path := range filesBelow(t, filepath.FromSlash("internal/run/doctor")) {
 		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 			for _, m := range named.FindAllStringSubmatch(string(readFile(t, path)), -1) {
 				ids[m[1]] = true

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
-	daemon "github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	daemon "github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 func TestMain(m *testing.M) {

@@ -41,7 +41,7 @@ func threats() []threat {
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
 			"internal/base/sandbox TestSecretsStaySecret", "internal/base/sandbox TestOutsideStaysAsItIs", "internal/base/sandbox TestPlantedLink", "internal/base/sandbox TestLinkInTheLastMoment",
-			"internal/guard TestProjectKeepsFiles", "internal/guard TestProjectKeepsCommands", "internal/guard TestProjectForgetsCommands", "internal/guard TestProjectHoldsAgainstLinks", "internal/gateway TestChooseScope",
+			"internal/guard TestProjectKeepsFiles", "internal/guard TestProjectKeepsCommands", "internal/guard TestProjectForgetsCommands", "internal/guard TestProjectHoldsAgainstLinks", "internal/run/gateway TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
@@ -82,7 +82,7 @@ func threats() []threat {
 		{"T13", "listeners without a key", []string{
 			"internal/web/api TestGate", "internal/web/api TestGateNeedsToken", "internal/web/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
 			"internal/cli TestMCPServeRefuses", "internal/web/api TestAdmission", "internal/web/api TestServeNeedsKey", "internal/web/api TestOtherUserIsRefused",
-			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/web/socket TestHandshake",
+			"internal/run/gateway TestWeakKeyOffLoopback", "internal/run/gateway TestKeysFollowTheConfiguration", "internal/web/socket TestHandshake",
 			"internal/web/socket TestIssueWithoutSecret", "internal/web/socket TestSettings", "internal/web/socket TestSignedMedia",
 			"internal/web/socket TestRequestsNeedProof", "internal/web/socket TestAPIAccess", "internal/web/socket TestUserShell",
 			"internal/chat/platform/telegram TestWebhookRefuses", "internal/chat/platform/slack TestWebhookRefuses", "internal/chat/platform/slack TestWebhookReplay",
@@ -96,10 +96,10 @@ func threats() []threat {
 		{"T16", "using up the machine", []string{
 			"TestResourceLimits", "internal/base/sandbox TestForkBomb", "internal/base/sandbox TestLimits", "internal/tool/web TestBombs", "internal/base/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
-			"internal/web/api TestUnreadBodies", "internal/web/socket TestOversizeFrame", "internal/gateway TestHugeMessage",
+			"internal/web/api TestUnreadBodies", "internal/web/socket TestOversizeFrame", "internal/run/gateway TestHugeMessage",
 		}, "the number of connections of strangers is not bounded"},
 		{"T17", "runaway cost", []string{
-			"internal/core/runner TestBudgets", "internal/core/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
+			"internal/core/runner TestBudgets", "internal/core/runner TestLoopGuard", "internal/run/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
 			"internal/core/agent TestGoalHasCeilings",
 		}, ""},
 		{"T18", "secrets in logs and transcripts", []string{
@@ -134,14 +134,14 @@ func pageLines() []pageLine {
 			"web/test/browser hostile2.spec.mjs nothing in ${place} runs or leaves the page", "web/test/browser guard.spec.mjs hostile text in what the program keeps shows as text",
 		}},
 		{"another page in the same browser, on another port or under another name, opens no socket, reads nothing, posts nothing, frames nothing", []string{
-			"web/test/browser guard.spec.mjs a page of ${name} gets nothing", "internal/gateway TestPagesRefuse", "internal/web/auth TestSite", "internal/web/socket TestSignedMedia",
+			"web/test/browser guard.spec.mjs a page of ${name} gets nothing", "internal/run/gateway TestPagesRefuse", "internal/web/auth TestSite", "internal/web/socket TestSignedMedia",
 		}},
 		{"a command, a guest's turn and a file tool get the static page and nothing else; another user cannot use a link", []string{
 			"TestWebPage", "TestAttempts", "internal/web/auth TestLinkIsLimited", "internal/web/socket TestUnprovenCannotAnswer", "internal/web/socket TestRequestsNeedProof",
 		}},
 		{"a link or code works once, in time, and is in no address, log or referrer; cookies; a revoked device is out at once", []string{
 			"internal/web/auth TestLink", "internal/web/auth TestTypedCode", "internal/web/auth TestGuessing", "internal/web/auth TestConsent", "internal/web/auth TestBadLogins",
-			"internal/web/auth TestSecureCookie", "internal/web/auth TestDevices", "internal/web/auth TestDamagedDevices", "internal/gateway TestPages",
+			"internal/web/auth TestSecureCookie", "internal/web/auth TestDevices", "internal/web/auth TestDamagedDevices", "internal/run/gateway TestPages",
 			"web/test/browser signin.spec.mjs a link signs in, and its code leaves the address at once", "web/test/browser devices.spec.mjs a device that is signed out elsewhere is out within a second",
 		}},
 		{"no secret of the configuration is in any byte that the browser has", []string{"web/test/browser guard.spec.mjs and no secret reaches the browser"}},
@@ -150,7 +150,7 @@ func pageLines() []pageLine {
 			"web/test/browser chat.spec.mjs an approval is answered once, and not by an early click", "web/test/browser tools.spec.mjs an approval shows the whole call",
 			"web/test/browser tools.spec.mjs each answer names its question",
 		}},
-		{"static paths and uploads", []string{"internal/gateway TestPagesRefuse", "internal/web/socket TestUpload", "internal/web/socket TestUploadIsRefused", "internal/web/socket TestUploadThatIsNotUsed"}},
+		{"static paths and uploads", []string{"internal/run/gateway TestPagesRefuse", "internal/web/socket TestUpload", "internal/web/socket TestUploadIsRefused", "internal/web/socket TestUploadThatIsNotUsed"}},
 		{"push messages", []string{"internal/web TestPush", "internal/web TestPushIsGuarded"}},
 	}
 }

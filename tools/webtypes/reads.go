@@ -14,7 +14,7 @@ func webReads() []webType {
 
 // webReadsOfTools: skills, automations and MCP servers.
 func webReadsOfTools() []webType {
-	const ui, set, mcp = "internal/web", "internal/webui/settings", "internal/tool/mcp"
+	const ui, set, mcp = "internal/web", "internal/run/settings", "internal/tool/mcp"
 	type is = map[string]string
 	return []webType{
 		{"Skill", ui, "taught", is{"source?": `"workspace" | "installed" | "builtin"`}},
@@ -65,7 +65,7 @@ func webReadsOfGateway() []webType {
 		{"ChannelStatus", channel, "Status", nil},
 		{"Pulse", "internal/core/agent", "Pulse", nil},
 		{"Queue", "internal/bus/journal", "Status", nil},
-		{"GatewayStatus", "internal/gateway", "Status", nil},
+		{"GatewayStatus", "internal/run/gateway", "Status", nil},
 		{"StatusRead", ui, "NewOperations(gateway)", is{"gateway": "GatewayStatus", "memory_bytes": "number", "errors": "LogLine[]"}},
 		{"Limit", ledger, "Standing", is{"unit": `"usd" | "tokens"`}},
 		{"Spent", ledger, "Spent", nil},
@@ -92,7 +92,7 @@ func webReadsOfGateway() []webType {
 
 // webReadsOfSettings: channels, models and the configuration.
 func webReadsOfSettings() []webType {
-	const set, channel = "internal/webui/settings", "internal/chat"
+	const set, channel = "internal/run/settings", "internal/chat"
 	type is = map[string]string
 	return []webType{
 		{"Platform", set, "featureState", is{"state": `"starting" | "running" | "failed" | "stopped"`}},
@@ -115,11 +115,11 @@ func webReadsOfSettings() []webType {
 		{"VersionPage", set, "readVersions()", is{"versions": "Version[]", "cursor": "string"}},
 		{"VersionDiff", set, "readDiff()", is{"diff": "string", "added": "number", "removed": "number", "hidden": "boolean"}},
 		{"RawText", set, "readRaw()", is{"file": "string", "exists": "boolean", "text": "string", "base": "string"}},
-		{"Issue", "internal/config", "Problem", nil},
+		{"Issue", "internal/run/config", "Problem", nil},
 		{"Conflict", set, "conflict", nil},
 		{"Edited", set, "edited", nil},
 		{"SetValue", set, "settingState", nil},
-		{"Provider", "internal/provider", "State", nil},
+		{"Provider", "internal/run/provider", "State", nil},
 		{"SignIn", set, "readSettings(signed_in)", is{"name": "string", "signed_in": "boolean", "account": "string", "problem": "string"}},
 		{"ModelInUse", set, "readSettings(why)", is{"name": "string", "provider": "string", "why": "string", "key_source": "string", "demo": "boolean"}},
 		{"SettingsRead", set, "readSettings(file)", is{

@@ -105,13 +105,13 @@ func verbs(format string) []string {
 // those of package phrase: they hand it on.
 var sayers = map[string]int{
 	"internal/guard/approve.asks": 0, "internal/guard/approve.also": 0, "internal/guard/approve.whenTainted": 1,
-	"internal/core/schedule.refusal": 0, "internal/core/runner.stopBudget": 2, "internal/app.promptRow": 2,
+	"internal/core/schedule.refusal": 0, "internal/core/runner.stopBudget": 2, "internal/run/app.promptRow": 2,
 }
 
 // sources are functions that return sentences, and fields that hold them.
 var (
 	sources = []string{"internal/core/agent.obstacle", "internal/guard/approve.special"}
-	fields  = map[string]string{"internal/core/agent": "Help", "internal/app": "Help", "internal/guard/approve": "what"}
+	fields  = map[string]string{"internal/core/agent": "Help", "internal/run/app": "Help", "internal/guard/approve": "what"}
 )
 
 type search struct {

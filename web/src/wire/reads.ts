@@ -127,7 +127,7 @@ export interface Made extends Partial<Foreseen> {
   secret?: string;
 }
 
-/** internal/webui/settings: serverState */
+/** internal/run/settings: serverState */
 export interface Server {
   name: string;
   transport?: string;
@@ -148,12 +148,12 @@ export interface Server {
   settings?: Values;
 }
 
-/** internal/webui/settings: readMCP() */
+/** internal/run/settings: readMCP() */
 export interface ServerList {
   servers: Server[];
 }
 
-/** internal/webui/settings: setServer() */
+/** internal/run/settings: setServer() */
 export interface ServerSaved {
   base?: string;
   changed?: string[];
@@ -164,7 +164,7 @@ export interface ServerSaved {
   warnings: string[];
 }
 
-/** internal/webui/settings: servers.readLog() */
+/** internal/run/settings: servers.readLog() */
 export interface ServerLog {
   log: string;
   name: string;
@@ -197,20 +197,20 @@ export interface Trial {
   digest?: string;
 }
 
-/** internal/webui/settings: skipped */
+/** internal/run/settings: skipped */
 export interface SkippedServer {
   name: string;
   reason: string;
 }
 
-/** internal/webui/settings: serverTools(enabled_tools) */
+/** internal/run/settings: serverTools(enabled_tools) */
 export interface ToolChoice {
   enabled_tools: string[];
   name: string;
   tools: TrialTool[];
 }
 
-/** internal/webui/settings: takeServers() */
+/** internal/run/settings: takeServers() */
 export interface Taken {
   base?: string;
   changed?: string[];
@@ -377,7 +377,7 @@ export interface Queue {
   bytes: number;
 }
 
-/** internal/gateway: Status */
+/** internal/run/gateway: Status */
 export interface GatewayStatus {
   version: string;
   pid: number;
@@ -607,7 +607,7 @@ export interface UndoRead {
   turn: UndoTurn;
 }
 
-/** internal/webui/settings: featureState */
+/** internal/run/settings: featureState */
 export interface Platform {
   name: string;
   title?: string;
@@ -624,12 +624,12 @@ export interface Platform {
   sent?: number;
 }
 
-/** internal/webui/settings: readFeatures() */
+/** internal/run/settings: readFeatures() */
 export interface PlatformList {
   channels: Platform[];
 }
 
-/** internal/webui/settings: channels.readSchema() */
+/** internal/run/settings: channels.readSchema() */
 export interface Described {
   name: string;
   needed: string[];
@@ -645,14 +645,14 @@ export interface PairingRequest {
   expires_at: string;
 }
 
-/** internal/webui/settings: person */
+/** internal/run/settings: person */
 export interface Person {
   channel: string;
   sender_id: string;
   owner: boolean;
 }
 
-/** internal/webui/settings: readPairing() */
+/** internal/run/settings: readPairing() */
 export interface People {
   approved: Person[];
   pending: PairingRequest[];
@@ -665,7 +665,7 @@ export interface ChannelCheck {
   detail?: string;
 }
 
-/** internal/webui/settings: validateChannel() */
+/** internal/run/settings: validateChannel() */
 export interface Checked {
   checks?: ChannelCheck[];
   error?: string;
@@ -673,7 +673,7 @@ export interface Checked {
   valid: boolean;
 }
 
-/** internal/webui/settings: loginStep */
+/** internal/run/settings: loginStep */
 export interface LoginStep {
   state: "waiting" | "done";
   url?: string;
@@ -687,14 +687,14 @@ export interface LoginStep {
   hidden?: boolean;
 }
 
-/** internal/webui/settings: invite() */
+/** internal/run/settings: invite() */
 export interface Invitation {
   expires: string;
   qr_image: string;
   url: string;
 }
 
-/** internal/webui/settings: tokensUsed */
+/** internal/run/settings: tokensUsed */
 export interface Used {
   prompt_tokens: number;
   completion_tokens: number;
@@ -706,7 +706,7 @@ export interface Used {
   estimated?: boolean;
 }
 
-/** internal/webui/settings: dayUsed */
+/** internal/run/settings: dayUsed */
 export interface Day {
   date: string;
   prompt_tokens: number;
@@ -720,7 +720,7 @@ export interface Day {
   sources: Record<string, Used>;
 }
 
-/** internal/webui/settings: groupUsed */
+/** internal/run/settings: groupUsed */
 export interface UsedGroup {
   name: string;
   prompt_tokens: number;
@@ -733,7 +733,7 @@ export interface UsedGroup {
   estimated?: boolean;
 }
 
-/** internal/webui/settings: readUsage() */
+/** internal/run/settings: readUsage() */
 export interface UsageRead {
   days: Day[];
   groups?: UsedGroup[];
@@ -743,7 +743,7 @@ export interface UsageRead {
   total: Used;
 }
 
-/** internal/webui/settings: versionState */
+/** internal/run/settings: versionState */
 export interface Version {
   id: string;
   saved_at?: string;
@@ -752,13 +752,13 @@ export interface Version {
   broken?: boolean;
 }
 
-/** internal/webui/settings: readVersions() */
+/** internal/run/settings: readVersions() */
 export interface VersionPage {
   cursor: string;
   versions: Version[];
 }
 
-/** internal/webui/settings: readDiff() */
+/** internal/run/settings: readDiff() */
 export interface VersionDiff {
   added: number;
   diff: string;
@@ -766,7 +766,7 @@ export interface VersionDiff {
   removed: number;
 }
 
-/** internal/webui/settings: readRaw() */
+/** internal/run/settings: readRaw() */
 export interface RawText {
   base: string;
   exists: boolean;
@@ -774,7 +774,7 @@ export interface RawText {
   text: string;
 }
 
-/** internal/config: Problem */
+/** internal/run/config: Problem */
 export interface Issue {
   path?: string;
   message: string;
@@ -784,14 +784,14 @@ export interface Issue {
   env?: string;
 }
 
-/** internal/webui/settings: conflict */
+/** internal/run/settings: conflict */
 export interface Conflict {
   path: string;
   current: unknown;
   yours: unknown;
 }
 
-/** internal/webui/settings: edited */
+/** internal/run/settings: edited */
 export interface Edited {
   changed: string[];
   restart_required: string[];
@@ -801,7 +801,7 @@ export interface Edited {
   base: string;
 }
 
-/** internal/webui/settings: settingState */
+/** internal/run/settings: settingState */
 export interface SetValue {
   path: string;
   value: unknown;
@@ -813,7 +813,7 @@ export interface SetValue {
   doc?: string;
 }
 
-/** internal/provider: State */
+/** internal/run/provider: State */
 export interface Provider {
   name: string;
   display: string;
@@ -831,7 +831,7 @@ export interface Provider {
   warnings?: string[];
 }
 
-/** internal/webui/settings: readSettings(signed_in) */
+/** internal/run/settings: readSettings(signed_in) */
 export interface SignIn {
   account: string;
   name: string;
@@ -839,7 +839,7 @@ export interface SignIn {
   signed_in: boolean;
 }
 
-/** internal/webui/settings: readSettings(why) */
+/** internal/run/settings: readSettings(why) */
 export interface ModelInUse {
   demo: boolean;
   key_source: string;
@@ -848,7 +848,7 @@ export interface ModelInUse {
   why: string;
 }
 
-/** internal/webui/settings: readSettings(file) */
+/** internal/run/settings: readSettings(file) */
 export interface SettingsRead {
   base: string;
   config: Values;
@@ -866,7 +866,7 @@ export interface SettingsRead {
   warnings: string[];
 }
 
-/** internal/webui/settings: sourceState */
+/** internal/run/settings: sourceState */
 export interface Source {
   name: string;
   display: string;
@@ -881,7 +881,7 @@ export interface Source {
   sign_in?: boolean;
 }
 
-/** internal/webui/settings: readSetup() */
+/** internal/run/settings: readSetup() */
 export interface SetupRead {
   base: string;
   daily_usd: number;
@@ -895,7 +895,7 @@ export interface SetupRead {
   window: number;
 }
 
-/** internal/webui/settings: offerState */
+/** internal/run/settings: offerState */
 export interface Offer {
   id: string;
   context_window?: number;
@@ -906,14 +906,14 @@ export interface Offer {
   out_usd?: number;
 }
 
-/** internal/webui/settings: readModels() */
+/** internal/run/settings: readModels() */
 export interface OfferList {
   models: Offer[];
   provider: string;
   truncated: boolean;
 }
 
-/** internal/webui/settings: tried */
+/** internal/run/settings: tried */
 export interface Tried {
   ok: boolean;
   status: string;

@@ -14,7 +14,7 @@ import (
 func TestPythonSections(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"v0.1.5", "head"} {
-		data, err := os.ReadFile("../../../config/testdata/" + name + ".json")
+		data, err := os.ReadFile("../../../run/config/testdata/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}

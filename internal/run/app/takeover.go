@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+)
+
+// KindJobs is the kind of jobs and triggers in what was taken over.
+const KindJobs = "jobs"
+
+// kindOrigins is the kind of marks in what was taken over.
+const kindOrigins = "origins"
+
+// configured reports whether a workspace is the one that the configuration
+// names. What the oldest versions kept in the data folder itself belongs to it.
+func configured(l *config.Loaded, workspace string) bool {
+	own, err := workspaceOf("", l)
+	return err == nil && (own == workspace || sameFolder(own, workspace))
+}
+
+// sameFolder reports whether two paths lead to one folder.
+func sameFolder(one, two string) bool {
+	a, err := filepath.EvalSymlinks(one)
+	b, err2 := filepath.EvalSymlinks(two)
+	return err == nil && err2 == nil && a == b
+}
+
+// openSessions opens the sessions of a workspace. The first time that the data
+// folder sees the workspace, whatever the program was started for, it takes
+// over what other programs left there; the notes of the workspace say what.
+func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	everywhere := allOrigins(loaded, o.Log)
+	store, err := session.Open(session.Options{
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open sessions: %w", err)
+	}
+	// A few small files on this disk: it is finished rather than stopped halfway.
+	if err := takeOver(context.WithoutCancel(ctx), loaded, store, everywhere, o); err != nil {
+		_ = store.Close() // nothing was done with it
+		return nil, err
+	}
+	return store, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// takeOver takes jobs and history out of a workspace, once, and tells about it.
+// What another workspace knows as from outside stays that, and is left.
+func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *guard.AllOrigins, o Options) error {
+	w := store.Workspace()
+	if !isDir(w.Path) {
+		return nil // it can still come
+	}
+	sessions := store.Taken()
+	var jobs schedule.Taken
+	var entries int
+
+	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
+		to, err := guard.OpenOrigins(loaded.DataDir, w.Path, w.ID, "", o.Log)
+		if err != nil {
+			return err
+		}
+		return everywhere.Inherit(to, w.Path)
+	})
+	if err != nil {
+		return fmt.Errorf("mark what came from outside in %s: %w", w.Path, err)
+	}
+
+	err = w.Once(KindJobs, o.Now(), func() error {
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log})
+		if err != nil {
+			return err
+		}
+		elsewhere := ""
+		if configured(loaded, w.Path) {
+			elsewhere = datadir.Cron.In(loaded.DataDir, "jobs.json")
+		}
+		jobs, err = s.TakeOver(ctx, elsewhere)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the jobs of %s: %w", w.Path, err)
+	}
+
+	var strange []string
+	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
+		for _, name := range memory.Leftovers(w.Path) {
+			if everywhere.Foreign(name) { //nolint:contextcheck // as above
+				strange = append(strange, name+": it came from outside")
+			}
+		}
+		if len(strange) > 0 {
+			return nil
+		}
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the history of %s: %w", w.Path, err)
+	}
+
+	versions := 0
+	err = w.Once(memory.KindVersions, o.Now(), func() (err error) {
+		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.Foreign)
+		if source, ok := errors.AsType[*gitstore.SourceError](err); ok { // it will not get better
+			strange, err = append(strange, source.Error()), nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the versions of the memory files of %s: %w", w.Path, err)
+	}
+
+	what := counted(sessions.Sessions, jobs, entries, versions)
+	if what != "" {
+		from := "Python nanobot"
+		if w.Entry.Seen.IsZero() { // a version before knew the workspace
+			from = "the workspace"
+		}
+		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
+	}
+	if sessions.Sessions > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("The conversations moved from %s to %s. To go back to Python nanobot, copy them to where it looks for them with: nanobot sessions restore-workspace",
+			filepath.Join(w.Path, "sessions"), datadir.Sessions.In(loaded.DataDir)))
+	}
+	if what != "" && isContained(loaded) {
+		w.Notes = append(w.Notes, "The agent stays inside the workspace, its commands run in a sandbox, and risky calls need your approval, because "+loaded.File+
+			" does not say otherwise. Python nanobot has none of this; the settings are tools.restrictToWorkspace, tools.exec.sandbox and tools.approval.mode.")
+	}
+	if versions > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("nanobot no longer uses %s; it is unchanged, and you can delete it if you do not use it yourself.", filepath.Join(w.Path, ".git")))
+	}
+	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("Not imported (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
+	}
+	return nil
+}
+
+// isContained reports whether a file is contained only because it does not say otherwise.
+func isContained(l *config.Loaded) bool {
+	if !l.Exists || l.Python {
+		return false
+	}
+	contains := []string{"tools.restrictToWorkspace", "tools.exec.sandbox", "tools.exec.network", "tools.approval.mode"}
+	return !slices.ContainsFunc(contains, l.IsSet)
+}
+
+// counted lists what was taken over; "" if that is nothing.
+func counted(sessions int, jobs schedule.Taken, entries, versions int) string {
+	var parts []string
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{
+		{sessions, "session", "sessions"},
+		{jobs.Jobs, "job", "jobs"},
+		{jobs.Triggers, "trigger", "triggers"},
+		{jobs.Deliveries, "message for a trigger", "messages for triggers"},
+		{entries, "history entry", "history entries"},
+		{versions, "version of the memory files", "versions of the memory files"},
+	} {
+		switch {
+		case p.n == 1:
+			parts = append(parts, "1 "+p.one)
+		case p.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.many))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/settings"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
+)
+
+// Fork gives tests what the WebSocket channel is lent.
+func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, title string) error {
+	return g.web.fork(ctx, from, to, beforeUser, -1, title)
+}
+
+// ChooseScope is setScope of the WebSocket channel.
+func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
+	s, err := g.web.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
+	return s.Path, s.Mode, err
+}
+
+// WebAPI is what web clients look at.
+func WebAPI(g *Gateway) *webui.API { return g.web.api() }
+
+// SettingsAPI has the settings of a gateway only. During, which may be nil, is
+// called while a change is being made.
+func SettingsAPI(g *Gateway, during func()) *webui.API {
+	o := g.settings()
+	o.Try = func(ctx context.Context, next *config.Loaded) error {
+		if during != nil {
+			during()
+		}
+		return g.try(ctx, next)
+	}
+	reads, actions := settings.New(o)
+	return webui.New(webui.Options{Reads: reads, Actions: actions, Log: g.log})
+}
+
+// PretendFree makes a gateway believe that a disk has so much room.
+func PretendFree(g *Gateway, bytes uint64) {
+	g.free = func(string) (uint64, bool) { return bytes, true }
+}
+
+// Alive reports whether a gateway with this status counts as alive.
+func Alive(s *Status) bool { return s.alive() }
+
+// PageLink is the secret of a link to the pages.
+func PageLink(g *Gateway) string { return g.web.pages.auth.Link() }
+
+// RevokePages signs all devices out.
+func RevokePages(ctx context.Context, g *Gateway) error {
+	list, err := g.web.pages.auth.Devices(ctx)
+	for _, d := range list {
+		err = errors.Join(err, g.web.pages.auth.Revoke(ctx, d.ID))
+	}
+	return err
+}
+
+// PushTo sends notifications with another client.
+func PushTo(g *Gateway, c *http.Client) { g.web.pages.push.Client = c }
+
+// LetChannelsIn is what a gateway does that has run for a while after many crashes.
+func LetChannelsIn(ctx context.Context, g *Gateway) { g.letChannelsIn(ctx) }

@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/wait"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+)
+
+// state is the agent and the configuration in use.
+type state struct {
+	mu     sync.Mutex
+	agent  *generation    // nil while one takes over from another
+	moved  chan struct{}  // closed when the next one has taken over
+	loaded *config.Loaded // the configuration in use
+	booted *config.Loaded // the one at the start
+	bad    string         // why the newest one is not in use; "" if it is
+	quiet  atomic.Bool    // it crashed often: chat platforms stay off for a while
+}
+
+// now is the agent, nil while one takes over from another, the configuration,
+// and why the newest one is not in use.
+func (s *state) now() (gen *generation, l *config.Loaded, bad string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agent, s.loaded, s.bad
+}
+
+func (s *state) config() *config.Loaded {
+	_, l, _ := s.now()
+	return l
+}
+
+// use notes the configuration in use, nil if it stays the same, and why the
+// newest one is not.
+func (s *state) use(l *config.Loaded, bad string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l != nil {
+		s.loaded = l
+	}
+	s.bad = bad
+}
+
+// take leaves no agent in use and returns the one before.
+func (s *state) take() *generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.agent
+	s.agent = nil
+	return old
+}
+
+// put makes an agent the one in use, with its configuration.
+func (s *state) put(next *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agent, s.loaded = next, next.app.Config
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// current is the agent in use; it waits while one takes over from another.
+func (s *state) current(ctx context.Context) (*app.App, error) {
+	for {
+		s.mu.Lock()
+		gen, moved := s.agent, s.moved
+		s.mu.Unlock()
+		if gen != nil {
+			return gen.app, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// keyOf is the conversation that a message belongs to.
+func (s *state) keyOf(in bus.Inbound) string {
+	if gen, _, _ := s.now(); gen != nil {
+		return gen.app.Agent.KeyOf(in)
+	}
+	return cmp.Or(in.SessionKey, in.Route.SessionKey())
+}
+
+// agentRetry is how long the gateway waits when no agent can be built.
+const agentRetry = 2 * time.Second
+
+// rebuildTimer tells after a while that there is no agent; nil if there is one.
+func (s *state) rebuildTimer() <-chan time.Time {
+	if gen, _, _ := s.now(); gen != nil {
+		return nil
+	}
+	return time.After(agentRetry)
+}
+
+// generation is an agent between two configurations.
+type generation struct {
+	app    *app.App
+	intake context.CancelFunc // no more messages from the queue
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+	idle   atomic.Pointer[string] // why the schedule could not begin the last time
+}
+
+// start makes the agent work through the queue. It returns what makes its
+// schedule run, which nobody waits for.
+func (g *generation) start(ctx context.Context, m *messenger) (keepTime func()) {
+	running, stop := context.WithCancel(ctx)
+	intake, stopIntake := context.WithCancel(running)
+	g.stop, g.intake = stop, stopIntake
+	g.app.Agent.Open(running)
+	g.work.Go(func() { _ = g.app.Run(running) }) // ends with its context only
+	g.work.Go(func() {
+		if err := g.app.Agent.Serve(intake, m.door()); err != nil && intake.Err() == nil {
+			m.log.ErrorContext(ctx, "messages are not taken from the queue any more", "err", err)
+		}
+	})
+	return func() {
+		g.work.Go(func() { g.keepTime(intake, m) })
+	}
+}
+
+// scheduleRetry is when the schedule is tried again after it could not begin.
+// Somebody who mends its file need not do more.
+const scheduleRetry = 30 * time.Second
+
+// keepTime runs the schedule until ctx ends.
+func (g *generation) keepTime(ctx context.Context, m *messenger) {
+	told := ""
+	for {
+		err := g.app.Schedule.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if text := err.Error(); text != told {
+			told = text
+			g.idle.Store(&text)
+			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
+			m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", err))
+		}
+		if wait.For(ctx, scheduleRetry) != nil {
+			return
+		}
+	}
+}
+
+// finish lets running turns end within their grace time and gives everything
+// back. What was not finished is still in the queue.
+func (g *generation) finish() error {
+	if g.stop != nil {
+		g.intake()
+		g.stop()
+		g.work.Wait()
+	}
+	return g.app.Close()
+}
+
+// leaveWait is how long turns may take to end after they were cancelled.
+const leaveWait = 3 * time.Second
+
+// finishWithin is finish, but once hurry is closed it takes only the grace
+// time and a little more. A tool that does not listen is left behind then; its
+// message is still in the queue.
+func (g *generation) finishWithin(hurry <-chan struct{}) error {
+	done := make(chan error, 1)
+	go func() { done <- g.finish() }()
+	select {
+	case err := <-done:
+		return err
+	case <-hurry:
+	}
+	t := time.NewTimer(time.Duration(g.app.Config.Config.Gateway.ShutdownTimeoutS)*time.Second + leaveWait)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return errors.New("a turn did not stop in time; the next start continues it")
+	}
+}

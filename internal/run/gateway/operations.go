@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/backup"
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// operations are the reads and actions about the gateway itself and its devices.
+func operations(g *Gateway) (map[string]webui.Read, map[string]webui.Action) {
+	reads, actions := webui.NewOperations(webui.Operations{
+		Status: func(ctx context.Context) any {
+			s := g.Status()
+			s.Jobs = g.Jobs(ctx)
+			return s
+		},
+		Reload: g.Reload, Restart: func() { g.o.Restart(bus.Route{}) }, Backup: func(ctx context.Context) (string, error) { return newBackup(ctx, g) }, Checks: g.o.Checks,
+		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.web.pages.server.Promise(read) },
+		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.messenger.topics.Publish(topic, nil) },
+	})
+	devices := webui.Devices{Auth: g.web.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
+	push := g.web.pages.push
+	maps.Copy(reads, devices.Reads())
+	maps.Copy(actions, devices.Actions())
+	maps.Copy(reads, push.Reads())
+	maps.Copy(actions, push.Actions())
+	return reads, actions
+}
+
+// newPush tells devices that something waits.
+func newPush(g *Gateway, p *webPages) webui.Push {
+	return webui.Push{
+		Store: app.State(g.state.config(), g.log), Name: string(datadir.PushKeys), Client: webui.PushClient(), Log: g.log, Now: g.o.Now,
+		Enabled: func() bool { return g.state.config().Config.Gateway.WebUI.Push },
+		Devices: func(ctx context.Context) (ids []string, err error) {
+			list, err := p.auth.Devices(ctx)
+			for i := range list {
+				ids = append(ids, list[i].ID)
+			}
+			return ids, err
+		},
+	}
+}
+
+// pushQuestion tells devices that a turn waits for an answer.
+func pushQuestion(g *Gateway) {
+	if life := g.life(); life != nil {
+		g.background.Go(func() { g.web.pages.push.Notify(life, "question") })
+	}
+}
+
+// newBackup makes a backup without credentials in a folder of its own.
+func newBackup(ctx context.Context, g *Gateway) (string, error) {
+	l := g.state.config()
+	run := datadir.Run.In(l.DataDir)
+	if err := diskio.MkdirAll(run, 0o700); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(run, "backup-")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "nanobot-backup-"+g.o.Now().Format("20060102-150405")+".tar.gz")
+	if _, err := backup.Create(ctx, file, backup.Options{Config: l, Workspace: g.workspace, Version: g.o.Version, Now: g.o.Now()}); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return file, nil
+}
+
+// logPause is how often pages are told about new lines of the log, at most.
+const logPause = 250 * time.Millisecond
+
+// noted is a log that tells pages of new lines.
+type noted struct {
+	slog.Handler
+	tell  func()
+	asked *atomic.Bool // pages will be told
+}
+
+func withNotes(log *slog.Logger, tell func()) *slog.Logger {
+	return slog.New(noted{log.Handler(), tell, &atomic.Bool{}})
+}
+
+// Handle implements slog.Handler. Who writes may hold locks that telling needs.
+func (n noted) Handle(ctx context.Context, r slog.Record) error {
+	err := n.Handler.Handle(ctx, r)
+	if n.asked.CompareAndSwap(false, true) {
+		time.AfterFunc(logPause, func() {
+			n.asked.Store(false)
+			n.tell()
+		})
+	}
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (n noted) WithAttrs(attrs []slog.Attr) slog.Handler {
+	n.Handler = n.Handler.WithAttrs(attrs)
+	return n
+}
+
+// WithGroup implements slog.Handler.
+func (n noted) WithGroup(name string) slog.Handler {
+	n.Handler = n.Handler.WithGroup(name)
+	return n
+}

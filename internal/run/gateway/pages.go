@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
+	"github.com/nanobot-go/nanobot/internal/web/pages"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
+)
+
+var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enabled (it is on by itself only where other machines cannot reach the gateway)`)
+
+// webPages is the web interface on the gateway's port.
+type webPages struct {
+	state    *state
+	channels *channel.Manager
+	listener func() net.Addr
+	auth     *auth.Server
+	server   *pages.Server
+	push     webui.Push
+}
+
+func newPages(g *Gateway) *webPages {
+	p := &webPages{state: &g.state, channels: g.channels, listener: g.Addr}
+	p.auth = auth.New(auth.Options{
+		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
+		Site:    p.site,
+		Changed: func() { g.messenger.topics.soon("devices") },
+		Tell: func(ctx context.Context, s phrase.Sentence) {
+			g.background.Go(func() { g.messenger.tellOwner(ctx, s) })
+		},
+	})
+	p.push = newPush(g, p)
+	g.messenger.topics.asked = func() { pushQuestion(g) }
+	p.server = pages.New(pages.Options{
+		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.web.api,
+		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
+			if c := p.open(w); c != nil {
+				c.ServePage(w, r, device, gone)
+			}
+		},
+		Upload: func(w http.ResponseWriter, r *http.Request, device string) {
+			if c := p.open(w); c != nil {
+				c.ServeUpload(w, r, device)
+			}
+		},
+		Media: func(w http.ResponseWriter, r *http.Request) {
+			if c := p.open(w); c != nil {
+				c.ServeMedia(w, r)
+			}
+		},
+		Vouched: func(r *http.Request) bool {
+			c := p.socket()
+			return c != nil && c.Vouched(r)
+		},
+	})
+	return p
+}
+
+// socket is the channel that carries the pages' conversations.
+func (p *webPages) socket() *websocket.Channel {
+	c, _ := p.channels.Channel(socketName).(*websocket.Channel)
+	return c
+}
+
+// open is socket for a request, which is refused while there is none.
+func (p *webPages) open(w http.ResponseWriter) *websocket.Channel {
+	c := p.socket()
+	if c == nil {
+		w.Header().Set("Retry-After", "5")
+		auth.Refuse(w, http.StatusServiceUnavailable, "not_running", "the gateway is starting or stopping; try again")
+	}
+	return c
+}
+
+// match is the handler for a request of a browser to the pages, if they are served.
+func (p *webPages) match(r *http.Request) (http.Handler, bool) {
+	if !servesPages(p.state.config(), p.listener()) {
+		return nil, false
+	}
+	return p.server.Match(r)
+}
+
+// matchOwn is match for the socket's own listener.
+func (p *webPages) matchOwn(r *http.Request, exposed bool) (http.Handler, bool) {
+	if on := p.state.config().Config.Gateway.WebUI.Enabled; on == nil && exposed || on != nil && !*on {
+		return nil, false
+	}
+	return p.server.Match(r)
+}
+
+// servesPages reports whether the web interface is served: on this machine unless
+// the file says no, elsewhere only if it says yes.
+func servesPages(l *config.Loaded, at net.Addr) bool {
+	if enabled := l.Config.Gateway.WebUI.Enabled; enabled != nil {
+		return *enabled
+	}
+	if tcp, ok := at.(*net.TCPAddr); ok {
+		return tcp.IP.IsLoopback()
+	}
+	return httpsafe.LoopbackHost(l.Config.Gateway.Host)
+}
+
+// site is how browsers may reach the pages.
+func (p *webPages) site() auth.Site {
+	l := p.state.config()
+	set := l.Config.Gateway.WebUI
+	s := auth.Site{Hosts: slices.Clone(set.Hosts), Session: time.Duration(set.SessionDays) * 24 * time.Hour, Proxies: p.proxies()}
+	if u, err := url.Parse(set.PublicURL); err == nil && u.Host != "" {
+		s.Hosts = append(s.Hosts, u.Host)
+	}
+	if tcp, ok := p.listener().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		s.Hosts = append(s.Hosts, tcp.String())
+	}
+	if c := p.socket(); c != nil && c.Host() != "" {
+		s.Hosts = append(s.Hosts, c.Host())
+	}
+	return s
+}
+
+func (p *webPages) proxies() []netip.Prefix {
+	if c := p.socket(); c != nil {
+		return c.Proxies()
+	}
+	return nil
+}
+
+// base is the address of the pages for a browser on this machine, or the public one.
+func (p *webPages) base() string {
+	if public := p.state.config().Config.Gateway.WebUI.PublicURL; public != "" {
+		return strings.TrimRight(public, "/") + "/"
+	}
+	at := p.listener()
+	if at == nil {
+		return ""
+	}
+	host := at.String()
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return "http://" + host + "/"
+}
+
+// WebLink is how a person gets to the pages.
+type WebLink struct {
+	Base string `json:"base"` // address of the pages
+	Link string `json:"link"` // signs one browser in, once
+	Code string `json:"code"` // to type instead
+}
+
+// WebDevices are the browsers that are signed in, and those that want to.
+type WebDevices struct {
+	Devices []auth.Device  `json:"devices"`
+	Waiting []auth.Pending `json:"waiting"`
+}
+
+// webDecision is about a device: its id to sign it out, or its digits.
+type webDecision struct {
+	Revoke string `json:"revoke,omitempty"`
+	Digits string `json:"digits,omitempty"`
+	Allow  bool   `json:"allow,omitempty"`
+}
+
+// routes are for commands of the same user.
+func (p *webPages) routes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /web/link", func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Code bool
+			Base string
+		}
+		err := decodeControl(r, &in)
+		out := WebLink{Base: p.base()}
+		if in.Base != "" {
+			out.Base = strings.TrimRight(in.Base, "/") + "/"
+		}
+		switch {
+		case err != nil:
+		case !servesPages(p.state.config(), p.listener()):
+			err = errPagesOff
+		case in.Code:
+			out.Code = p.auth.Code()
+		default:
+			out.Link = out.Base + "#/in/" + p.auth.Link()
+		}
+		answer(w, out, err)
+	})
+	mux.HandleFunc("GET /web/devices", func(w http.ResponseWriter, r *http.Request) {
+		list, err := p.auth.Devices(r.Context())
+		answer(w, WebDevices{Devices: list, Waiting: p.auth.Waiting()}, err)
+	})
+	mux.HandleFunc("POST /web/devices", func(w http.ResponseWriter, r *http.Request) {
+		var in webDecision
+		err := decodeControl(r, &in)
+		switch {
+		case err != nil:
+		case in.Revoke != "":
+			err = p.auth.Revoke(r.Context(), in.Revoke)
+		default:
+			err = p.auth.Decide(in.Digits, in.Allow)
+		}
+		answer(w, struct{}{}, err)
+	})
+}

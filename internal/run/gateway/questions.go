@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// asking is what web clients see of questions, and the record of answers.
+type asking struct {
+	state   *state
+	answers *webui.Answers
+	redact  func(string) string
+	topics  *publisher
+	log     *slog.Logger
+}
+
+func newAsking(w *webClients, redact func(string) string) *asking {
+	return &asking{
+		state: w.state, log: w.log, redact: redact, topics: w.topics,
+		answers: &webui.Answers{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
+	}
+}
+
+func (q *asking) approvals() *webui.Approvals {
+	return &webui.Approvals{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
+}
+
+// open are the questions that wait for an answer.
+func (q *asking) open(ctx context.Context) (any, error) {
+	a, err := q.state.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return agent.OpenQuestions(a.Agent), nil
+}
+
+func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
+	a, err := q.state.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return agent.AnswerQuestion(a.Agent, answer), nil
+}
+
+func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {
+	a, err := q.state.current(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	v, wrong := app.Explain(ctx, a, tool, string(arguments), tainted)
+	if v.Detail != nil {
+		v.Detail.Diff = q.redact(v.Detail.Diff) // it shows the file as it is
+	}
+	return v, q.redact(strings.TrimPrefix(wrong, "Error: ")), nil
+}
+
+// keep records how a question was closed.
+func (q *asking) keep(ev agent.RuntimeEvent) {
+	o := ev.Question.Outcome
+	if o.Option == "" && !o.Expired || temporary(ev.Route) {
+		return // its turn ended, or its chat is kept nowhere
+	}
+	a := webui.Answered{
+		Key: ev.SessionKey, Channel: ev.Route.Channel, What: q.redact(ev.Question.Text), Option: o.Option, Remark: q.redact(o.Remark), Expired: o.Expired, At: ev.At,
+	}
+	if d := ev.Question.Detail; d != nil {
+		a.Tool, a.Reason, a.What = d.Tool, d.Reason, what(d)
+	}
+	if err := q.answers.Add(context.Background(), a); err != nil {
+		q.log.Warn("an answer cannot be recorded", "session", a.Key, "err", err)
+	}
+	q.topics.Publish("questions", nil)
+}
+
+// what is a call in one text.
+func what(d *bus.Detail) string {
+	said := cmp.Or(d.Command, strings.Join(d.Paths, " "), string(d.Arguments))
+	if d.Host != "" {
+		said = d.Host + ": " + said
+	}
+	return said
+}

@@ -1,0 +1,293 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/datadir"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/settings"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
+)
+
+// webClients is what the WebSocket channel is lent for its clients. It goes on
+// when the agent is replaced.
+type webClients struct {
+	app      app.Options
+	state    *state
+	settings func() settings.Options
+	// operations are about the gateway itself.
+	operations func() (map[string]webui.Read, map[string]webui.Action)
+	channels   *channel.Manager
+	log        *slog.Logger
+	api        lateAPI
+	pages      *webPages
+	topics     *publisher
+	unread     *webui.Unread
+	hidden     func() bool // only pages use the socket
+	scoping    sync.Mutex  // held by setScope
+	asking     *asking
+}
+
+// drivers are the chat platforms of this program and of the one around it.
+func (w *webClients) drivers() map[string]channel.Driver {
+	out := Channels()
+	out["websocket"] = websocket.Driver(websocket.Options{
+		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
+		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
+		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
+		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return w.pages.matchOwn(r, exposed) },
+	})
+	maps.Copy(out, w.app.Channels)
+	return out
+}
+
+// platforms is the status of what the file enables; the socket of the pages and the
+// terminals of this machine are not platforms.
+func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+	own := w.app.Channels[terminal.Name].New == nil
+	return slices.DeleteFunc(all.Status(), func(c channel.Status) bool {
+		return c.Name == socketName && w.hidden() || c.Name == terminal.Name && own
+	})
+}
+
+// lateAPI is made when the first client asks: a start does without it.
+type lateAPI func() *webui.API
+
+// ServeHTTP implements http.Handler.
+func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
+
+// Do implements websocket.API.
+func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
+	return l().Do(ctx, action, payload)
+}
+
+// chatState is what a conversation's metadata tells its clients.
+func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket.ChatState) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return s
+	}
+	key := a.Agent.KeyOf(bus.Inbound{Route: chat})
+	if key != chat.SessionKey() {
+		s.Kept = key
+	}
+	meta, err := a.Sessions.Metadata(ctx, key)
+	if err != nil {
+		if !errors.Is(err, session.ErrNotFound) {
+			w.log.WarnContext(ctx, "read what is kept about a conversation", "session", key, "err", err)
+		}
+		return s
+	}
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
+	s.Title = a.Secrets().Redact(s.Title)
+	return s
+}
+
+// recall finds the answer to a message that a client says again.
+func (w *webClients) recall(ctx context.Context, in bus.Inbound) (bus.Outbound, bool) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return bus.Outbound{}, false
+	}
+	return a.Agent.Recall(ctx, in), true
+}
+
+// usualModel is the name of the model that answers unless a conversation has
+// chosen another.
+func (w *webClients) usualModel() string {
+	gen, l, _ := w.state.now()
+	if gen != nil && w.app.UseModel == nil {
+		return gen.app.ModelInfo().Name // also one that was found by itself
+	}
+	d := l.Config.Agents.Defaults
+	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
+}
+
+// tellModel lets the clients of the socket know if another model answers now.
+func (w *webClients) tellModel(all *channel.Manager, was string) {
+	is := w.usualModel()
+	if c, ok := all.Channel("websocket").(*websocket.Channel); ok && is != was {
+		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
+	}
+}
+
+// newAPI answers web clients about this gateway.
+func (w *webClients) newAPI() *webui.API {
+	reads, actions := settings.New(w.settings())
+	moreReads, moreActions := w.operations()
+	maps.Copy(reads, moreReads)
+	maps.Copy(actions, moreActions)
+	o := webui.Options{
+		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
+		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
+	}
+	for _, c := range app.Commands(w.app) {
+		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
+	}
+	return webui.New(o)
+}
+
+// backend is the program as it is now.
+func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return webui.Backend{}, err
+	}
+	b := webui.Backend{
+		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
+		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
+		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
+		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
+		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
+		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
+		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
+	}
+	b.Undone = func(ctx context.Context, key string, paths []string) error {
+		return agent.Undone(ctx, a.Agent, key, paths)
+	}
+	b.Costs = &webui.Costs{
+		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
+		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
+			return ledger.Standings(a.Ledger(), session)
+		},
+		Prompt: func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) },
+	}
+	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
+		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+	}
+	b.TriggerSecret = func(id string, renew bool) (string, error) {
+		if renew {
+			return schedule.RenewTriggerSecret(a.Config.DataDir, id)
+		}
+		return schedule.TriggerSecret(a.Config.DataDir, id)
+	}
+	if a.Dream != nil {
+		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
+	}
+	if a.Index != nil {
+		b.Search = a.Index.Search
+	}
+	return b, nil
+}
+
+// seq is the number of the last event of a conversation on the socket.
+func (w *webClients) seq(key string) (int64, bool) {
+	c, open := w.channels.Channel("websocket").(*websocket.Channel)
+	if !open {
+		return 0, false
+	}
+	if chat, ours := strings.CutPrefix(key, "websocket:"); ours {
+		return c.Seq(chat)
+	}
+	return c.Seq("@" + key) // if it is watched
+}
+
+// attachment describes a file that came with a message.
+func (w *webClients) attachment(path string) webui.Attachment {
+	a := webui.Attachment{Name: filepath.Base(path)}
+	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
+		a.URL, a.Type, a.Size = c.File(path)
+	}
+	return a
+}
+
+// settings are what web clients need of the gateway to read and change settings.
+func (g *Gateway) settings() settings.Options {
+	return settings.Options{
+		App: g.o.Options, File: g.o.file(), Workspace: g.workspace, Secrets: g.secrets, Log: g.log,
+		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Tell: g.messenger.tellOwner,
+		Status: func() (problems, later []string) {
+			s := g.Status()
+			return s.Problems, s.Later
+		},
+		Life: g.life, Go: g.background.Go,
+		Channels: g.channels, Drivers: g.web.drivers(), TryChannels: g.tryChannels, LoginChannel: g.accounts.Login,
+		API: func(cfg config.Config) (net.Addr, bool) { return g.Addr(), g.front.serves(cfg) },
+	}
+}
+
+// life is how long background work may go on; nil while the gateway does not
+// run.
+func (g *Gateway) life() context.Context {
+	select {
+	case <-g.ending:
+		return nil
+	default:
+		return g.carrying
+	}
+}
+
+// try says why an agent could not be built with a configuration.
+func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
+	c := changeOf(next.Changed(g.state.config()))
+	if !c.agent && !c.schedule {
+		return nil
+	}
+	o := g.o.Options
+	o.Loaded = next
+	_, err := app.Inspect(ctx, o)
+	return err
+}
+
+// tryChannels makes channels that are never run.
+func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error) {
+	return channel.NewManager(channel.Options{
+		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
+		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
+	})
+}
+
+// firstPrompt is about the size of the first prompt of a conversation, in tokens.
+const firstPrompt = 3000
+
+// nextPrompt is what the next message of a conversation is sent with. Which
+// provider answers, and how it is paid, is judged by the last call of the model.
+func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
+	c, err := a.Agent.Context(ctx, key)
+	if errors.Is(err, session.ErrNotFound) { // the message would begin it
+		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
+	}
+	if err != nil {
+		return webui.Prompt{}, err
+	}
+	out := webui.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
+	var billing ledger.Billing
+	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {
+		if err != nil {
+			return out, err
+		}
+		name, prov, billing = e.Model, e.Provider, e.Billing
+	}
+	if out.Price = a.Models().Price(prov, name); billing == ledger.Free || billing == ledger.Subscription {
+		out.Price = ledger.Price{Billing: billing}
+	}
+	return out, nil
+}

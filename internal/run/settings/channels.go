@@ -1,0 +1,392 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// channels are chat platforms, who may talk there, and the API.
+type channels struct {
+	*editor
+	logins *logins
+}
+
+// actions change chat platforms, who may talk there, and the API.
+func (ch *channels) actions() map[string]webui.Action {
+	out := map[string]webui.Action{
+		"settings.feature.enable":         ch.switchChannel(true),
+		"settings.feature.disable":        ch.switchChannel(false),
+		"settings.channel.validate":       ch.validateChannel,
+		"settings.channel.configure":      ch.configureChannel,
+		"settings.api_service.start":      ch.switchAPI(true),
+		"settings.api_service.stop":       ch.switchAPI(false),
+		"settings.pairing.approve":        ch.settlePairing(true),
+		"settings.pairing.deny":           ch.settlePairing(false),
+		"settings.pairing.revoke":         ch.revokePairing,
+		"settings.pairing.invite":         ch.invite,
+		"settings.channel.restart":        ch.restart,
+		"settings.channel.logout":         func(ctx context.Context, p json.RawMessage) (any, error) { return logout(ctx, ch, p) },
+		"settings.channel.connect.start":  ch.connect,
+		"settings.channel.connect.poll":   ch.pollConnect,
+		"settings.channel.connect.cancel": ch.cancelConnect,
+	}
+	return out
+}
+
+// known refuses a channel whose platform is unknown; a second account has a
+// name such as telegram.work.
+func (ch *channels) known(name string) error {
+	kind, _, _ := strings.Cut(name, ".")
+	all := ch.Drivers
+	if all[kind].New != nil && plainName(name) && !strings.HasSuffix(name, ".") {
+		return nil
+	}
+	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+}
+
+// judgeChannel says why a section cannot be used; it makes the channel without
+// running it, whether or not it is switched on.
+func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
+	var section map[string]json.RawMessage
+	if json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &section) != nil || section == nil {
+		section = map[string]json.RawMessage{}
+	}
+	section["enabled"] = json.RawMessage("true")
+	text, err := json.Marshal(section)
+	if err != nil {
+		return err
+	}
+	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: text})
+	if err != nil {
+		return err
+	}
+	for _, s := range m.Status() {
+		if s.Error != "" {
+			return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
+		}
+	}
+	return nil
+}
+
+// probeWait is how long a platform may take to say whether a section works.
+const probeWait = 30 * time.Second
+
+// probeChannel asks the platform whether a section works.
+func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (channel.Report, error) {
+	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: l.Config.Channels.Each[name].Raw.JSON()})
+	if err != nil {
+		return channel.Report{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	return m.Probe(ctx, name)
+}
+
+func (ch *channels) switchChannel(on bool) webui.Action {
+	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+		var in struct {
+			Name string `json:"name"`
+		}
+		if err := webui.Decode(payload, &in); err != nil {
+			return nil, err
+		}
+		if err := ch.known(in.Name); err != nil {
+			return nil, err
+		}
+		e := edit{make: func(now *config.Loaded) (any, error) {
+			if _, ok := now.Config.Channels.Each[in.Name]; !ok && !on {
+				return nil, webui.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
+			}
+			return under(on, "channels", in.Name, "enabled"), nil
+		}}
+		if on {
+			e.check = func(next *config.Loaded) error { return ch.judgeChannel(next, in.Name) }
+		}
+		return ch.change(ctx, e)
+	}
+}
+
+// validateChannel says whether a section could be used, without saving it, and
+// asks its platform.
+func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage) (any, error) {
+	e, err := ch.channelEdit(payload, true)
+	if err != nil {
+		return nil, err
+	}
+	_, next, _, err := ch.prepare(e)
+	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
+	switch {
+	case err == nil:
+		report, err := ch.probeChannel(ctx, next, e.channel)
+		if err != nil {
+			return map[string]any{"valid": false, "error": ch.Secrets.Redact(err.Error())}, nil
+		}
+		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]channel.Check{}, report.Checks...)}, nil
+	case refused && why.Status == http.StatusUnprocessableEntity:
+		return map[string]any{"valid": false, "error": why.Message}, nil
+	}
+	return nil, refuseEdit(err)
+}
+
+func (ch *channels) configureChannel(ctx context.Context, payload json.RawMessage) (any, error) {
+	e, err := ch.channelEdit(payload, false)
+	if err != nil {
+		return nil, err
+	}
+	return ch.change(ctx, e)
+}
+
+// channelEdit reads a payload with the settings of a channel. One that is
+// switched off may be incomplete, unless always is set.
+func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, error) {
+	var in named
+	if err := webui.Decode(payload, &in); err != nil {
+		return edit{}, err
+	}
+	if always && len(in.Settings) == 0 {
+		in.Settings = json.RawMessage("{}")
+	}
+	if err := isObject(in.Settings, "settings"); err != nil {
+		return edit{}, err
+	}
+	if err := ch.known(in.Name); err != nil {
+		return edit{}, err
+	}
+	return edit{
+		channel: in.Name,
+		make:    func(*config.Loaded) (any, error) { return under(in.Settings, "channels", in.Name), nil },
+		check: func(next *config.Loaded) error {
+			if !always && !next.Config.Channels.Each[in.Name].Enabled {
+				return nil
+			}
+			return errors.Join(ch.judgeChannel(next, in.Name), lockOut(next, in.Name))
+		},
+	}, nil
+}
+
+// lockOut refuses settings of the socket with which the person who changes them
+// could not come back.
+func lockOut(l *config.Loaded, name string) error {
+	var s struct {
+		AllowFrom        []string        `json:"allowFrom"`
+		Token            string          `json:"token"`
+		TokenIssueSecret string          `json:"tokenIssueSecret"`
+		TrustedProxyAuth json.RawMessage `json:"trustedProxyAuth"`
+	}
+	if kind, _, _ := strings.Cut(name, "."); kind != "websocket" {
+		return nil
+	}
+	if err := json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s); err != nil {
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
+	}
+	switch {
+	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
+	case s.Token == "" && s.TokenIssueSecret == "" && (len(s.TrustedProxyAuth) == 0 || string(s.TrustedProxyAuth) == "null"):
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
+	}
+	return nil
+}
+
+// featureState is a chat platform this program knows, or a section.
+type featureState struct {
+	Name       string            `json:"name"`
+	Title      string            `json:"title,omitempty"` // of the platform
+	Login      bool              `json:"login,omitempty"` // it is connected with settings.channel.connect
+	Logout     bool              `json:"logout,omitempty"`
+	Configured bool              `json:"configured"`
+	Enabled    bool              `json:"enabled"`
+	State      channel.Condition `json:"state"`
+	Reason     string            `json:"reason,omitempty"`
+	Identity   string            `json:"identity,omitempty"`
+	Since      time.Time         `json:"since,omitzero"` // of the state
+	Retry      time.Time         `json:"retry,omitzero"`
+	Received   int               `json:"received,omitempty"`
+	Sent       int               `json:"sent,omitempty"`
+}
+
+func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
+	list := map[string]featureState{}
+	for name := range ch.Drivers {
+		list[name] = featureState{Name: name, State: channel.Stopped}
+	}
+	for name, c := range ch.Config().Config.Channels.Each {
+		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
+	}
+	for _, s := range ch.Channels.Status() {
+		if _, known := list[s.Name]; !known {
+			continue // the terminals of this machine: nothing can be set
+		}
+		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity, Since: s.Since.UTC(), Retry: s.Retry.UTC(), Received: s.Received, Sent: s.Sent}
+	}
+	out := []featureState{}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		f := list[name]
+		kind, _, _ := strings.Cut(name, ".")
+		d := ch.Drivers[kind]
+		f.Title, f.Login, f.Logout = d.Title, d.Login != nil, d.Logout != nil && f.Configured
+		out = append(out, f)
+	}
+	return map[string]any{"channels": out}, nil
+}
+
+// switchAPI turns the API on the gateway's port on or off.
+func (ch *channels) switchAPI(on bool) webui.Action {
+	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+		in := struct {
+			Settings json.RawMessage `json:"settings"`
+		}{}
+		if err := webui.Decode(payload, &in); err != nil {
+			return nil, err
+		}
+		patch := map[string]any{"gateway": map[string]any{"api": on}}
+		if len(in.Settings) > 0 {
+			if err := isObject(in.Settings, "settings"); err != nil {
+				return nil, err
+			}
+			patch["api"] = in.Settings
+		}
+		done, err := ch.change(ctx, edit{make: always(patch)})
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			edited
+			Service apiState `json:"service"`
+		}{done, ch.apiService()}, nil
+	}
+}
+
+// apiState is how the API of the gateway is served.
+type apiState struct {
+	Enabled bool   `json:"enabled"`
+	Served  bool   `json:"served"`
+	Address string `json:"address,omitempty"` // "": the program around us serves it
+	BaseURL string `json:"base_url,omitempty"`
+	Key     bool   `json:"key_required"`
+	Reason  string `json:"reason,omitempty"` // why it is not served
+}
+
+func (ch *channels) apiService() apiState {
+	cfg := ch.Config().Config
+	s := apiState{Enabled: cfg.Gateway.API, Key: !cfg.API.APIKey.IsZero()}
+	addr, legal := ch.API(cfg)
+	if addr != nil {
+		s.Address, s.BaseURL = addr.String(), "http://"+addr.String()+"/v1"
+	}
+	switch {
+	case !s.Enabled:
+		s.Reason = "it is switched off (gateway.api)"
+	case !legal:
+		s.Reason = "other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1"
+	default:
+		s.Served = true
+	}
+	return s
+}
+
+func (ch *channels) readAPIService(context.Context, *http.Request) (any, error) {
+	return ch.apiService(), nil
+}
+
+// person is somebody who was let in.
+type person struct {
+	Channel string `json:"channel"`
+	Sender  string `json:"sender_id"`
+	Owner   bool   `json:"owner"`
+}
+
+func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
+	p := ch.Channels.Pairing()
+	waiting, approved, err := p.List()
+	if err != nil {
+		return nil, err
+	}
+	people := []person{}
+	for _, name := range slices.Sorted(maps.Keys(approved)) {
+		for _, who := range approved[name] {
+			known, err := p.Known(name, who)
+			if err != nil {
+				return nil, err
+			}
+			people = append(people, person{name, who, known.Owner})
+		}
+	}
+	for i := range waiting {
+		waiting[i].Expires = waiting[i].Expires.UTC()
+	}
+	return map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": people}, nil
+}
+
+func (ch *channels) settlePairing(approve bool) webui.Action {
+	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+		var in struct {
+			Code  string `json:"code"`
+			Owner bool   `json:"owner"`
+		}
+		if err := webui.Decode(payload, &in); err != nil {
+			return nil, err
+		}
+		p := ch.Channels.Pairing()
+		settle, what := p.Deny, phrase.Later("denied")
+		switch {
+		case approve && in.Owner:
+			settle, what = p.ApproveOwner, phrase.Later("let in as the owner")
+		case approve:
+			settle, what = p.Approve, phrase.Later("let in")
+		case in.Owner:
+			return nil, webui.Refuse(http.StatusBadRequest, "owner belongs to approve")
+		}
+		who, err := settle(ctx, in.Code)
+		if errors.Is(err, channel.ErrNoSuchCode) {
+			return nil, webui.Refuse(http.StatusNotFound, "%v", err)
+		}
+		if errors.Is(err, channel.ErrManyCodes) {
+			return nil, webui.Refuse(http.StatusTooManyRequests, "%v", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ch.tellPairing(ctx, who.Channel, who.Sender, what)
+		return person{who.Channel, who.Sender, in.Owner}, nil
+	}
+}
+
+func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Channel string `json:"channel"` // "" is all
+		Sender  string `json:"sender_id"`
+	}
+	if err := webui.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if in.Sender == "" {
+		return nil, webui.Refuse(http.StatusBadRequest, "say who: sender_id")
+	}
+	from, err := ch.Channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
+	if err != nil {
+		return nil, err
+	}
+	if len(from) == 0 {
+		return nil, webui.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
+	}
+	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
+	return map[string]any{"sender_id": in.Sender, "channels": from}, nil
+}
+
+// tellPairing notes a change of who may talk to the agent.
+func (ch *channels) tellPairing(ctx context.Context, where, who string, what phrase.Sentence) {
+	ch.Log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what.String())
+	ch.Tell(ctx, phrase.Later("%s on %s was %s in the web interface.", who, where, what))
+}

@@ -1,0 +1,118 @@
+// Package settings is what web clients read and change of the configuration:
+// models and providers, channels and who may talk there, MCP servers and logins.
+// A change edits the configuration file, after a try whether the result would
+// work, and makes the gateway read it again.
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// Options are what the settings need of the gateway. All are required.
+type Options struct {
+	App       app.Options    // how agents are built
+	File      config.Options // how the configuration is found and read
+	Workspace string
+	Secrets   *httpsafe.Registry
+	Log       *slog.Logger
+
+	// Current is the agent in use.
+	Current func(ctx context.Context) (*app.App, error)
+	// Config is the configuration in use.
+	Config func() *config.Loaded
+	// Try says why a configuration could not be used.
+	Try func(ctx context.Context, next *config.Loaded) error
+	// Reload reads the file again and puts it to use.
+	Reload func(ctx context.Context) error
+	// Status tells what is wrong and which changed settings wait for a restart.
+	Status func() (problems, later []string)
+	// Tell says something to the owner.
+	Tell func(ctx context.Context, s phrase.Sentence)
+	// Life is how long background work may go on; nil while the gateway does
+	// not run. Go does such work.
+	Life func() context.Context
+	Go   func(work func())
+
+	Channels *channel.Manager
+	Drivers  map[string]channel.Driver
+	// TryChannels makes channels that are never run.
+	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error)
+	// LoginChannel connects a channel to an account and keeps what that found
+	// out in the configuration.
+	LoginChannel func(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error)
+	// API tells where the API listens, nil if the program around the gateway
+	// serves it, and whether these settings let it be served there.
+	API func(cfg config.Config) (net.Addr, bool)
+}
+
+// New returns what web clients may read, by path below /api/, and what they may
+// change, by the name of the action.
+func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Action) {
+	ed := &editor{Options: o}
+	waiting := &logins{Options: o}
+	md, ch, srv := &models{ed, waiting}, &channels{ed, waiting}, &servers{ed, waiting}
+	all := &whole{ed, ch}
+
+	reads = map[string]webui.Read{
+		"setup":                     md.readSetup,
+		"settings":                  md.readSettings,
+		"settings/usage":            ed.readUsage,
+		"settings/provider-models":  md.readModels,
+		"settings/api-service":      ch.readAPIService,
+		"settings/pairing":          ch.readPairing,
+		"settings/mcp-presets":      srv.readMCP,
+		"settings/mcp-oauth/status": srv.readMCPLogins,
+		"settings/mcp-log":          srv.readLog,
+		"settings/nanobot-features": ch.readFeatures,
+		"settings/channel-schema":   ch.readSchema,
+		"settings/version-check":    ed.readVersion,
+		"settings/cli-apps": func(context.Context, *http.Request) (any, error) {
+			return nil, noCLIApps()
+		},
+	}
+	maps.Copy(reads, all.reads())
+
+	actions = map[string]webui.Action{
+		"settings.agent.update":            ed.patchAction(patchOf{below: []string{"agents", "defaults"}}),
+		"settings.web_search.update":       ed.patchAction(patchOf{below: []string{"tools", "web"}}),
+		"settings.image_generation.update": ed.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}),
+		"settings.transcription.update":    ed.patchAction(patchOf{below: []string{"transcription"}}),
+		"settings.network_safety.update":   ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
+		"workspace.pick_folder":            refusing(webui.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
+	}
+	for _, more := range []map[string]webui.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
+		maps.Copy(actions, more)
+	}
+	for _, name := range []string{"install", "update", "uninstall", "test"} {
+		actions["settings.cli_app."+name] = refusing(noCLIApps())
+	}
+	return reads, actions
+}
+
+func noCLIApps() error {
+	return webui.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
+}
+
+func refusing(err error) webui.Action {
+	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
+}
+
+// safetySettings are what keeps the agent in bounds.
+func safetySettings() []string {
+	return []string{
+		"tools.ssrfWhitelist", "tools.restrictToWorkspace", "tools.protectConfigDir", "tools.exec", "tools.approval",
+		"tools.webuiAllowLocalServiceAccess", "tools.webuiAllowRemotePackageInstall",
+	}
+}
