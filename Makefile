@@ -103,7 +103,7 @@ fuzz: ## 30 s per target
 	done
 
 update: ## rewrite golden files
-	$(GO) test ./internal/run/config ./internal/tool/files ./internal/tui ./cmd/nanobot -update
+	$(GO) test ./internal/run/config ./internal/tool/files ./internal/cli/tui ./cmd/nanobot -update
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test ./test/arch -run 'TestConfigReference|TestDataFolderPage' -update

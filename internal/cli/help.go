@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/tui"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
 // teach gives a command tree our help and our answers to wrong calls.

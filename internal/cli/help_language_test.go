@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/tui"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
 // visit calls f for a command and all below it.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/tui"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
 // language is the one of the user's locale, "" if nanobot has no sentences in it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/tui"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
 // item is something to choose from a menu.

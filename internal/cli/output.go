@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/tui"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
 // jsonFlag adds --json, which makes a command write for programs.

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
-	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
 func statusCommand(c *command) *cobra.Command {

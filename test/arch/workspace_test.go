@@ -189,7 +189,7 @@ var byPathAllowed = map[string]string{
 	"internal/guard/change/undo/prune.go": "keeps the log in the data folder",
 	"internal/guard/change/undo/undo.go":  "keeps locks in the data folder",
 
-	"internal/tui/history.go": "keeps typed lines in the data folder",
+	"internal/cli/tui/history.go": "keeps typed lines in the data folder",
 }
 
 // openers are the functions of byPath that a file names.

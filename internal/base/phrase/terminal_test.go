@@ -33,7 +33,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-func terminalPackages() []string { return []string{"internal/cli", "internal/tui"} }
+func terminalPackages() []string { return []string{"internal/cli", "internal/cli/tui"} }
 
 // terminalSayers are functions of these packages by name, with the number of the
 // argument that is a sentence; -1 stands for all after the first.
