@@ -5,12 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -89,32 +87,6 @@ func rank(pkg string) int {
 	return -1
 }
 
-// moves are the new folders of packages that are not on their floor yet, by the old
-// ones.
-var moves = sync.OnceValue(func() map[string]string {
-	raw, err := os.ReadFile("tools/floors/table.txt")
-	if err != nil {
-		panic(err)
-	}
-	out := map[string]string{}
-	for line := range strings.Lines(string(raw)) {
-		if f := strings.Fields(line); len(f) == 3 {
-			out[f[1]] = f[2]
-		}
-	}
-	return out
-})
-
-// placed is where a package will be.
-func placed(pkg string) string {
-	for folder := pkg; folder != "."; folder = path.Dir(folder) {
-		if to := moves()[folder]; to != "" {
-			return to + strings.TrimPrefix(pkg, folder)
-		}
-	}
-	return pkg
-}
-
 func matches(patterns []string, from, to string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		a, b, _ := strings.Cut(p, " -> ")
@@ -124,7 +96,6 @@ func matches(patterns []string, from, to string) bool {
 
 // legal reports whether a package may import another one.
 func legal(from, to string) bool {
-	from, to = placed(from), placed(to)
 	switch {
 	case rank(from) < 0, rank(to) < 0:
 		return false
@@ -159,7 +130,7 @@ func TestArchitecture(t *testing.T) {
 				t.Errorf("%s: %s", file, why)
 			}
 		}
-		check(rank(placed(pkg)) >= 0, "package is on no floor")
+		check(rank(pkg) >= 0, "package is on no floor")
 		check(!slices.Contains(strings.Fields(vague), path.Base(pkg)), "package name says nothing")
 		check(ast.IsGenerated(f) || fset.Position(f.FileEnd).Line <= 800, "over 800 lines")
 		check(!slices.ContainsFunc(f.Decls, isInit), "func init")
