@@ -9,22 +9,22 @@ import (
 func TestKind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]kind{
-		"options.go":                            product,
-		"cmd/nanobot/main.go":                   product,
-		"internal/bus/bus.go":                   product,
-		"web/src/state/store.ts":                product,
-		"internal/bus/bus_test.go":              tests,
-		"internal/bus/bustest/suite.go":         tests,
-		"internal/chat/chattest/venue/venue.go": tests,
-		"test/week/week.go":                     tests,
-		"bench/main.go":                         tests,
-		"web/test/unit/store.test.ts":           tests,
-		"test/sdk/compare.mjs":                  tests,
-		"tools/shape/main.go":                   tooling,
-		"tools/shape/main_test.go":              tooling,
-		"web/build/main.go":                     tooling,
-		"docs/example.ts":                       tooling,
-		"internal/chat/platform/telegram/telegramtest/server.go": tests,
+		"options.go":                              product,
+		"cmd/nanobot/main.go":                     product,
+		"internal/bus/bus.go":                     product,
+		"web/src/state/store.ts":                  product,
+		"internal/bus/bus_test.go":                tests,
+		"internal/bus/bustest/suite.go":           tests,
+		"internal/chat/chattest/venue/venue.go":   tests,
+		"test/week/week.go":                       tests,
+		"bench/main.go":                           tests,
+		"web/test/unit/store.test.ts":             tests,
+		"test/sdk/compare.mjs":                    tests,
+		"tools/shape/main.go":                     tooling,
+		"tools/shape/main_test.go":                tooling,
+		"web/build/main.go":                       tooling,
+		"docs/example.ts":                         tooling,
+		"internal/channel/telegramtest/server.go": tests,
 	} {
 		if got := (file{path: name}).kind(); got != want {
 			t.Errorf("%s is of kind %d, want %d", name, got, want)

@@ -16,11 +16,11 @@ func TestMatch(t *testing.T) {
 			map[string]string{"internal/bus": "internal/bus"},
 		},
 		"a folder that moved": {
-			map[string][]string{"internal/core/agent": {"turn.go"}}, map[string][]string{"internal/core/agent": {"turn.go", "ask.go"}},
-			map[string]string{"internal/core/agent": "internal/core/agent"},
+			map[string][]string{"internal/core/agent": {"turn.go"}}, map[string][]string{"internal/agent": {"turn.go", "ask.go"}},
+			map[string]string{"internal/core/agent": "internal/agent"},
 		},
 		"a folder of another name": {
-			map[string][]string{"internal/chat": {"channel.go"}}, map[string][]string{"internal/chat": {"channel.go"}},
+			map[string][]string{"internal/chat": {"channel.go"}}, map[string][]string{"internal/channel": {"channel.go"}},
 			map[string]string{},
 		},
 		"a folder with other files": {
@@ -28,8 +28,8 @@ func TestMatch(t *testing.T) {
 			map[string]string{},
 		},
 		"a folder whose name stays elsewhere": {
-			map[string][]string{"internal/core/agent": {"ask.go"}, "internal/core/agent": {"turn.go"}}, map[string][]string{"internal/core/agent": {"turn.go"}},
-			map[string]string{"internal/core/agent": "internal/core/agent"},
+			map[string][]string{"internal/agent": {"ask.go"}, "internal/core/agent": {"turn.go"}}, map[string][]string{"internal/agent": {"turn.go"}},
+			map[string]string{"internal/agent": "internal/agent"},
 		},
 		"the longer end": {
 			map[string][]string{"a/tool/undo": {"undo.go"}, "b/undo": {"undo.go"}},

@@ -210,7 +210,7 @@ func (g *webGen) load(dir string) *webPackage {
 		}
 		for _, i := range f.Imports {
 			if path, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nanobot-go/nanobot/"); ours && i.Name == nil {
-				p.imports[filepath.Base(path)] = path
+				p.imports[g.packageName(path)] = path
 			}
 		}
 		for _, d := range f.Decls {
@@ -237,6 +237,21 @@ func (g *webGen) load(dir string) *webPackage {
 		}
 	}
 	return p
+}
+
+// packageName is the name by which other files know the package in a folder.
+func (g *webGen) packageName(dir string) string {
+	files, err := filepath.Glob(filepath.Join(g.root, filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		return filepath.Base(dir)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly)
+		if err == nil && !strings.HasSuffix(file, "_test.go") {
+			return f.Name.Name
+		}
+	}
+	return filepath.Base(dir)
 }
 
 // fields are the members of a struct, those of embedded structs included.
