@@ -243,7 +243,7 @@ func TestSetupKeepsPythonConfiguration(t *testing.T) {
 	t.Parallel()
 	base := openShop(t, "")
 	for _, name := range []string{"v0.1.5.json", "head.json"} {
-		b, err := os.ReadFile(filepath.Join("..", "config", "testdata", name))
+		b, err := os.ReadFile(filepath.Join("..", "run", "config", "testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ type search struct {
 func sentences(t *testing.T) map[string]string {
 	t.Helper()
 	s := search{found: map[string]string{}, fset: token.NewFileSet()}
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || d.Name() == "phrase" || d.Name() == "testdata" {
 			return err

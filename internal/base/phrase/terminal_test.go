@@ -47,7 +47,7 @@ func terminalSayers() map[string]int {
 // terminalSentences are the sentences in a package that people read in a terminal.
 func terminalSentences(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*.go"))
+	names, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(dir), "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func notForPeople() map[string]bool {
 // arguments of its sentence and is Chinese, and each sentence is still in the tree.
 func TestTerminalTable(t *testing.T) {
 	t.Parallel()
-	literals := literalsOf(t, filepath.Join("..", "..", "internal"))
+	literals := literalsOf(t, filepath.Join("..", "..", "..", "internal"))
 	seen := map[string]bool{}
 	for _, pairs := range phrase.Terminal() {
 		for _, p := range pairs {
