@@ -21,7 +21,7 @@ import (
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	used := map[string]string{}
-	for _, dir := range []string{".", "settings", filepath.Join("..", "gateway")} {
+	for _, dir := range []string{".", filepath.Join("..", "run", "settings"), filepath.Join("..", "run", "gateway")} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		must(t, err)
 		for _, name := range names {

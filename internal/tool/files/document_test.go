@@ -16,7 +16,7 @@ import (
 func (b *bench) putDocument(names ...string) {
 	b.t.Helper()
 	for _, n := range names {
-		data, err := os.ReadFile(filepath.Join("..", "..", "document", "testdata", n))
+		data, err := os.ReadFile(filepath.Join("..", "..", "base", "document", "testdata", n))
 		if err != nil {
 			b.t.Fatal(err)
 		}
