@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 const childMode = "NANOBOT_TEST_CHILD"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Cursors survive a restart, are written seldom and are bounded. A crash may

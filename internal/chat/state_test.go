@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A damaged state begins again, and is kept for a person to look at.

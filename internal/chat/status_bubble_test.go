@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // logLines keeps what is logged: level, message and the reason.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // board is a platform in memory that does all that channels can.

@@ -247,7 +247,7 @@ func cronHistory(c *command) *cobra.Command {
 				if r.CostUSD > 0 {
 					cost = ledger.Dollars(r.CostUSD)
 				}
-				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), words(cmd, string(r.Status)), took, r.Tokens, cost, text.Label(printable(note), 100))
+				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), words(cmd, r.Status), took, r.Tokens, cost, text.Label(printable(note), 100))
 			}
 			return w.Flush()
 		}),

@@ -120,12 +120,12 @@ func (m *marks) state(paths ...string) (string, bool) {
 	}
 	h, left := sha256.New(), maxState
 	for _, path := range paths {
-		_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error { //nolint:gosec // a path of the record
 			if left--; left < 0 {
 				return fs.SkipAll
 			}
 			if err != nil {
-				fmt.Fprintf(h, "%q unreadable\n", path)
+				_, _ = fmt.Fprintf(h, "%q unreadable\n", path) // a hash takes all
 				return nil //nolint:nilerr // a command cannot read it either
 			}
 			if e.IsDir() {
@@ -138,7 +138,8 @@ func (m *marks) state(paths ...string) (string, bool) {
 			if err != nil {
 				return nil //nolint:nilerr // it is gone
 			}
-			fmt.Fprintf(h, "%q %v %d %d %d\n", path, info.Mode(), info.Size(), info.ModTime().UnixNano(), origin.Changed(path).UnixNano())
+			_, _ = fmt.Fprintf(h, "%q %v %d %d %d\n",
+				path, info.Mode(), info.Size(), info.ModTime().UnixNano(), origin.Changed(path).UnixNano())
 			return nil
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Every sentence that refuses something has a code, none is left over, and a code

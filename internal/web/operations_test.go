@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 

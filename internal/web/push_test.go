@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // receiver is a browser and its push service, which takes nothing that is not

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 type call struct {

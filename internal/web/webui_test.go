@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // newAPI makes an API that keeps its files in a folder of its own.

@@ -19,7 +19,7 @@ func TestMakeTargets(t *testing.T) {
 	if phony == nil {
 		t.Fatal("the Makefile lists no targets")
 	}
-	for _, target := range strings.Fields(phony[1]) {
+	for target := range strings.FieldsSeq(phony[1]) {
 		if !slices.Contains(described, target) {
 			t.Errorf("make %s has no text for make help", target)
 		}

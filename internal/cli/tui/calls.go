@@ -80,7 +80,7 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 	}
 	var out []line
 	for _, e := range edits {
-		head := styled("  ", 0).add(neutral(v.o.words(string(e.What))+" "+e.Path), dim)
+		head := styled("  ", 0).add(neutral(v.o.words(e.What)+" "+e.Path), dim)
 		if e.Lines {
 			head = head.add(fmt.Sprintf(" +%d", e.Added), green).add(fmt.Sprintf(" -%d", e.Deleted), red)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
-	"github.com/nanobot-go/nanobot/internal/core/memory/worker"
+	memoryworker "github.com/nanobot-go/nanobot/internal/core/memory/worker"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"

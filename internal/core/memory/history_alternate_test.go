@@ -94,7 +94,7 @@ func (py *python) check(t *testing.T, h *History, trail []string) {
 			t.Fatalf("%q is in the history %d times: %q", content, times[content], trail)
 		case times[content] == 1 && named:
 			t.Fatalf("%q waits although it was imported: %q", content, trail)
-		case times[content] == 0 && !(inFile && named):
+		case times[content] == 0 && (!inFile || !named):
 			t.Fatalf("%q vanished: in the file %v, waiting %v: %q", content, inFile, named, trail)
 		}
 	}

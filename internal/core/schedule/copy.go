@@ -329,7 +329,7 @@ func (s *Store) lastCopies(ctx context.Context) (c copies) {
 	if json.Unmarshal(data, &c) == nil {
 		return c
 	}
-	for _, sum := range strings.Fields(string(data)) {
+	for sum := range strings.FieldsSeq(string(data)) {
 		c.Last = append(c.Last, copyOf{Sum: sum})
 	}
 	return c

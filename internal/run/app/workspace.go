@@ -53,7 +53,8 @@ func syncTemplates(data, workspace string, asked bool) (written, left []string, 
 		return nil, nil, fmt.Errorf("look up the workspace: %w", err)
 	}
 	given := w.Entry.Templates
-	if len(given) >= len(bootstrap()) && !(asked && slices.Contains(slices.Collect(maps.Values(given)), withheld)) {
+	wasWithheld := slices.Contains(slices.Collect(maps.Values(given)), withheld)
+	if len(given) >= len(bootstrap()) && (!asked || !wasWithheld) {
 		return nil, w.Notes, nil
 	}
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/email"
@@ -38,7 +38,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Channels are the chat platforms this program knows.

@@ -8,8 +8,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	"github.com/nanobot-go/nanobot/internal/web"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	webui "github.com/nanobot-go/nanobot/internal/web"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Fork gives tests what the WebSocket channel is lent.

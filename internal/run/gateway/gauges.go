@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 

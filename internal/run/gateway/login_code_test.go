@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 	"github.com/nanobot-go/nanobot/internal/cli"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // What the phone does with a code. Platforms lack some of it.

@@ -16,13 +16,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enabled (it is on by itself only where other machines cannot reach the gateway)`)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // setScope chooses the folder that a chat of web clients works in.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // planted are the credentials of settingsConfig.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.

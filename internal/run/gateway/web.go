@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
@@ -31,8 +31,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	"github.com/nanobot-go/nanobot/internal/web"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
+	webui "github.com/nanobot-go/nanobot/internal/web"
+	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // webClients is what the WebSocket channel is lent for its clients. It goes on

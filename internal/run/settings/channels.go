@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // channels are chat platforms, who may talk there, and the API.

@@ -12,9 +12,9 @@ import (
 	"rsc.io/qr"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // connecting reads a payload about the login of a channel. Platforms whose keys

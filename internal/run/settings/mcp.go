@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // servers are MCP servers.

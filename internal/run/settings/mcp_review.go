@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // acceptServer takes the definitions of a server as looked at by the owner. The

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // skillActions switch skills on and off.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
+	webui "github.com/nanobot-go/nanobot/internal/web"
 )
 
 // whole changes any setting, and the file as a text.

@@ -23,7 +23,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // request is a handshake as it arrives.

@@ -8,7 +8,7 @@ import (
 
 	ws "github.com/coder/websocket"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func TestBootstrap(t *testing.T) {

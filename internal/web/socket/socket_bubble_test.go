@@ -13,7 +13,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // pipes is a listener without a network.

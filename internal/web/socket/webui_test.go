@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // clerk is an API that counts.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"

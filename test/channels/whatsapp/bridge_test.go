@@ -24,8 +24,8 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The codes that a frame is confirmed with.

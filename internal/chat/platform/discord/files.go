@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // kind is the word of the marker of a file.

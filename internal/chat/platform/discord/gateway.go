@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // silence ends a connection on which not even heartbeats are answered.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered.

@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-sasl"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of the talk with the server.

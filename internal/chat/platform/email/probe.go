@@ -6,7 +6,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe opens the mailbox and logs in where mail is sent, and does nothing there.

@@ -22,8 +22,8 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // Whatever every channel must do, this one does.

@@ -18,7 +18,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // opened is a sent mail taken apart by the standard library.

@@ -13,7 +13,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func reader(data []byte) io.Reader { return bytes.NewReader(data) }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // crypt reads and writes encrypted rooms.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe asks the homeserver whether it is one and takes the token. Without one it

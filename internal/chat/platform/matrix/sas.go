@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Address implements channel.Addresser: ~channel or #channel, @person, or the id

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 

@@ -26,7 +26,7 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // bot is the channel.

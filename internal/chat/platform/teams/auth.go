@@ -18,7 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

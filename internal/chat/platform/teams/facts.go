@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // known reports by the headers whether a request may be one of Teams. Without

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat"
-	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
+	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The version of the protocol that we say we speak.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/chat"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const jitter = 400 * time.Millisecond // before a message: programs that write in step are blocked

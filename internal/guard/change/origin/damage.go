@@ -37,7 +37,7 @@ func Damaged(dir string) []string {
 }
 
 // encode adds a line to what is to be written.
-func (l line) encode(to *bytes.Buffer) error {
+func (l *line) encode(to *bytes.Buffer) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 			s.o.Log.ErrorContext(ctx, "keep damaged lines of the record of outside files", "err", err)
 		}
 	}
-	s.o.Log.ErrorContext(ctx, "the record of outside files is damaged; "+s.damageMeans(), "file", s.o.Store.Where(s.names[0]))
+	s.o.Log.ErrorContext(ctx, "the record of outside files is damaged", "meaning", s.damageMeans(), "file", s.o.Store.Where(s.names[0]))
 }
 
 func (s *Store) damageMeans() string {
