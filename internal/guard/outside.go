@@ -126,7 +126,7 @@ func (m *marks) state(paths ...string) (string, bool) {
 			}
 			if err != nil {
 				_, _ = fmt.Fprintf(h, "%q unreadable\n", path) // a hash takes all
-				return nil //nolint:nilerr // a command cannot read it either
+				return nil                                     //nolint:nilerr // a command cannot read it either
 			}
 			if e.IsDir() {
 				if e.Name() == gitFolder {
