@@ -3,6 +3,7 @@ package security_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -92,7 +93,8 @@ func undoneFiles() []attempt {
 				if err != nil {
 					a.t.Fatal(err)
 				}
-				a.write(log, strings.ReplaceAll(string(data), `"o":{"s":"`, `"q":{"s":"`))
+				old := strings.ReplaceAll(string(data), `"o":{"s":"`, `"q":{"s":"`)
+				a.write(log, regexp.MustCompile(`,"(_crc|sum)":"[0-9a-f]+"`).ReplaceAllString(old, ""))
 			}
 			a.cli("undo")
 		}, look},
