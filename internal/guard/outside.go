@@ -125,8 +125,8 @@ func (m *marks) state(paths ...string) (string, bool) {
 				return fs.SkipAll
 			}
 			if err != nil {
-				_, _ = fmt.Fprintf(h, "%q unreadable\n", path) // a hash takes all
-				return nil                                     //nolint:nilerr // a command cannot read it either
+				_, _ = fmt.Fprintf(h, "%q unreadable\n", path)
+				return nil //nolint:nilerr // a command cannot read it either
 			}
 			if e.IsDir() {
 				if e.Name() == gitFolder {

@@ -81,7 +81,7 @@ func newHouse(t *testing.T, sandbox, network string) *house {
 	}
 	for name, body := range map[string]string{
 		"AGENTS.md": "Be kind.\n", "SOUL.md": "You are calm.\n", "USER.md": "The user is Ada.\n", "memory/MEMORY.md": "Ada likes tea.\n",
-		"TOOLS.md": "The printer is slow.\n",
+		"TOOLS.md":            "The printer is slow.\n",
 		"skills/tea/SKILL.md": "---\nname: tea\ndescription: make tea\n---\nBoil water.\n",
 		".git/config":         "[core]\n", ".git/hooks/pre-commit": "#!/bin/sh\nexit 0\n", "notes.txt": "Buy milk.\n",
 	} {
