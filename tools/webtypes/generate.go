@@ -209,8 +209,12 @@ func (g *webGen) load(dir string) *webPackage {
 			continue
 		}
 		for _, i := range f.Imports {
-			if path, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nanobot-go/nanobot/"); ours && i.Name == nil {
-				p.imports[g.packageName(path)] = path
+			if path, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nanobot-go/nanobot/"); ours {
+				name := g.packageName(path)
+				if i.Name != nil {
+					name = i.Name.Name
+				}
+				p.imports[name] = path
 			}
 		}
 		for _, d := range f.Decls {
