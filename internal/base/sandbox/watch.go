@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,6 +68,18 @@ func (w Watch) Largest(n int) []string {
 		out = append(out, fmt.Sprintf("%s (%s)", f.path, mebibytes(f.size)))
 	}
 	return out
+}
+
+// Full reports whether a file that the command wrote has exactly the size at which
+// the kernel stops it: what writes to it failed there.
+func (w Watch) Full(limit int64) bool {
+	full := false
+	w.grown(func(path string, _ int64) {
+		if info, err := os.Lstat(path); err == nil && info.Size() == limit {
+			full = true
+		}
+	})
+	return full
 }
 
 const mebibyte = 1 << 20

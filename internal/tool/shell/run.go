@@ -103,6 +103,9 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	cmd := exec.CommandContext(ctx, l.program, l.args...) //nolint:gosec // what the tool is for; the guard has seen it
 	cmd.Dir = l.dir
 	cmd.Env = append(slices.Clone(l.env), markVariable+"="+mark)
+	if !r.guard.sandboxed { // the sandbox sets its own limits
+		boundFiles(cmd, r.disk)
+	}
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
@@ -141,7 +144,11 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 func (j *job) wait(ctx context.Context, out *outcome) error {
 	defer j.release()
 	err := j.cmd.Wait()
-	out.over = j.watch.end()
+	out.code = j.cmd.ProcessState.ExitCode()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		out.code = exitCode(exit)
+	}
+	out.over = j.watch.end(out.code)
 	stopped, left := j.kin.end()
 	if !j.r.guard.sandboxed { // there it may have been a process of the sandbox itself
 		out.stopped = stopped
@@ -151,10 +158,6 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 	}
 	j.streams.finish()
 	out.outside = j.held.outside()
-	out.code = j.cmd.ProcessState.ExitCode()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		out.code = exitCode(exit)
-	}
 	return err
 }
 

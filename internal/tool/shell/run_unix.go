@@ -60,6 +60,19 @@ func findShell(lookup func(string) string, name string) string {
 	return ""
 }
 
+// boundFiles has the kernel bound every file that the command and its children
+// write. Only a shell can set that for a program without a moment in between in
+// which the program already writes.
+func boundFiles(cmd *exec.Cmd, disk int64) {
+	if disk <= 0 {
+		return
+	}
+	// A limit that the agent has itself may be lower, and then it stays.
+	script := fmt.Sprintf(`ulimit -f %d 2>/dev/null; exec "$0" "$@"`, fileLimit(disk)/fileLimitUnit)
+	cmd.Args = append([]string{"sh", "-c", script, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+}
+
 // kin are the processes of one call: the shell, its session and process group,
 // and, where the system lets us look, descendants that left it.
 type kin struct {

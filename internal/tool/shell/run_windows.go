@@ -32,6 +32,9 @@ func shellFor(_ func(string) string, in input) (program string, args []string, e
 	return program, []string{"-NoProfile", "-NonInteractive", "-Command", prologue + in.Command + epilogue}, nil
 }
 
+// boundFiles does nothing: there is no limit for files of one process.
+func boundFiles(*exec.Cmd, int64) {}
+
 // kin are the processes of one call, held by a job object that kills them all
 // when it is closed, also if the agent dies.
 type kin struct {

@@ -86,17 +86,44 @@ func (o *lookout) explain(over *sandbox.OverError) error {
 
 // end stops looking and says why the command was ended, if it was. What the
 // command added to the disk counts for its turn.
-func (o *lookout) end() error {
+func (o *lookout) end(code int) error {
 	if o == nil {
 		return nil
 	}
 	o.stop()
 	o.done.Wait()
-	if free := freeSpace(o.r.workspace); o.r.disk > 0 && o.free > free && int64(o.free-free) > o.r.disk/64 { //nolint:gosec // a size
-		o.r.added.add(o.turn, min(o.watch.Added(), int64(o.free-free))) //nolint:gosec // the same
+	if o.r.disk <= 0 {
+		return o.over
+	}
+
+	gone := int64(0) // other programs free space meanwhile
+	if free := freeSpace(o.r.workspace); free < o.free {
+		gone = int64(o.free - free) //nolint:gosec // a size
+	}
+	var added int64
+	if gone > o.r.disk/64 {
+		added = min(o.watch.Added(), gone)
+		o.r.added.add(o.turn, added)
+	}
+
+	// Programs that met the limit of one file can end before the next look.
+	stopped := code == stoppedByFileLimit || gone >= o.r.disk/2
+	if o.over == nil && (added >= o.watch.Disk || stopped && o.watch.Full(fileLimit(o.r.disk))) {
+		o.over = o.explain(&sandbox.OverError{What: "disk space", Used: max(added, o.r.disk), Limit: o.watch.Disk})
 	}
 	return o.over
 }
+
+// stoppedByFileLimit is the exit code that a shell gives to a program which the
+// kernel ended with SIGXFSZ.
+const stoppedByFileLimit = 128 + 25
+
+// fileLimitUnit is what shells count in when they set the limit of one file.
+const fileLimitUnit = 512
+
+// fileLimit is the size at which the kernel stops a file of a command that may
+// add disk bytes, where the kernel knows such a limit.
+func fileLimit(disk int64) int64 { return max(disk/fileLimitUnit, 1) * fileLimitUnit }
 
 // keptTurns bounds the turns whose sums are remembered.
 const keptTurns = 64
