@@ -7,7 +7,7 @@ import { t as tt } from "../i18n/tools";
 import type { QuestionItem } from "../state/items";
 import { answer, link, request, serverNow } from "../state/store";
 import { fail, toast } from "../state/toast";
-import { visible } from "../text/links";
+import { dense, visible } from "../text/links";
 import { Icon } from "../ui/icon";
 import { MenuButton } from "../ui/menu";
 import type { Detail } from "../wire/types";
@@ -124,15 +124,20 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
   );
 }
 
+/** asked is a text to decide about: nothing in it can be scrolled out of sight by empty space. */
+function asked(text: string): string {
+  return dense(text, { spaces: (n) => tt("approve.spaces", { n }), empty: (n) => tt("approve.empty", { n }) });
+}
+
 /** Facts show the call that is asked about, whole. */
 function Facts({ detail: d, text }: { detail: Detail; text: string }) {
   const args = typeof d.arguments === "object" && d.arguments !== null ? (d.arguments as Record<string, unknown>) : undefined;
-  const rest = args && Object.keys(args).length > 0 ? pretty("", args) : "";
+  const rest = args && Object.keys(args).length > 0 ? asked(pretty("", args)) : "";
   const network = d.network === "host" || d.network === "proxy" || d.network === "none" ? tt(`value.network.${d.network}`) : d.network;
   const command = d.command !== undefined || d.tool === "exec";
   return (
     <>
-      {d.command && <pre class="output box" tabIndex={0} aria-label={tt("approve.command")}>{lines(d.command)}</pre>}
+      {d.command && <pre class="output box" tabIndex={0} aria-label={tt("approve.command")}>{lines(asked(d.command))}</pre>}
       {d.diff ? <Lines diff={d.diff} /> : rest && <pre class="output box" tabIndex={0} aria-label={tt("approve.arguments")}>{rest}</pre>}
       {d.reason && <p>{tt("approve.reason", { reason: visible(d.reason) })}</p>}
       {d.untrusted?.length ? <p class="outside">{tt("approve.read", { what: d.untrusted.map((r) => `${visible(r.what)} (${shortTime(r.at)})`).join(tt("tools.and")) })}</p> : null}

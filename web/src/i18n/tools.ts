@@ -83,6 +83,8 @@ export const t = texts({
   "value.network.proxy": ["allowed hosts", "允许的主机"],
   "value.network.none": ["none", "无"],
   "approve.command": ["Command", "命令"],
+  "approve.spaces": ["{n} spaces", "{n} 个空格"],
+  "approve.empty": ["{n} empty lines", "{n} 个空行"],
   "approve.arguments": ["Arguments", "参数"],
   "approve.more": ["Allow", "允许"],
   "approve.always": ["Allow always", "始终允许"],

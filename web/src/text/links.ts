@@ -48,3 +48,10 @@ export function label(text: string): string {
 export function visible(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 }
+
+/** dense says how many spaces or empty lines there are where many would push what follows out of sight. */
+export function dense(text: string, say: { spaces: (n: number) => string; empty: (n: number) => string }): string {
+  return text
+    .replace(/(?:^[ \t]*\n){3,}/gm, (run) => `‹${say.empty(run.split("\n").length - 1)}›\n`)
+    .replace(/[ \t]{25,}/g, (run) => `‹${say.spaces(run.length)}›`);
+}

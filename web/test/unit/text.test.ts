@@ -5,7 +5,7 @@ import { ansi } from "../../src/text/ansi";
 import { Markdown, cost } from "../../src/text/blocks";
 import type { Block } from "../../src/text/blocks";
 import { flatten } from "../../src/text/flatten";
-import { decode, label, ownHref, safeHref, visible } from "../../src/text/links";
+import { decode, dense, label, ownHref, safeHref, visible } from "../../src/text/links";
 
 function parse(text: string): Block[] {
   const doc = new Markdown();
@@ -233,4 +233,14 @@ test("Enter sends, but never out of an input method", () => {
   assert.ok(!sends(press, "break", false));
   assert.ok(sends({ ...press, ctrlKey: true }, "break", false));
   assert.equal(bytes("中".repeat(30_000), 60 << 10), 90_000);
+});
+
+test("empty space cannot push the end of a command out of sight", () => {
+  const say = { spaces: (n: number) => `${n} spaces`, empty: (n: number) => `${n} empty lines` };
+  const end = "rm -rf ~";
+  assert.equal(dense("date" + " ".repeat(900) + end, say), "date‹900 spaces›" + end);
+  assert.equal(dense("date\n" + "\n".repeat(900) + end, say), "date\n‹900 empty lines›\n" + end);
+  assert.equal(dense("date" + "\t".repeat(60) + end, say), "date‹60 spaces›" + end);
+  assert.equal(dense("date\n" + (" ".repeat(99) + "\n\n").repeat(99) + end, say), "date\n‹198 empty lines›\n" + end);
+  assert.equal(dense("if true; then\n\n    date\nfi\n", say), "if true; then\n\n    date\nfi\n");
 });
