@@ -109,7 +109,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		default: // asked for already
 		}
 	}
-	m := &messenger{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}}, state: &g.state, figures: g.o.Figures, now: o.Now}
+	m := &messenger{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}, coming: map[bus.Route]*arrival{}}, state: &g.state, figures: g.o.Figures, now: o.Now}
 	g.o.Log = withNotes(o.Log, func() { m.topics.Publish("log", nil) })
 	m.log = g.o.Log
 	g.messenger = m

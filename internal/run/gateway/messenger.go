@@ -75,11 +75,8 @@ func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound
 
 // submit puts a message into the queue that no platform brought.
 func (m *messenger) submit(ctx context.Context, in bus.Inbound) error {
-	err := m.queue.Submit(ctx, m.withoutKeys(ctx, in))
-	if err == nil {
-		m.topics.submitted(&in)
-	}
-	return err
+	in = m.withoutKeys(ctx, in)
+	return m.topics.submit(&in, func() error { return m.queue.Submit(ctx, in) })
 }
 
 // close writes what is noted and gives the queue back.
@@ -97,12 +94,13 @@ func (m *messenger) close() error {
 func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
 	in = f.clean(ctx, in)
 	f.guests(ctx, &in)
-	err := f.queue.Submit(ctx, in)
-	if err == nil {
-		f.owner.note(in)
-		f.topics.submitted(&in)
-	}
-	return err
+	return f.topics.submit(&in, func() error {
+		err := f.queue.Submit(ctx, in)
+		if err == nil {
+			f.owner.note(in)
+		}
+		return err
+	})
 }
 
 // Complete implements bus.Inbox.

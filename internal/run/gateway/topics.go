@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -17,6 +18,73 @@ type publisher struct {
 	keyOf    func(bus.Inbound) string        // of the conversation of a message
 	unread   func(key string)                // counts an answer
 	asked    func()                          // a turn waits for an answer; may be nil
+
+	mu     sync.Mutex
+	coming map[bus.Route]*arrival // messages that the queue is taking
+}
+
+// arrival is a message whose turn may begin before its submission returned. What
+// is said in that turn is held back until the message was shown.
+type arrival struct {
+	submissions int
+	held        []func()
+}
+
+// submit takes a message into the queue and shows it before anything of its turn.
+func (p *publisher) submit(in *bus.Inbound, take func() error) error {
+	p.mu.Lock()
+	a := p.coming[in.Route]
+	if a == nil {
+		a = &arrival{}
+		p.coming[in.Route] = a
+	}
+	a.submissions++
+	p.mu.Unlock()
+
+	err := take()
+	if err == nil {
+		p.submitted(in)
+	}
+
+	p.mu.Lock()
+	a.submissions--
+	p.mu.Unlock()
+	for p.release(in.Route, a) {
+	}
+	return err
+}
+
+// release shows what was held back for an arrival, and reports whether there may
+// be more by now.
+func (p *publisher) release(r bus.Route, a *arrival) bool {
+	p.mu.Lock()
+	if a.submissions > 0 || len(a.held) == 0 {
+		if a.submissions == 0 {
+			delete(p.coming, r)
+		}
+		p.mu.Unlock()
+		return false
+	}
+	held := a.held
+	a.held = nil
+	p.mu.Unlock()
+
+	for _, show := range held {
+		show()
+	}
+	return true
+}
+
+// afterArrival calls show, once the message that it belongs to was shown.
+func (p *publisher) afterArrival(r bus.Route, show func()) {
+	p.mu.Lock()
+	if a := p.coming[r]; a != nil {
+		a.held = append(a.held, show)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	show()
 }
 
 // Publish tells the clients that subscribe to a topic. It does not wait for them.
@@ -73,7 +141,8 @@ func (p *publisher) said(out *bus.Outbound) {
 	}
 	key := cmp.Or(out.Session, p.keyOf(bus.Inbound{Route: out.Route}))
 	if c := p.elsewhere(out.Route); c != nil {
-		c.Overheard(key, *out)
+		heard := *out
+		p.afterArrival(out.Route, func() { c.Overheard(key, heard) })
 	}
 	if out.Kind == bus.Message && out.Text != "" && !temporary(out.Route) {
 		p.unread(key)
