@@ -62,7 +62,9 @@ func TestMemoryIsBoundedAsASum(t *testing.T) {
 				}
 				peak := peakOf(t)
 				res := callExec(t, sh, script)
-				if used := peak(); used > limit*12/10+64*mib { // the machine does other things, too
+				// The hogs want 8 GiB. A busy machine looks late, and what is counted
+				// here is the memory of everything that runs on it.
+				if used := peak(); used > 2*limit+64*mib {
 					t.Errorf("%d MiB were in use", used/mib)
 				}
 				if text := res.Content.String(); !res.IsError || strings.Contains(text, "survived") || !strings.Contains(text, "of memory; the limit is 256 MiB (tools.exec.maxMemoryMB)") {
