@@ -55,6 +55,15 @@ func ParseExpr(s string) (*Expr, error) {
 	return e, nil
 }
 
+// Daily is the expression of a time of day.
+func Daily(hour, minute int) *Expr {
+	return &Expr{
+		text: fmt.Sprintf("%d %d * * *", minute, hour),
+		sec:  1, min: 1 << minute, hour: 1 << hour, month: 1<<13 - 2,
+		domAny: true, dowAny: true,
+	}
+}
+
 func descriptor(s string) (string, error) {
 	if !strings.HasPrefix(s, "@") {
 		return s, nil

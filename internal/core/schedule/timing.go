@@ -258,6 +258,5 @@ func (h Hours) Contains(t time.Time) bool {
 
 // end is when the window that contains t is over.
 func (h Hours) end(t time.Time) time.Time {
-	e := &Expr{sec: 1, min: 1 << (h.to % 60), hour: 1 << (h.to / 60), month: 1<<13 - 2, domAny: true, dowAny: true}
-	return e.Next(t, t.Location())
+	return Daily(h.to/60, h.to%60).Next(t, t.Location())
 }

@@ -133,16 +133,10 @@ func ParseMoment(s string, loc *time.Location) (time.Time, error) {
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return civil(t, loc), nil
+			return Civil(t, loc), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a date and time such as 2026-05-04T15:00:00", s)
-}
-
-// civil is when clocks in loc show what t shows in UTC: the first time if they
-// do twice, and as much later as they are moved if they never do.
-func civil(t time.Time, loc *time.Location) time.Time {
-	return (&Expr{}).instants(t.Unix(), loc)[0].Add(time.Duration(t.Nanosecond()))
 }
 
 // mayUse reports whether a call may see and remove a job. What the owner has
