@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -38,6 +39,15 @@ type agentFake struct {
 	quotes  [][]bus.Quote
 	ins     []bus.Inbound
 	turn    bus.Turn // of the replies, apart from what the fake fills in
+}
+
+func zone(tb testing.TB, name string) *time.Location {
+	tb.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return loc
 }
 
 func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {

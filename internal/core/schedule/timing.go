@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/cron"
 )
 
 // Every is a Timing at a fixed interval.
@@ -59,7 +61,7 @@ func (t Timing) check(loc *time.Location) error {
 			return errors.New("the interval of the job must be longer than 0")
 		}
 	case KindCron:
-		if _, err := ParseExpr(string(t.Expr)); err != nil {
+		if _, err := cron.Parse(string(t.Expr)); err != nil {
 			return err
 		}
 	default:
@@ -94,7 +96,7 @@ func (t Timing) following(after, created time.Time, loc *time.Location) (time.Ti
 		}
 		return time.UnixMilli(from + n*every), nil
 	case KindCron:
-		e, err := ParseExpr(string(t.Expr))
+		e, err := cron.Parse(string(t.Expr))
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -258,5 +260,5 @@ func (h Hours) Contains(t time.Time) bool {
 
 // end is when the window that contains t is over.
 func (h Hours) end(t time.Time) time.Time {
-	return Daily(h.to/60, h.to%60).Next(t, t.Location())
+	return cron.Daily(h.to/60, h.to%60).Next(t, t.Location())
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/cron"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -133,7 +134,7 @@ func ParseMoment(s string, loc *time.Location) (time.Time, error) {
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return Civil(t, loc), nil
+			return cron.Civil(t, loc), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a date and time such as 2026-05-04T15:00:00", s)

@@ -1,4 +1,6 @@
-package schedule
+// Package cron reads cron expressions and finds when they happen, also where
+// clocks are moved.
+package cron
 
 import (
 	"errors"
@@ -33,9 +35,9 @@ type Expr struct {
 // String is the expression as it was written.
 func (e *Expr) String() string { return e.text }
 
-// ParseExpr reads a cron expression. An expression that can never match, such
+// Parse reads a cron expression. An expression that can never match, such
 // as the 30th of February, is an error.
-func ParseExpr(s string) (*Expr, error) {
+func Parse(s string) (*Expr, error) {
 	text := strings.Join(strings.Fields(s), " ")
 	plain, err := descriptor(text)
 	if err != nil {

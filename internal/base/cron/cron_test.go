@@ -1,4 +1,4 @@
-package schedule
+package cron
 
 import (
 	"math/rand/v2"
@@ -18,7 +18,7 @@ func zone(tb testing.TB, name string) *time.Location {
 	return loc
 }
 
-func TestParseExprErrors(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
 		"", "* * * *", "* * * * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * * 8",
@@ -26,8 +26,8 @@ func TestParseExprErrors(t *testing.T) {
 		"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 29 2 * 0 2027", "* * * * * 0 1900", "* * * * 1#6", "* * * * 1#0", "* * 32W * *", "* * W * *",
 		"@reboot", "@every 5m", "* * * * mon-xyz", "* * * * L", "* * * * * 61", "0 0 31w 2 *",
 	} {
-		if e, err := ParseExpr(s); err == nil {
-			t.Errorf("ParseExpr(%q) = %v, want an error", s, e)
+		if e, err := Parse(s); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", s, e)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			e, err := ParseExpr(c.expr)
+			e, err := Parse(c.expr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestNextAgainstMinuteWalk(t *testing.T) {
 	for tried < 250 {
 		loc := zone(t, zones[r.IntN(len(zones))])
 		expr := strings.Join([]string{randomField(r, 0, 59), randomField(r, 0, 23), randomField(r, 1, 31), "*", randomField(r, 0, 6)}, " ")
-		e, err := ParseExpr(expr)
+		e, err := Parse(expr)
 		if err != nil {
 			continue
 		}
@@ -179,13 +179,13 @@ func TestNextAgainstMinuteWalk(t *testing.T) {
 	}
 }
 
-func FuzzParseExpr(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"0 9 * * 1-5", "*/5 * L * 5#2", "0 0 29 2 *", "@daily", "1-59/7 22-2 15W,LW * L5 0,30 2027"} {
 		f.Add(s, int64(1_790_000_000))
 	}
 	loc := zone(f, "Australia/Lord_Howe")
 	f.Fuzz(func(t *testing.T, s string, at int64) {
-		e, err := ParseExpr(s)
+		e, err := Parse(s)
 		if err != nil {
 			return
 		}
@@ -199,7 +199,7 @@ func FuzzParseExpr(f *testing.F) {
 func BenchmarkNext(b *testing.B) {
 	loc := zone(b, "America/New_York")
 	for _, s := range []string{"* * * * *", "0 9 * * 1-5", "0 0 29 2 *"} {
-		e, err := ParseExpr(s)
+		e, err := Parse(s)
 		if err != nil {
 			b.Fatal(err)
 		}
