@@ -125,7 +125,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		}
 	})
 	if o.Rejected != nil {
-		g.state.bad = o.Rejected.Error()
+		g.state.inUse.rejected = o.Rejected.Error()
 	}
 	a, err := app.New(ctx, g.o.Options)
 	if err != nil {
@@ -133,13 +133,15 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.o.Loaded = nil // the next agent reads the file
 	g.log, g.secrets, g.workspace = a.Log(), a.Secrets(), a.Workspace
-	g.state.loaded, g.state.booted = a.Config, a.Config
+	g.state.inUse.config = a.Config
+	g.state.booted = a.Config
 	m.log, m.secrets = g.log, g.secrets
 	m.vault = guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: app.Getenv(o.Env)}, g.secrets, g.log)
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}
-	g.state.agent, g.notes = &generation{app: a}, a.Notes
+	g.state.inUse.agent = &generation{app: a}
+	g.notes = a.Notes
 	return g, nil
 }
 
@@ -240,19 +242,19 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	if g.front.listener != nil {
 		start(g.front.listener, g.Handler())
 	}
-	gen, loaded, _ := g.state.now()
-	if loaded.Config.Gateway.ControlSocket {
-		if l, err := listenControl(loaded.DataDir); err != nil {
+	use := g.state.snapshot()
+	if use.config.Config.Gateway.ControlSocket {
+		if l, err := listenControl(use.config.DataDir); err != nil {
 			g.log.WarnContext(ctx, "commands such as gateway status will not reach this gateway", "err", err)
 		} else {
 			start(l, g.control())
 		}
 	}
-	keepTime := gen.start(carrying, g.messenger)
+	keepTime := use.agent.start(carrying, g.messenger)
 	g.messenger.announce(ctx)
 	g.watchConfig(serving)
-	g.reportDisabled(ctx, loaded)
-	keepGood(ctx, loaded, g.log)
+	g.reportDisabled(ctx, use.config)
+	keepGood(ctx, use.config, g.log)
 	g.channels.AwaitLocal(ctx, localWait)
 	if ready != nil {
 		ready()
@@ -260,27 +262,32 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	keepTime()
 	err := g.supervise(serving)
 	stop()
-	return errors.Join(err, g.comeToRest(ctx, stopCarrying, servers, &work))
+	return errors.Join(err, g.shutdown(ctx, stopCarrying, servers, &work))
 }
 
-// comeToRest ends everything in the order in which it depends on each other.
-func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers []*httpServer, work *sync.WaitGroup) error {
+// shutdown stops in the order of dependence: intake, turns, deliveries, HTTP,
+// background work.
+func (g *Gateway) shutdown(ctx context.Context, stopDelivery func(), servers []*httpServer, work *sync.WaitGroup) error {
 	close(g.ending)
 	g.channels.StopIntake()
-	var err error
-	if gen, _, _ := g.state.now(); gen != nil { // else a reload was under way
-		err = gen.finishWithin(g.ending)
+
+	var turnErr error
+	if gen := g.state.snapshot().agent; gen != nil { // nil: a reload was under way
+		turnErr = gen.finishWithin(g.ending)
 	}
+
 	g.carryOut()
-	stopCarrying()
-	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
+	stopDelivery()
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
 	defer cancel()
 	for _, s := range servers {
-		s.stop(shut)
+		s.stop(ctx)
 	}
+
 	work.Wait()
 	g.background.Wait()
-	return errors.Join(err, g.close())
+	return errors.Join(turnErr, g.close())
 }
 
 // localWait is how long we wait for our own listeners before we say that we are
@@ -308,7 +315,7 @@ func (g *Gateway) supervise(ctx context.Context) error {
 }
 
 // Close gives back what a gateway holds that never ran.
-func (g *Gateway) Close() error { return errors.Join(g.state.agent.finish(), g.close()) }
+func (g *Gateway) Close() error { return errors.Join(g.state.inUse.agent.finish(), g.close()) }
 
 func (g *Gateway) close() error {
 	err := g.messenger.close()

@@ -35,7 +35,7 @@ func (g *Gateway) gauges(r *api.Reading) {
 		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
 		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")
 	}
-	gen, _, _ := g.state.now()
+	gen := g.state.snapshot().agent
 	if gen == nil {
 		return
 	}

@@ -18,61 +18,63 @@ import (
 // state is the agent and the configuration in use.
 type state struct {
 	mu     sync.Mutex
-	agent  *generation    // nil while one takes over from another
-	moved  chan struct{}  // closed when the next one has taken over
-	loaded *config.Loaded // the configuration in use
-	booted *config.Loaded // the one at the start
-	bad    string         // why the newest one is not in use; "" if it is
+	inUse  snapshot
+	moved  chan struct{}  // closed when the next agent was attached
+	booted *config.Loaded // the configuration at the start
 	quiet  atomic.Bool    // it crashed often: chat platforms stay off for a while
 }
 
-// now is the agent, nil while one takes over from another, the configuration,
-// and why the newest one is not in use.
-func (s *state) now() (gen *generation, l *config.Loaded, bad string) {
+// snapshot is what is in use at one moment.
+type snapshot struct {
+	agent    *generation    // nil while a reload replaces it
+	config   *config.Loaded // the one in use
+	rejected string         // why the newest one is not; "" if it is
+}
+
+func (s *state) snapshot() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.agent, s.loaded, s.bad
+	return s.inUse
 }
 
-func (s *state) config() *config.Loaded {
-	_, l, _ := s.now()
-	return l
-}
+func (s *state) config() *config.Loaded { return s.snapshot().config }
 
-// use notes the configuration in use, nil if it stays the same, and why the
-// newest one is not.
-func (s *state) use(l *config.Loaded, bad string) {
+// use records the configuration in use, nil if it stays the same, and why the
+// newest one was rejected.
+func (s *state) use(l *config.Loaded, rejected string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l != nil {
-		s.loaded = l
+		s.inUse.config = l
 	}
-	s.bad = bad
+	s.inUse.rejected = rejected
 }
 
-// take leaves no agent in use and returns the one before.
-func (s *state) take() *generation {
+// detach takes the agent out of use and returns it. Callers of current wait until
+// attach.
+func (s *state) detach() *generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.agent
-	s.agent = nil
+	old := s.inUse.agent
+	s.inUse.agent = nil
 	return old
 }
 
-// put makes an agent the one in use, with its configuration.
-func (s *state) put(next *generation) {
+// attach puts an agent and its configuration into use and wakes those who wait.
+func (s *state) attach(next *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.agent, s.loaded = next, next.app.Config
+	s.inUse.agent = next
+	s.inUse.config = next.app.Config
 	close(s.moved)
 	s.moved = make(chan struct{})
 }
 
-// current is the agent in use; it waits while one takes over from another.
+// current returns the agent in use; it waits while a reload replaces it.
 func (s *state) current(ctx context.Context) (*app.App, error) {
 	for {
 		s.mu.Lock()
-		gen, moved := s.agent, s.moved
+		gen, moved := s.inUse.agent, s.moved
 		s.mu.Unlock()
 		if gen != nil {
 			return gen.app, nil
@@ -87,7 +89,7 @@ func (s *state) current(ctx context.Context) (*app.App, error) {
 
 // keyOf is the conversation that a message belongs to.
 func (s *state) keyOf(in bus.Inbound) string {
-	if gen, _, _ := s.now(); gen != nil {
+	if gen := s.snapshot().agent; gen != nil {
 		return gen.app.Agent.KeyOf(in)
 	}
 	return cmp.Or(in.SessionKey, in.Route.SessionKey())
@@ -98,7 +100,7 @@ const agentRetry = 2 * time.Second
 
 // rebuildTimer tells after a while that there is no agent; nil if there is one.
 func (s *state) rebuildTimer() <-chan time.Time {
-	if gen, _, _ := s.now(); gen != nil {
+	if s.snapshot().agent != nil {
 		return nil
 	}
 	return time.After(agentRetry)

@@ -150,7 +150,7 @@ func (g *Gateway) replace(ctx context.Context) error {
 	if _, err := app.Inspect(ctx, g.o.Options); err != nil {
 		return err
 	}
-	if old := g.state.take(); old != nil {
+	if old := g.state.detach(); old != nil {
 		if err := old.finishWithin(ctx.Done()); err != nil {
 			g.log.WarnContext(ctx, "close the agent", "err", err)
 		}
@@ -183,7 +183,7 @@ func (g *Gateway) swapAgent(ctx context.Context) error {
 // rebuildAgent tries again to put an agent to work.
 func (g *Gateway) rebuildAgent(ctx context.Context) {
 	err := g.swapAgent(ctx)
-	if gen, _, _ := g.state.now(); gen == nil {
+	if g.state.snapshot().agent == nil {
 		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
 		return
 	}
@@ -199,7 +199,7 @@ func (g *Gateway) rebuildAgent(ctx context.Context) {
 // takeOver puts a new agent to work.
 func (g *Gateway) takeOver(next *generation) {
 	next.start(g.carrying, g.messenger)()
-	g.state.put(next)
+	g.state.attach(next)
 	if err := g.front.renew(next.app); err != nil {
 		g.log.Error("the API keeps its old settings", "err", err)
 	}

@@ -31,7 +31,7 @@ const carryWait = 3 * time.Second
 func (g *Gateway) DropCaches() {
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
-	gen := g.state.agent
+	gen := g.state.inUse.agent
 	if gen == nil {
 		return // one takes over from another, with nothing in memory
 	}

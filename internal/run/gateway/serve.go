@@ -211,8 +211,8 @@ func (g *Gateway) health(context.Context) api.Report {
 			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
 		}
 	}
-	_, _, bad := g.state.now()
-	add("configuration", bad == "", true, bad)
+	rejected := g.state.snapshot().rejected
+	add("configuration", rejected == "", true, rejected)
 	return r
 }
 

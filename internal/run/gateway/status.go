@@ -42,22 +42,22 @@ type Status struct {
 
 // Status tells how the gateway is, cheaply.
 func (g *Gateway) Status() Status {
-	gen, loaded, bad := g.state.now()
+	use := g.state.snapshot()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
 		Queue: g.messenger.queue.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
-		if s.Address = a.String(); servesPages(loaded, a) {
+		if s.Address = a.String(); servesPages(use.config, a) {
 			s.Page = g.web.pages.base()
 		}
 	}
 	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }
-	if gen == nil {
+	if use.agent == nil {
 		unready("the agent takes over a new configuration")
 	} else {
-		s.Model = gen.app.ModelInfo().Name
-		s.Agent = gen.app.Agent.Pulse(stuckAfter)
+		s.Model = use.agent.app.ModelInfo().Name
+		s.Agent = use.agent.app.Agent.Pulse(stuckAfter)
 	}
 	for _, key := range s.Agent.Stuck {
 		unready("conversation " + key + " has not moved for " + stuckAfter.String())
@@ -65,8 +65,8 @@ func (g *Gateway) Status() Status {
 	if s.Queue.Err != nil {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
 	}
-	if gen != nil {
-		at, why := gen.app.Schedule.Looked(), gen.idle.Load()
+	if use.agent != nil {
+		at, why := use.agent.app.Schedule.Looked(), use.agent.idle.Load()
 		switch {
 		case at.IsZero() && why != nil:
 			s.schedule = "scheduled jobs do not run: " + *why
@@ -79,19 +79,19 @@ func (g *Gateway) Status() Status {
 	if s.model = g.o.Figures.Unreachable(); s.model != "" {
 		s.Problems = append(s.Problems, s.model)
 	}
-	if free, ok := g.free(loaded.DataDir); ok && free < LowSpace {
-		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, loaded.DataDir)
+	if free, ok := g.free(use.config.DataDir); ok && free < LowSpace {
+		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, use.config.DataDir)
 		s.Problems = append(s.Problems, s.disk)
 	}
-	if bad != "" {
-		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)
+	if use.rejected != "" {
+		s.Problems = append(s.Problems, "the newest configuration is not used: "+use.rejected)
 	}
-	for _, name := range loaded.Changed(g.state.booted) {
+	for _, name := range use.config.Changed(g.state.booted) {
 		if changeOf([]string{name}).restart {
 			s.Later = append(s.Later, name)
 		}
 	}
-	for _, p := range loaded.Disabled {
+	for _, p := range use.config.Disabled {
 		s.Problems = append(s.Problems, "left out: "+p.String())
 	}
 	return s

@@ -122,12 +122,12 @@ func (w *webClients) recall(ctx context.Context, in bus.Inbound) (bus.Outbound, 
 // usualModel is the name of the model that answers unless a conversation has
 // chosen another.
 func (w *webClients) usualModel() string {
-	gen, l, _ := w.state.now()
-	if gen != nil && w.app.UseModel == nil {
-		return gen.app.ModelInfo().Name // also one that was found by itself
+	use := w.state.snapshot()
+	if use.agent != nil && w.app.UseModel == nil {
+		return use.agent.app.ModelInfo().Name // also one that was found by itself
 	}
-	d := l.Config.Agents.Defaults
-	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
+	d := use.config.Config.Agents.Defaults
+	return cmp.Or(use.config.Config.ModelPresets[d.ModelPreset].Model, d.Model)
 }
 
 // tellModel lets the clients of the socket know if another model answers now.
