@@ -35,6 +35,8 @@ type result struct {
 	clean   bool       // no words from outside were before the model
 	refused bool       // a call needed an approval and got none; all else went well
 	change  func(*Job) // more to write down with it; may be nil
+
+	undelivered *Undelivered // what could not go out; may be nil
 }
 
 // runs are the runs that are going on in this process.
@@ -282,13 +284,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	if deliver {
 		var lost string
 		if out, deliver, res.note, lost = s.notifier.place(ctx, in, out); lost != "" {
-			text, keep := out.Text, res.change
-			res.change = func(j *Job) {
-				if keep != nil {
-					keep(j)
-				}
-				j.State.Undelivered = &Undelivered{Text: text, AtMS: At(s.Now()), Cause: lost}
-			}
+			res.undelivered = &Undelivered{Text: out.Text, AtMS: At(s.Now()), Cause: lost}
 		}
 	}
 	res.silent = !deliver
@@ -392,6 +388,9 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	st.note(line)
 	if res.change != nil {
 		res.change(j)
+	}
+	if res.undelivered != nil {
+		j.State.Undelivered = res.undelivered
 	}
 	if again {
 		return nil, false
