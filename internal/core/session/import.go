@@ -47,11 +47,10 @@ type oldLog struct {
 
 func (o oldLog) String() string { return filepath.Join(o.tree.Path(), filepath.FromSlash(o.name)) }
 
-// takeOld moves the logs of older versions into the store. A source is removed
-// once its copy is durable and proved equal; a second source for the same key
-// goes to the conflicts directory. One whose key the store has already stays
-// where it is, and so does everything that is not a regular file.
-func (st *Store) takeOld() error {
+// importOld moves the logs of older versions into the store. A source is removed
+// once its copy is durable and proved equal; what is not a regular file stays
+// where it is.
+func (st *Store) importOld() error {
 	logs, left, done, err := st.oldLogs()
 	defer done()
 	st.taken.Left = left
@@ -59,30 +58,9 @@ func (st *Store) takeOld() error {
 		return err
 	}
 
-	type job struct {
-		log    oldLog
-		target string
-	}
-	var jobs []job
-	claimed := map[string]bool{}
-	for _, l := range logs {
-		target, free, err := st.placeFor(l.key)
-		switch {
-		case err != nil:
-			st.passOver(l, err)
-			continue
-		case claimed[target]:
-			if target, err = conflictName(target, claimed); err != nil {
-				return err
-			}
-		case !free:
-			continue // ours is newer; nanobot migrate shows what this one has more
-		}
-		claimed[target] = true
-		jobs = append(jobs, job{l, target})
-	}
-	if len(jobs) == 0 {
-		return nil
+	moves, err := st.planImport(logs)
+	if err != nil || len(moves) == 0 {
+		return err
 	}
 	if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
 		return err
@@ -91,27 +69,58 @@ func (st *Store) takeOld() error {
 	var mu sync.Mutex
 	var work sync.WaitGroup
 	slots := make(chan struct{}, copiers)
-	for _, j := range jobs {
+	for _, m := range moves {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			err := j.log.moveTo(j.target)
+			err := m.from.moveTo(m.to)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				st.passOver(j.log, err)
+				st.skip(m.from, err)
 				return
 			}
 			st.taken.Sessions++
-			st.opt.Log.Info("took over a session", "session", j.log.key, "from", j.log.String(), "to", j.target)
+			st.opt.Log.Info("took over a session", "session", m.from.key, "from", m.from.String(), "to", m.to)
 		})
 	}
 	work.Wait()
 	return nil
 }
 
-// passOver notes a log that was not taken.
-func (st *Store) passOver(l oldLog, err error) {
+// move is where a log of an older version goes.
+type move struct {
+	from oldLog
+	to   string
+}
+
+// planImport gives each log a place in the store: the first one of a key its own,
+// further ones a place among the conflicts. A key that the store has keeps what
+// it has; nanobot migrate shows what the old log has more.
+func (st *Store) planImport(logs []oldLog) ([]move, error) {
+	var moves []move
+	planned := map[string]bool{}
+	for _, l := range logs {
+		target, free, err := st.placeFor(l.key)
+		if err != nil {
+			st.skip(l, err)
+			continue
+		}
+		if planned[target] {
+			if target, err = conflictName(target, planned); err != nil {
+				return nil, err
+			}
+		} else if !free {
+			continue
+		}
+		planned[target] = true
+		moves = append(moves, move{from: l, to: target})
+	}
+	return moves, nil
+}
+
+// skip records a log that was not imported.
+func (st *Store) skip(l oldLog, err error) {
 	st.taken.Left = append(st.taken.Left, l.String()+": "+err.Error())
 	st.opt.Log.Warn("did not take over a session", "file", l.String(), "err", err)
 }

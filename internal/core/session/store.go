@@ -138,7 +138,7 @@ func Open(opt Options) (*Store, error) {
 	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
 		return st, nil //nolint:nilerr // the workspace can still come
 	}
-	if err := place.Once(kindSessions, opt.Now(), st.takeOld); err != nil {
+	if err := place.Once(kindSessions, opt.Now(), st.importOld); err != nil {
 		return nil, fmt.Errorf("take over the sessions of %s: %w", opt.Workspace, err)
 	}
 	return st, nil
