@@ -25,8 +25,7 @@ next message.`,
   nanobot pairing revoke telegram 123456`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(pairingList(c), pairingSettle(c, "approve", "Admit the person with this code"),
-		pairingSettle(c, "deny", "Deny a request"), pairingRevoke(c))
+	cmd.AddCommand(pairingList(c), pairingApprove(c), pairingDeny(c), pairingRevoke(c))
 	return cmd
 }
 
@@ -80,23 +79,21 @@ func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved
 	return w.Flush()
 }
 
-func pairingSettle(c *command, verb, short string) *cobra.Command {
+func pairingApprove(c *command) *cobra.Command {
 	var owner bool
 	cmd := &cobra.Command{
-		Use: verb + " CODE", Short: short, Args: exactArgs(1), Example: "  nanobot pairing " + verb + " ABCD-EFGH",
+		Use: "approve CODE", Short: "Admit the person with this code", Args: exactArgs(1),
+		Example: "  nanobot pairing approve ABCD-EFGH\n  nanobot pairing approve ABCD-EFGH --owner   this is you",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := openPairing(c)
 			if err != nil {
 				return err
 			}
-			settle, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a separate memory.\n"
-			switch {
-			case verb == "deny":
-				settle, done = p.Deny, "Denied the request of %s on %s.\n"
-			case owner:
-				settle, done = p.ApproveOwner, "%s is now the owner on %s.\n"
+			approve, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a separate memory.\n"
+			if owner {
+				approve, done = p.ApproveOwner, "%s is now the owner on %s.\n"
 			}
-			who, err := settle(cmd.Context(), args[0])
+			who, err := approve(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -104,11 +101,26 @@ func pairingSettle(c *command, verb, short string) *cobra.Command {
 			return nil
 		},
 	}
-	if verb == "approve" {
-		cmd.Example += "\n  nanobot pairing approve ABCD-EFGH --owner   this is you"
-		cmd.Flags().BoolVar(&owner, "owner", false, "make the person an owner, with full access to memory, files and rights")
-	}
+	cmd.Flags().BoolVar(&owner, "owner", false, "make the person an owner, with full access to memory, files and rights")
 	return cmd
+}
+
+func pairingDeny(c *command) *cobra.Command {
+	return &cobra.Command{
+		Use: "deny CODE", Short: "Deny a request", Args: exactArgs(1), Example: "  nanobot pairing deny ABCD-EFGH",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := openPairing(c)
+			if err != nil {
+				return err
+			}
+			who, err := p.Deny(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			say(cmd, "Denied the request of %s on %s.\n", who.Sender, who.Channel)
+			return nil
+		},
+	}
 }
 
 func pairingRevoke(c *command) *cobra.Command {
