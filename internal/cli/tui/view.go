@@ -239,15 +239,21 @@ func (v *view) close() []line { return append(v.end(), v.catchUp()...) }
 // end ends the segment being streamed.
 func (v *view) end() []line {
 	var lines []line
-	for _, r := range []*Renderer{v.thinking, v.text} {
-		if r != nil {
-			r.o.Width = v.columns()
-			lines = append(lines, v.rows(r.finish())...)
-		}
-		v.thinking = nil
+	if v.thinking != nil {
+		lines = append(lines, v.finishSegment(v.thinking)...)
+		v.thinking = nil // before the text: rows puts a title above it only then
 	}
-	v.text = nil
+	if v.text != nil {
+		lines = append(lines, v.finishSegment(v.text)...)
+		v.text = nil
+	}
 	return lines
+}
+
+// finishSegment returns the rest of what a renderer was given.
+func (v *view) finishSegment(r *Renderer) []line {
+	r.o.Width = v.columns()
+	return v.rows(r.finish())
 }
 
 // discard ends a segment that comes again.
