@@ -213,17 +213,20 @@ func (c *Consolidator) round(ctx context.Context, t Task) (more bool, err error)
 		return false, err
 	}
 	entries, err := c.summarise(ctx, job, t.Engine)
-	failed := err != nil
-	if failed {
-		if entries, err = c.failure(ctx, t, job, err); err != nil || entries == nil {
-			return false, err
+	summarised := err == nil
+	if !summarised {
+		var final bool
+		entries, final, err = c.recordFailure(ctx, t, job, err)
+		if err != nil || !final {
+			return false, err // tried again on a later run
 		}
+		// The last attempt failed as well: the words themselves are kept, shortened.
 	}
 	// What was paid for is kept although the caller may have given up.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
 	defer cancel()
 	err = t.With(keep, func(s *session.Session) error { return c.commit(keep, s, job, entries) })
-	return err == nil && !failed, err
+	return err == nil && summarised, err
 }
 
 const keepWithin = 30 * time.Second
@@ -475,16 +478,16 @@ func isNothing(s string) bool {
 	return strings.EqualFold(strings.Trim(s, " \t\n`'\"*-()."), "nothing")
 }
 
-// failure decides what a failed summary means: nothing when the caller gave
-// up, another attempt later, or after the last one the words themselves.
-func (c *Consolidator) failure(ctx context.Context, t Task, w work, cause error) ([]Entry, error) {
+// recordFailure counts a failed summary. final reports that this was the last
+// attempt; then the entries are the words themselves, shortened.
+func (c *Consolidator) recordFailure(ctx context.Context, t Task, w work, cause error) (entries []Entry, final bool, err error) {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
 	defer cancel()
 	var p progress
-	err := t.With(keep, func(s *session.Session) error {
+	err = t.With(keep, func(s *session.Session) error {
 		s.Meta(keyProgress, &p)
 		p.Attempts++
 		p.Next = c.o.Now().Add(backoff(p.Attempts)).UnixMilli()
@@ -497,13 +500,14 @@ func (c *Consolidator) failure(ctx context.Context, t Task, w work, cause error)
 		return s.SaveMeta()
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.o.Log.WarnContext(ctx, "summary failed", "session", w.key, "attempt", p.Attempts, "err", cause)
 	if p.Attempts < maxAttempts {
-		return nil, nil
+		return nil, false, nil
 	}
-	return c.raw(keep, w.passage)
+	entries, err = c.raw(keep, w.passage)
+	return entries, true, err
 }
 
 // raw makes entries of the words themselves, shortened.
