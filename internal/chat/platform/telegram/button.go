@@ -77,12 +77,15 @@ func (rc *receiver) ours(m *message) bool {
 // that was forwarded, quotes a part of the question, or comes with anything else.
 func (rc *receiver) replied(parts []*message, edited bool) *bus.Answer {
 	m := parts[0]
-	asked := m.ReplyTo
-	if len(parts) != 1 || edited || !rc.ours(asked) || m.ForwardOrigin != nil || m.ViaBot != nil || m.Quote != nil || m.Text == "" ||
-		len(m.notes()) > 0 || len(m.attachments()) > 0 {
-		return nil
+	switch {
+	case len(parts) != 1, edited, !rc.ours(m.ReplyTo):
+		return nil // not a single new message in reply to the bot
+	case m.ForwardOrigin != nil, m.ViaBot != nil, m.Quote != nil:
+		return nil // words that the person did not type, or an answer to a part of the question
+	case m.Text == "", len(m.notes()) > 0, len(m.attachments()) > 0:
+		return nil // more than a word
 	}
-	q := asked.question()
+	q := m.ReplyTo.question()
 	word := strings.TrimSuffix(rc.withoutUs(m.Text, m.Entities), " "+q.Code)
 	if _, remark, ok := q.Choose(word); q.ID == "" || !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil
