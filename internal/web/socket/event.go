@@ -49,6 +49,15 @@ const metaTurn = "turn_id"
 // ownID begins the ids of messages whose client gave none; no client sees them.
 const ownID = "~"
 
+// opensTurn reports whether an event of this kind shows that its turn has begun.
+func opensTurn(k bus.Kind) bool {
+	switch k {
+	case bus.Notice, bus.Gone, bus.Final, bus.Message, bus.Ended:
+		return false // these also come between turns
+	}
+	return true
+}
+
 // show turns an Outbound into events of a chat. It returns the one that stands
 // for it when it must be delivered.
 func (c *chat) show(out bus.Outbound, m *shownFiles, h *hub) *event {
@@ -56,8 +65,8 @@ func (c *chat) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
 	}
-	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message && out.Kind != bus.Ended {
-		c.begin(id, h.now()) // it waited for the turn before it
+	if id := out.Route.MessageID; id != "" && id != c.turn && opensTurn(out.Kind) {
+		c.begin(id, h.now()) // its message waited for the turn before it
 	}
 	switch out.Kind {
 	case bus.Delta:
