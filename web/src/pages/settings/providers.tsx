@@ -9,7 +9,7 @@ import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
 import { Table } from "../../ui/table";
 import { tryText } from "../setup/try";
-import type { LoginStep, Provider, SettingsRead, Tried } from "../../wire/reads";
+import type { Edited, LoginStep, Provider, SettingsRead, Tried } from "../../wire/reads";
 import { failureOf, tellSaved } from "./section";
 import { escape } from "./state";
 
@@ -67,14 +67,20 @@ function ProviderDialog({ of, base, onClose, onSaved }: { of: Provider | "new"; 
     setBusy(true);
     work.then(then, (e) => setResult(failureText(failureOf(e)))).finally(() => setBusy(false));
   };
-  const done = (r: Parameters<typeof tellSaved>[0]) => (tellSaved(r), onSaved(), onClose());
+  const finish = (r: Edited) => {
+    tellSaved(r);
+    onSaved();
+    onClose();
+  };
   const save = (e: Event) => {
     e.preventDefault();
-    if (fresh) return run(request<Parameters<typeof tellSaved>[0]>("settings.provider.create", { name, settings: changes() }), done);
+    if (fresh) return run(request<Edited>("settings.provider.create", { name, settings: changes() }), finish);
     const patch = Object.fromEntries(Object.entries(changes()).map(([k, v]) => [`providers.${escape(name)}.${k}`, v]));
-    run(request<Parameters<typeof tellSaved>[0]>("settings.update", { patch, base }), done);
+    run(request<Edited>("settings.update", { patch, base }), finish);
   };
-  const remove = () => run(request<Parameters<typeof tellSaved>[0]>("settings.update", { patch: { [`providers.${escape(name)}.apiKey`]: null }, base }), done);
+  const remove = () => run(request<Edited>("settings.update", { patch: { [`providers.${escape(name)}.apiKey`]: null }, base }), finish);
+  const test = () => run(request<Tried>("setup.try", { provider: name, key, base: address }), (r) => setResult(tryText(r)));
+  const keyInFile = !fresh && of.key_source?.startsWith("providers.");
   return (
     <Dialog title={fresh ? t("settings.provider.new") : visible(of.display)} onClose={onClose}>
       <form onSubmit={save}>
@@ -87,8 +93,16 @@ function ProviderDialog({ of, base, onClose, onSaved }: { of: Provider | "new"; 
         </Field>
         <p class="hint" role="status">{busy ? t("settings.busy") : visible(result)}</p>
         <div class="row">
-          {!fresh && of.key_source?.startsWith("providers.") && <button type="button" class="button danger" disabled={busy} onClick={remove}>{t("settings.provider.remove")}</button>}
-          {!fresh && <button type="button" class="button" disabled={busy} onClick={() => run(request<Tried>("setup.try", { provider: name, key, base: address }), (r) => setResult(tryText(r)))}>{t("settings.provider.test")}</button>}
+          {keyInFile && (
+            <button type="button" class="button danger" disabled={busy} onClick={remove}>
+              {t("settings.provider.remove")}
+            </button>
+          )}
+          {!fresh && (
+            <button type="button" class="button" disabled={busy} onClick={test}>
+              {t("settings.provider.test")}
+            </button>
+          )}
           <button type="button" class="button" onClick={onClose}>{common("dialog.cancel")}</button>
           <button type="submit" class="button primary" disabled={busy || (!key && !address)}>{common("dialog.save")}</button>
         </div>
