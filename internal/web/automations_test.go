@@ -95,7 +95,7 @@ func TestAutomationActions(t *testing.T) {
 	}
 	acts[acted](t, h, "automation.disable", `{"id":"`+id+`"}`)
 	acts[acted](t, h, "automation.run", `{"id":"`+id+`"}`)
-	if j, err := h.Schedule.Get(t.Context(), id); err != nil || j.State.RunRequested != schedule.At(noon()) {
+	if j, err := h.Schedule.Get(t.Context(), id); err != nil || j.State.RunRequested != schedule.MS(noon().UnixMilli()) {
 		t.Errorf("asked to run: %+v, %v", j.State, err)
 	}
 	h.refuses(t, "automation.run", `{"id":"`+trg.ID+`"}`, 422, "nanobot trigger "+trg.ID)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // over judges the week by what is on the disk and what the model was sent.
@@ -123,7 +121,7 @@ func (w *week) runs(name string, moments []time.Time) {
 	var at []time.Time
 	for _, r := range j.State.RunHistory {
 		at = append(at, r.OccurrenceMS.Time().UTC())
-		if r.Status != schedule.StatusOK {
+		if r.Status != "ok" {
 			w.t.Errorf("%s of %s ended with %s: %s", name, r.OccurrenceMS.Time().UTC(), r.Status, r.Error)
 		}
 	}

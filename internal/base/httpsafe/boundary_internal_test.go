@@ -46,7 +46,7 @@ func TestHostRulePorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		host := "example.org"
-		if !r.Exact() {
+		if !r.exact() {
 			host = "a.example.org"
 		}
 		for port, want := range ports {

@@ -112,8 +112,8 @@ func (r HostRule) Match(host string, port uint16) bool {
 	return host == r.name
 }
 
-// Exact reports that the rule names one host.
-func (r HostRule) Exact() bool { return !r.below }
+// exact reports that the rule names one host.
+func (r HostRule) exact() bool { return !r.below }
 
 func webPort(port uint16) bool { return port == 80 || port == 443 }
 

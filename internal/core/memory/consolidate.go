@@ -385,7 +385,7 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 	out = []Entry{}
 	for _, p := range w.parts() {
 		entry := c.entry(w.passage, p)
-		if _, there, err := c.o.History.Has(ctx, entry.Range); err != nil || there {
+		if _, there, err := c.o.History.has(ctx, entry.Range); err != nil || there {
 			if err != nil {
 				return nil, err
 			}
@@ -407,7 +407,7 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 func (c *Consolidator) entry(p passage, pt part) Entry {
 	e := Entry{Session: p.key, Scope: pt.scope, Tainted: pt.tainted, Derived: pt.derived, Sender: strings.Join(pt.senders, ", "), Range: p.rng + "/" + pt.id()}
 	if !pt.when.IsZero() {
-		e.Time = pt.when.Local().Format(TimeLayout)
+		e.Time = pt.when.Local().Format(timeLayout)
 	}
 	return e
 }
@@ -515,7 +515,7 @@ func (c *Consolidator) raw(ctx context.Context, p passage) ([]Entry, error) {
 	out := []Entry{}
 	for _, pt := range p.parts() {
 		e := c.entry(p, pt)
-		if _, there, err := c.o.History.Has(ctx, e.Range); err != nil || there {
+		if _, there, err := c.o.History.has(ctx, e.Range); err != nil || there {
 			if err != nil {
 				return nil, err
 			}

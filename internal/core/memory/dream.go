@@ -183,7 +183,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if err := d.o.History.setDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
 		d.o.Log.WarnContext(ctx, "keep the state of the dream", "err", err)
 	}
-	if err := d.o.History.Compact(ctx); err != nil {
+	if err := d.o.History.compact(ctx); err != nil {
 		d.o.Log.WarnContext(ctx, "compact the history", "err", err)
 	}
 	if !manual && rep.Quarantined > 0 {
@@ -207,7 +207,7 @@ func (d *Dream) announce(ctx context.Context, before int) {
 // Skip declares everything in the history as read, for when Dream is switched
 // off: entries it never takes in must not pile up in prompts.
 func (d *Dream) Skip(ctx context.Context) error {
-	n, err := d.o.History.Cursor(ctx)
+	n, err := d.o.History.cursor(ctx)
 	if err != nil {
 		return err
 	}

@@ -208,13 +208,13 @@ func (e *editor) create(_ context.Context, _ tool.Call, in createInput) (tool.Re
 }
 
 // check applies the size guards to what the editor was allowed to touch.
-func (e *editor) check(findings []Finding, scope string) error {
+func (e *editor) check(findings []finding, scope string) error {
 	for name := range e.edits {
 		p, err := e.draft.page(name)
 		if err != nil {
 			return err
 		}
-		var about []Finding
+		var about []finding
 		for _, f := range findings {
 			if fileOf(scope, f.Target) == name {
 				about = append(about, f)

@@ -127,12 +127,12 @@ func testDreamYieldsToHandEdits(t *testing.T, open storetest.Open) {
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("- a line of some length\n", 40)
-	remove := []Finding{{Target: MemoryFile, Remove: true, Text: "x"}}
+	remove := []finding{{Target: MemoryFile, Remove: true, Text: "x"}}
 	for _, c := range []struct {
 		name          string
 		file          string
 		before, after string
-		findings      []Finding
+		findings      []finding
 		ok            bool
 	}{
 		{"small edit", memoryName, long, long + "- more\n", nil, true},

@@ -28,8 +28,8 @@ const (
 	NewSkill   Target = "SKILL"
 )
 
-// Finding is one line of an analysis.
-type Finding struct {
+// finding is one line of an analysis.
+type finding struct {
 	Target Target  `json:"target"`
 	Remove bool    `json:"remove,omitempty"`
 	Skill  string  `json:"skill,omitempty"` // the name, for NewSkill
@@ -38,7 +38,7 @@ type Finding struct {
 }
 
 // String is the finding as the model wrote it, without what it cites.
-func (f Finding) String() string {
+func (f finding) String() string {
 	switch {
 	case f.Target == NewSkill:
 		return "[SKILL] " + f.Skill + ": " + f.Text
@@ -50,7 +50,7 @@ func (f Finding) String() string {
 
 // analysis is what could be read of an answer.
 type analysis struct {
-	findings []Finding
+	findings []finding
 	skips    int // lines that say there is nothing
 	unknown  int // lines that are neither
 }
@@ -86,14 +86,14 @@ func parseFindings(s string) (a analysis) {
 			a.skips++
 		case !ok || len(a.findings) == maxFindings:
 			a.unknown++
-		case !slices.ContainsFunc(a.findings, func(o Finding) bool { return o.String() == f.String() }):
+		case !slices.ContainsFunc(a.findings, func(o finding) bool { return o.String() == f.String() }):
 			a.findings = append(a.findings, f)
 		}
 	}
 	return a
 }
 
-func parseFinding(line string) (f Finding, ok bool) {
+func parseFinding(line string) (f finding, ok bool) {
 	m := findingLine().FindStringSubmatch(line)
 	if m == nil {
 		return f, false
@@ -131,6 +131,6 @@ var orderWords = sync.OnceValue(func() *regexp.Regexp {
 // isOrder reports whether a text may be meant to steer the assistant. It errs
 // on the side of yes: it is only asked about content from outside, and a fact
 // it mistakes can still be written down by hand.
-func isOrder(f Finding) bool {
+func isOrder(f finding) bool {
 	return f.Target == SoulFile || orderWords().MatchString(f.Text)
 }

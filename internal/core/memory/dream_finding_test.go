@@ -12,21 +12,21 @@ func TestParseFindings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, in string
-		want     []Finding
+		want     []finding
 		skips    int
 		unknown  int
 	}{
-		{"plain", "[USER] Likes tea", []Finding{{Target: UserFile, Text: "Likes tea"}}, 0, 0},
-		{"cites", "[USER] Likes tea (#12, #15)", []Finding{{Target: UserFile, Text: "Likes tea", Cites: []int64{12, 15}}}, 0, 0},
-		{"cites loosely", "[MEMORY] a b [#3 4].", []Finding{{Target: MemoryFile, Text: "a b", Cites: []int64{3, 4}}}, 0, 0},
-		{"number that is no citation", "[USER] Lives in flat (12)", []Finding{{Target: UserFile, Text: "Lives in flat (12)"}}, 0, 0},
-		{"decorated", "1. **[user.md]**: x\n* `[SOUL_REMOVE]` y", []Finding{{Target: UserFile, Text: "x"}, {Target: SoulFile, Remove: true, Text: "y"}}, 0, 0},
-		{"skill", "[SKILL] make-tea: how to: brew (#1)", []Finding{{Target: NewSkill, Skill: "make-tea", Text: "how to: brew", Cites: []int64{1}}}, 0, 0},
+		{"plain", "[USER] Likes tea", []finding{{Target: UserFile, Text: "Likes tea"}}, 0, 0},
+		{"cites", "[USER] Likes tea (#12, #15)", []finding{{Target: UserFile, Text: "Likes tea", Cites: []int64{12, 15}}}, 0, 0},
+		{"cites loosely", "[MEMORY] a b [#3 4].", []finding{{Target: MemoryFile, Text: "a b", Cites: []int64{3, 4}}}, 0, 0},
+		{"number that is no citation", "[USER] Lives in flat (12)", []finding{{Target: UserFile, Text: "Lives in flat (12)"}}, 0, 0},
+		{"decorated", "1. **[user.md]**: x\n* `[SOUL_REMOVE]` y", []finding{{Target: UserFile, Text: "x"}, {Target: SoulFile, Remove: true, Text: "y"}}, 0, 0},
+		{"skill", "[SKILL] make-tea: how to: brew (#1)", []finding{{Target: NewSkill, Skill: "make-tea", Text: "how to: brew", Cites: []int64{1}}}, 0, 0},
 		{"bad skill names", "[SKILL] ../x: y\n[SKILL] Make Tea: y\n[SKILL] nodescription\n[SKILL-REMOVE] a: b", nil, 0, 4},
 		{"skips", "[SKIP]\n(nothing)\n[skip] nothing new\nNone.", nil, 4, 0},
-		{"chatter", "Here is what I found:\n\n```\n[USER] x\n```\n[OTHER] y\n[USER]", []Finding{{Target: UserFile, Text: "x"}}, 0, 3},
-		{"twice", "[USER] x\n[USER] x (#1)", []Finding{{Target: UserFile, Text: "x"}}, 0, 0},
-		{"hidden characters", "[USER] a\u202eb\u200bc\U000e0041d\x1b[0m", []Finding{{Target: UserFile, Text: "abcd [0m"}}, 0, 0},
+		{"chatter", "Here is what I found:\n\n```\n[USER] x\n```\n[OTHER] y\n[USER]", []finding{{Target: UserFile, Text: "x"}}, 0, 3},
+		{"twice", "[USER] x\n[USER] x (#1)", []finding{{Target: UserFile, Text: "x"}}, 0, 0},
+		{"hidden characters", "[USER] a\u202eb\u200bc\U000e0041d\x1b[0m", []finding{{Target: UserFile, Text: "abcd [0m"}}, 0, 0},
 	} {
 		a := parseFindings(c.in)
 		if diff := cmp.Diff(c.want, a.findings); diff != "" || a.skips != c.skips || a.unknown != c.unknown {
@@ -69,11 +69,11 @@ func TestOrders(t *testing.T) {
 		"The museum opens at 9":      false,
 		"Rome is the capital":        false,
 	} {
-		if got := isOrder(Finding{Target: MemoryFile, Text: s}); got != want {
+		if got := isOrder(finding{Target: MemoryFile, Text: s}); got != want {
 			t.Errorf("isOrder(%q) = %v", s, got)
 		}
 	}
-	if !isOrder(Finding{Target: SoulFile, Text: "harmless"}) {
+	if !isOrder(finding{Target: SoulFile, Text: "harmless"}) {
 		t.Error("content from outside may shape how the assistant behaves")
 	}
 }

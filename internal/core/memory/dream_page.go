@@ -158,7 +158,7 @@ type guardError struct{ why string }
 func (e *guardError) Error() string { return e.why }
 
 // guard refuses a change of a size that the findings do not explain.
-func guard(p *page, findings []Finding) error {
+func guard(p *page, findings []finding) error {
 	removes := 0
 	for _, f := range findings {
 		if f.Remove {

@@ -83,7 +83,7 @@ func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 
 // sourcesOf maps what a finding cites to entries. When it cites none of them,
 // the likeliest is named and marked as a guess.
-func sourcesOf(f Finding, entries []Entry) (out []Origin, guessed bool) {
+func sourcesOf(f finding, entries []Entry) (out []Origin, guessed bool) {
 	best, at := -1.0, 0
 	for i, e := range entries {
 		if slices.Contains(f.Cites, e.Cursor) {

@@ -42,7 +42,7 @@ const (
 	rejected  = "rejected"
 )
 
-func hold(scope string, f Finding, src []Origin, now time.Time) Held {
+func hold(scope string, f finding, src []Origin, now time.Time) Held {
 	sum := sha256.Sum256([]byte(scope + "\x00" + string(f.Target) + "\x00" + bare(f.Text)))
 	return Held{
 		ID: hex.EncodeToString(sum[:4]), Scope: scope, Target: f.Target, Text: f.Text,

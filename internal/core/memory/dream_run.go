@@ -51,7 +51,7 @@ type dreamRun struct {
 
 // sourced is a finding with where it comes from.
 type sourced struct {
-	Finding
+	finding
 	scope   string
 	sources []Origin
 	guessed bool
@@ -90,7 +90,7 @@ func (r *dreamRun) group(ctx context.Context, g group) error {
 
 // quarantine keeps findings of content from outside for the owner. What would
 // remove something, or make a skill, has no business coming from there.
-func (r *dreamRun) quarantine(g group, found []Finding) {
+func (r *dreamRun) quarantine(g group, found []finding) {
 	for _, f := range found {
 		if f.Remove || f.Target == NewSkill {
 			r.rep.Dropped++
@@ -102,8 +102,8 @@ func (r *dreamRun) quarantine(g group, found []Finding) {
 }
 
 // admit drops findings that their source may not cause.
-func (r *dreamRun) admit(g group, found []Finding) []Finding {
-	return slices.DeleteFunc(found, func(f Finding) bool {
+func (r *dreamRun) admit(g group, found []finding) []finding {
+	return slices.DeleteFunc(found, func(f finding) bool {
 		drop := false
 		switch {
 		case f.Target == NewSkill:
@@ -130,7 +130,7 @@ func (r *dreamRun) admit(g group, found []Finding) []Finding {
 }
 
 // find is the first phase: one call without tools.
-func (r *dreamRun) find(ctx context.Context, g group) ([]Finding, error) {
+func (r *dreamRun) find(ctx context.Context, g group) ([]finding, error) {
 	system := r.o.Prompt() + "\n\n" + promptForm
 	switch {
 	case g.tainted:
@@ -209,7 +209,7 @@ func (r *dreamRun) showFiles(b *strings.Builder, scope string) {
 }
 
 // edit is the second phase: a run of the engine with tools that change the draft.
-func (r *dreamRun) edit(ctx context.Context, g group, found []Finding) error {
+func (r *dreamRun) edit(ctx context.Context, g group, found []finding) error {
 	e := &editor{
 		draft: r.draft, workspace: r.o.History.Workspace(), edits: map[string]bool{}, skills: map[string]bool{},
 		reads: shownFiles(g.scope),
@@ -248,7 +248,7 @@ func (r *dreamRun) edit(ctx context.Context, g group, found []Finding) error {
 }
 
 // order is what the second phase is shown.
-func (r *dreamRun) order(g group, found []Finding, e *editor) string {
+func (r *dreamRun) order(g group, found []finding, e *editor) string {
 	var b strings.Builder
 	b.WriteString("## Analysis Result\n\n")
 	for _, f := range found {

@@ -24,8 +24,8 @@ const (
 	// compactSlack is how far over maxEntries the file may grow before an
 	// append rewrites it, so that not every append does.
 	compactSlack = 100
-	// TimeLayout is how entries tell their time, in local time.
-	TimeLayout = "2006-01-02 15:04"
+	// timeLayout is how entries tell their time, in local time.
+	timeLayout = "2006-01-02 15:04"
 )
 
 // Entry is one thing that was remembered of a conversation.
@@ -123,7 +123,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 		return 0, errors.New("add to the history: the entry is empty")
 	}
 	if e.Time == "" {
-		e.Time = h.o.Now().Format(TimeLayout)
+		e.Time = h.o.Now().Format(timeLayout)
 	}
 	err := h.update(ctx, func() error {
 		if at, ok := h.ranges[e.Range]; ok && e.Range != "" {
@@ -137,7 +137,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 		h.take(e)
 		h.st.Cursor = e.Cursor
 		if len(h.entries) > maxEntries+compactSlack {
-			return h.compact(ctx)
+			return h.dropOldest(ctx)
 		}
 		return nil
 	})
@@ -183,8 +183,8 @@ func (h *History) Recent(ctx context.Context, n int, keep func(Entry) bool) ([]E
 	return out, err
 }
 
-// Has reports whether an entry with this Range is there, and its cursor.
-func (h *History) Has(ctx context.Context, rng string) (cursor int64, ok bool, err error) {
+// has reports whether an entry with this Range is there, and its cursor.
+func (h *History) has(ctx context.Context, rng string) (cursor int64, ok bool, err error) {
 	err = h.view(ctx, func() error {
 		cursor, ok = h.ranges[rng]
 		return nil
@@ -192,8 +192,8 @@ func (h *History) Has(ctx context.Context, rng string) (cursor int64, ok bool, e
 	return cursor, ok && rng != "", err
 }
 
-// Cursor is the cursor of the newest entry ever written.
-func (h *History) Cursor(ctx context.Context) (n int64, err error) {
+// cursor is the cursor of the newest entry ever written.
+func (h *History) cursor(ctx context.Context) (n int64, err error) {
 	err = h.view(ctx, func() error { n = h.high(); return nil })
 	return n, err
 }
@@ -213,18 +213,6 @@ func (h *History) SetDreamCursor(ctx context.Context, n int64) error {
 	})
 	if err != nil {
 		return fmt.Errorf("move the dream cursor: %w", err)
-	}
-	return nil
-}
-
-// RestoreDreamCursor moves the cursor of DreamCursor back, on the owner's wish.
-func (h *History) RestoreDreamCursor(ctx context.Context, n int64) error {
-	err := h.update(ctx, func() error {
-		h.st.DreamCursor = max(0, min(n, h.high()))
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("restore the dream cursor: %w", err)
 	}
 	return nil
 }
@@ -254,16 +242,16 @@ func (h *History) setDreamState(ctx context.Context, v any) error {
 	return nil
 }
 
-// Compact drops the oldest entries beyond maxEntries, but none that Dream has
+// compact drops the oldest entries beyond maxEntries, but none that Dream has
 // not read.
-func (h *History) Compact(ctx context.Context) error {
-	if err := h.update(ctx, func() error { return h.compact(ctx) }); err != nil {
+func (h *History) compact(ctx context.Context) error {
+	if err := h.update(ctx, func() error { return h.dropOldest(ctx) }); err != nil {
 		return fmt.Errorf("compact the history: %w", err)
 	}
 	return nil
 }
 
-func (h *History) compact(ctx context.Context) error {
+func (h *History) dropOldest(ctx context.Context) error {
 	drop, read := 0, h.dreamCursor()
 	for drop < len(h.entries)-maxEntries && h.entries[drop].Cursor <= read {
 		drop++

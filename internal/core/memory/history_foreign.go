@@ -272,7 +272,7 @@ func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
 	for _, e := range entries {
 		e.Cursor, e.Tainted, e.Range, e.Scope = 0, true, "", ""
 		if e.Time == "" {
-			e.Time = h.copies.oldTime(h.o.Now()).Format(TimeLayout)
+			e.Time = h.copies.oldTime(h.o.Now()).Format(timeLayout)
 		}
 		if _, err := h.Append(ctx, e); err != nil {
 			return n, err

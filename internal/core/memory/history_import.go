@@ -44,7 +44,7 @@ func (h *History) importOld(ctx context.Context) error {
 		entries = importText(h.copies.read(fileOldHist))
 		for i := range entries {
 			if entries[i].Time == "" {
-				entries[i].Time = h.copies.oldTime(h.o.Now()).Format(TimeLayout)
+				entries[i].Time = h.copies.oldTime(h.o.Now()).Format(timeLayout)
 			}
 		}
 		if n := len(entries); n > 0 {

@@ -75,7 +75,7 @@ func TestCursorsNeverGoBack(t *testing.T) {
 						t.Fatal(err)
 					}
 				case 3:
-					must(t, h.Compact(t.Context()))
+					must(t, h.compact(t.Context()))
 				case 4:
 					_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) { return e, r.IntN(5) > 0 })
 					must(t, err)

@@ -161,7 +161,7 @@ func testAppendAndRead(t *testing.T, open storetest.Open) {
 		if got, err := hist.Recent(t.Context(), 2, func(e Entry) bool { return e.Scope == "" }); err != nil || len(got) != 2 || got[0].Content != "two" {
 			t.Errorf("%s: recent = %v, %v", name, got, err)
 		}
-		if c, ok, err := hist.Has(t.Context(), "r1"); c != 4 || !ok || err != nil {
+		if c, ok, err := hist.has(t.Context(), "r1"); c != 4 || !ok || err != nil {
 			t.Errorf("%s: Has = %d, %v, %v", name, c, ok, err)
 		}
 	}
@@ -188,10 +188,6 @@ func testDreamCursorIsBounded(t *testing.T, open storetest.Open) {
 			t.Errorf("after SetDreamCursor(%d): %d, want %d", c.set, got, c.want)
 		}
 	}
-	must(t, h.RestoreDreamCursor(t.Context(), 1))
-	if got := dream(t, p.open(t)); got != 1 {
-		t.Errorf("restored cursor = %d, want 1", got)
-	}
 	type ds struct{ Attempts int }
 	must(t, h.setDreamState(t.Context(), ds{3}))
 	var got ds
@@ -213,13 +209,13 @@ func testCompactKeepsUnread(t *testing.T, open storetest.Open) {
 	add(t, h, "first")
 	put(t, p.store(t), fileHistory, string(render(lines)))
 	must(t, h.SetDreamCursor(t.Context(), 20))
-	must(t, h.Compact(t.Context()))
+	must(t, h.compact(t.Context()))
 	es := all(t, h)
 	if len(es) != maxEntries+30 || es[0].Cursor != 21 {
 		t.Fatalf("%d entries from cursor %d; unread ones must stay", len(es), es[0].Cursor)
 	}
 	must(t, h.SetDreamCursor(t.Context(), 1<<40))
-	must(t, h.Compact(t.Context()))
+	must(t, h.compact(t.Context()))
 	if es = all(t, h); len(es) != maxEntries || es[0].Cursor != 51 {
 		t.Errorf("%d entries from cursor %d", len(es), es[0].Cursor)
 	}

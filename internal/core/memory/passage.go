@@ -273,7 +273,7 @@ func line(r *session.Record) string {
 		body = strings.TrimSuffix(body, r.Runtime.Suffix)
 	}
 	body = strings.TrimSpace(body)
-	head := "[" + r.Time.Local().Format(TimeLayout) + "] " + strings.ToUpper(string(r.Role))
+	head := "[" + r.Time.Local().Format(timeLayout) + "] " + strings.ToUpper(string(r.Role))
 	if len(r.ToolCalls) > 0 {
 		var names []string
 		for _, c := range r.ToolCalls {

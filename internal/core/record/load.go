@@ -113,9 +113,9 @@ func (r *Recording) header(line []byte) error {
 	if json.Unmarshal(line, &r.Header) != nil || r.Header.Type != fileType {
 		return fmt.Errorf("%w: make one with nanobot agent --record FILE", errNotRecording)
 	}
-	if r.Header.Format > Format {
+	if r.Header.Format > format {
 		return fmt.Errorf("the recording was made by nanobot %s in format %d; this version reads up to format %d, so a newer nanobot is needed",
-			r.Header.Version, r.Header.Format, Format)
+			r.Header.Version, r.Header.Format, format)
 	}
 	if r.Header.Format < 1 {
 		return fmt.Errorf("%w: it has no format number", errNotRecording)

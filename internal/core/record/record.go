@@ -22,8 +22,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// Format is the version of the file format that is written. Load refuses newer ones.
-const Format = 1
+// format is the version of the file format that is written. Load refuses newer ones.
+const format = 1
 
 // fileType is the first thing in every recording, by which it is recognised.
 const fileType = "nanobot-recording"
@@ -162,7 +162,7 @@ func Create(path string, o Options) (*Writer, error) {
 	w := &Writer{f: f, now: o.Now, scrub: newScrubber(o.Secrets)}
 	w.scrub.redact = o.Redact
 	h := o.Header
-	h.Type, h.Format = fileType, Format
+	h.Type, h.Format = fileType, format
 	if h.Time.IsZero() {
 		h.Time = w.now()
 	}

@@ -93,7 +93,7 @@ type jobCopy struct {
 }
 
 // readCopy reads the jobs that the workspace holds now; nil if there are none.
-func (s *Store) readCopy(ctx context.Context) (*jobCopy, error) {
+func (s *jobStore) readCopy(ctx context.Context) (*jobCopy, error) {
 	tree, err := diskio.OpenTree(s.workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -224,7 +224,7 @@ func (c copies) wrote(id, definition string) bool {
 //
 // The program's own jobs are not in it: another program would run them for
 // ever. Nor are answers, which commands in the workspace would read.
-func (s *Store) mirror(ctx context.Context, t *table) error {
+func (s *jobStore) mirror(ctx context.Context, t *table) error {
 	if s.workspace == "" {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (s *Store) mirror(ctx context.Context, t *table) error {
 
 var errForeign = errors.New("changed by another program")
 
-func (s *Store) writeMirror(ctx context.Context, t *table, data []byte) error {
+func (s *jobStore) writeMirror(ctx context.Context, t *table, data []byte) error {
 	tree, err := diskio.OpenTree(s.workspace)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (s *Store) writeMirror(ctx context.Context, t *table, data []byte) error {
 
 // isForeign reports whether a copy holds something that only it has. What cannot
 // be read may be just that.
-func (s *Store) isForeign(ctx context.Context, t *table, data []byte) bool {
+func (s *jobStore) isForeign(ctx context.Context, t *table, data []byte) bool {
 	last := s.lastCopies(ctx)
 	if slices.ContainsFunc(last.Last, func(c copyOf) bool { return c.Sum == hashOf(data) }) {
 		return false
@@ -321,7 +321,7 @@ func (s *Store) isForeign(ctx context.Context, t *table, data []byte) bool {
 }
 
 // lastCopies reads fileMirror. Versions before had a hash on each line.
-func (s *Store) lastCopies(ctx context.Context) (c copies) {
+func (s *jobStore) lastCopies(ctx context.Context) (c copies) {
 	data, _, err := s.state.Doc(ctx, fileMirror)
 	if err != nil || len(data) == 0 {
 		return c
@@ -337,7 +337,7 @@ func (s *Store) lastCopies(ctx context.Context) (c copies) {
 
 // mirrored remembers a copy, and the one before it in case that the new one is
 // not written any more.
-func (s *Store) mirrored(ctx context.Context, data []byte) error {
+func (s *jobStore) mirrored(ctx context.Context, data []byte) error {
 	now := copyOf{Sum: hashOf(data), Jobs: map[string]string{}}
 	if t, err := decodeTable(data); err == nil { // what is damaged is known by its hash alone
 		for _, j := range t.own() {
@@ -351,7 +351,7 @@ func (s *Store) mirrored(ctx context.Context, data []byte) error {
 }
 
 // tookActions remembers that the entries of action.jsonl are imported.
-func (s *Store) tookActions(ctx context.Context, actions []byte) error {
+func (s *jobStore) tookActions(ctx context.Context, actions []byte) error {
 	if len(actions) == 0 {
 		return nil
 	}
@@ -360,7 +360,7 @@ func (s *Store) tookActions(ctx context.Context, actions []byte) error {
 	return s.keepCopies(ctx, last)
 }
 
-func (s *Store) keepCopies(ctx context.Context, c copies) error {
+func (s *jobStore) keepCopies(ctx context.Context, c copies) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (py *pythonJobs) add(t *testing.T) {
 	py.change(t, func(jobs []pythonJob) []pythonJob {
 		return append(jobs, pythonJob{
 			ID: id, Name: id, Enabled: true, State: map[string]any{},
-			Schedule: pythonSchedule{Kind: KindEvery, EveryMS: &every}, Payload: pythonPayload{Kind: payloadTurn, Message: message},
+			Schedule: pythonSchedule{Kind: kindEvery, EveryMS: &every}, Payload: pythonPayload{Kind: payloadTurn, Message: message},
 		})
 	})
 }

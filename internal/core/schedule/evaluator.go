@@ -44,7 +44,7 @@ func Evaluator(prompt func() string, model func(ctx context.Context) (m llm.Mode
 		}
 		cold := 0.0
 		resp, err := llm.Collect(ctx, m, llm.Request{
-			Model: name, System: prompt(), MaxTokens: evaluatorTokens, Temperature: &cold, Source: EventHeartbeat,
+			Model: name, System: prompt(), MaxTokens: evaluatorTokens, Temperature: &cold, Source: eventHeartbeat,
 			Messages:   []llm.Message{{Role: llm.User, Content: llm.Text("The task:\n" + task + "\n\nThe answer:\n" + answer)}},
 			Tools:      tools.Defs(),
 			ToolChoice: "evaluate_notification",

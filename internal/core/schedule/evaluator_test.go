@@ -18,7 +18,7 @@ func TestEvaluatorPrompt(t *testing.T) {
 		t.Errorf("notify %v, %v", notify, err)
 	}
 	req := model.Last()
-	if req.Model != "cheap" || req.Temperature == nil || *req.Temperature != 0 || req.Source != EventHeartbeat || req.System != "Judge strictly." {
+	if req.Model != "cheap" || req.Temperature == nil || *req.Temperature != 0 || req.Source != eventHeartbeat || req.System != "Judge strictly." {
 		t.Errorf("request for %q, temperature %v, source %q, prompt %q", req.Model, req.Temperature, req.Source, req.System)
 	}
 }

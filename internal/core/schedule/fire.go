@@ -19,8 +19,8 @@ import (
 // are also the senders and the sources in the accounts.
 const (
 	EventCron      = "cron"
-	EventHeartbeat = "heartbeat"
-	EventTrigger   = "trigger"
+	eventHeartbeat = "heartbeat"
+	eventTrigger   = "trigger"
 )
 
 // result is how a run ended.
@@ -42,7 +42,7 @@ type result struct {
 // runs are the runs that are going on in this process.
 type runs struct {
 	o         *Options
-	store     *Store
+	store     *jobStore
 	planner   *planner
 	notifier  *notifier
 	heartbeat *heartbeat
@@ -90,7 +90,7 @@ func (rs *runs) forget(id string, r *run) {
 func (rs *runs) runSystem(ctx context.Context, j Job) {
 	i := slices.IndexFunc(rs.o.System, func(sys System) bool { return sys.ID == j.ID })
 	if i < 0 {
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: "it is switched off"})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: "it is switched off"})
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, rs.planner.timeout(&j))
@@ -100,11 +100,11 @@ func (rs *runs) runSystem(ctx context.Context, j Job) {
 	case ctx.Err() != nil:
 		return // the next start does it
 	case errors.Is(err, ErrSkip):
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: skipReason(err)})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: skipReason(err)})
 	case err != nil:
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusError, err: err.Error()})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusError, err: err.Error()})
 	default:
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusOK})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusOK})
 	}
 }
 
@@ -129,7 +129,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 	p := j.State.Pending
 	in, skip := rs.inbound(ctx, &j)
 	if skip != "" {
-		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusSkipped, err: skip})
+		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusSkipped, err: skip})
 		return
 	}
 	if !p.Submitted {
@@ -138,7 +138,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			if ctx.Err() != nil {
 				return // claimed, so the next start submits it
 			}
-			rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: err.Error()})
+			rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: err.Error()})
 			rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
@@ -162,7 +162,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			rs.o.Stop(ctx, in)
 		}
 		why := fmt.Sprintf("it took longer than %s and was stopped", length(limit))
-		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: why})
+		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: why})
 		rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q did not finish: %s.", j.Name, phrase.Later("it took longer than %s and was stopped", length(limit)))})
 	}
 }
@@ -201,7 +201,7 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
-		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID
+		in.SenderID, in.Event, in.SessionKey = eventHeartbeat, eventHeartbeat, heartbeatID
 		return in, rs.heartbeat.beat(ctx, &in, j.State.Last)
 	}
 	if in.Route.Channel == "" && rs.o.LastRoute != nil {
@@ -237,7 +237,7 @@ func jobText(j *Job, loc *time.Location) string {
 	case p.Manual:
 		b.WriteString(": it was started by hand")
 	case p.LateMS > 0:
-		fmt.Fprintf(&b, ": it should have run at %s and is late", Stamp(p.OccurrenceMS.Time(), loc))
+		fmt.Fprintf(&b, ": it should have run at %s and is late", stamp(p.OccurrenceMS.Time(), loc))
 	}
 	b.WriteString(". Do now what it says and answer with what the user should read, in their language. If it is a reminder, remind them. " +
 		"Nobody is there to answer questions. Do not mention job ids, schedules or this note, and do not add another job.]\n\n")
@@ -249,12 +249,12 @@ func jobText(j *Job, loc *time.Location) string {
 // is delivered, and where. It may be asked again about the same message after
 // a crash. Messages that are none of ours are delivered as they are.
 func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
-	if in.Event == EventTrigger {
+	if in.Event == eventTrigger {
 		s.Triggers.outcome(ctx, in, out)
 		return s.notifier.reroute(ctx, in, out)
 	}
 	id, occurrence, ok := parseInboundID(in.ID)
-	if !ok || in.Event != EventCron && in.Event != EventHeartbeat {
+	if !ok || in.Event != EventCron && in.Event != eventHeartbeat {
 		return out, true
 	}
 	if !s.runs.ending(in.ID) {
@@ -272,19 +272,19 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	switch {
 	case told >= 0: // asked again after a crash: the decision stands
 		deliver = deliver && !j.State.RunHistory[told].Silent
-	case in.Event == EventHeartbeat:
+	case in.Event == eventHeartbeat:
 		deliver = deliver && s.heartbeat.worthTelling(ctx, &j, in, out, &res)
-	case j.ID != "" && !j.Payload.Deliver && (res.status == StatusOK || res.refused):
+	case j.ID != "" && !j.Payload.Deliver && (res.status == statusOK || res.refused):
 		deliver = false
 	}
 	if p := j.State.Pending; deliver && p != nil && p.OccurrenceMS == occurrence && p.LateMS > 0 {
-		out.Text = fmt.Sprintf("(This was due at %s; nothing was running then.)\n\n%s", Stamp(occurrence.Time(), s.Location), out.Text)
+		out.Text = fmt.Sprintf("(This was due at %s; nothing was running then.)\n\n%s", stamp(occurrence.Time(), s.Location), out.Text)
 		out.Streamed = false
 	}
 	if deliver {
 		var lost string
 		if out, deliver, res.note, lost = s.notifier.place(ctx, in, out); lost != "" {
-			res.undelivered = &Undelivered{Text: out.Text, AtMS: At(s.Now()), Cause: lost}
+			res.undelivered = &Undelivered{Text: out.Text, AtMS: msOf(s.Now()), Cause: lost}
 		}
 	}
 	res.silent = !deliver
@@ -293,7 +293,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 }
 
 func resultOf(out bus.Outbound) result {
-	r := result{status: StatusOK, answer: strings.TrimSpace(out.Text)}
+	r := result{status: statusOK, answer: strings.TrimSpace(out.Text)}
 	t := out.Turn
 	if t == nil {
 		return r
@@ -301,9 +301,9 @@ func resultOf(out bus.Outbound) result {
 	r.tokens, r.usd, r.clean = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD, t.Clean
 	switch {
 	case t.Error != "":
-		r.status, r.err = StatusError, text.Label(t.Error, 500)
+		r.status, r.err = statusError, text.Label(t.Error, 500)
 	case t.Refused != "":
-		r.status, r.err, r.refused = StatusError, "a call was refused: "+text.Label(t.Refused, 500), true
+		r.status, r.err, r.refused = statusError, "a call was refused: "+text.Label(t.Refused, 500), true
 	}
 	return r
 }
@@ -378,9 +378,9 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	line := Run{RunAtMS: occurrence, Status: res.status, Error: Opt(res.err), OccurrenceMS: occurrence, Tokens: res.tokens, CostUSD: res.usd, Note: res.note, Silent: res.silent}
 	if !again {
 		line.RunAtMS = p.BeganMS
-		line.DurationMS = max(At(rs.o.Now())-p.BeganMS, 0)
+		line.DurationMS = max(msOf(rs.o.Now())-p.BeganMS, 0)
 	} else if i := slices.IndexFunc(st.RunHistory, func(r Run) bool { return r.OccurrenceMS == occurrence }); i >= 0 {
-		if st.RunHistory[i].Status != StatusOK {
+		if st.RunHistory[i].Status != statusOK {
 			return nil, false // a run that was given up stays so
 		}
 		line.RunAtMS, line.DurationMS = st.RunHistory[i].RunAtMS, st.RunHistory[i].DurationMS
@@ -402,17 +402,17 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 			say = &notice{id, j.Payload.Route(), refusal("scheduled job", j.Name, res.err)}
 		}
 		st.ErrorsInRow, st.RefusalTold = 0, true
-	case res.status == StatusError:
+	case res.status == statusError:
 		st.ErrorsInRow++
-	case res.status == StatusOK:
+	case res.status == statusOK:
 		st.ErrorsInRow, st.RefusalTold = 0, false
 	}
-	if res.status == StatusOK || res.status == StatusError {
+	if res.status == statusOK || res.status == statusError {
 		st.Last = lastOf(line.RunAtMS, res)
 	}
-	if j.Schedule.Kind == KindAt && !p.Manual && p.OccurrenceMS == j.Schedule.AtMS { // else it got another time during the run
+	if j.Schedule.Kind == kindAt && !p.Manual && p.OccurrenceMS == j.Schedule.AtMS { // else it got another time during the run
 		j.Enabled, st.NextRunAtMS = false, 0
-		if j.DeleteAfterRun && res.status == StatusOK && st.Undelivered == nil {
+		if j.DeleteAfterRun && res.status == statusOK && st.Undelivered == nil {
 			t.remove(id)
 			t.defined = true
 		}
@@ -434,7 +434,7 @@ func refusal(what, name, why string) phrase.Sentence {
 }
 
 // change alters one job, if it is still there.
-func (s *Store) change(ctx context.Context, id string, fn func(*Job)) {
+func (s *jobStore) change(ctx context.Context, id string, fn func(*Job)) {
 	err := s.update(context.WithoutCancel(ctx), func(t *table) error {
 		if j := t.find(id); j != nil && j.broken == nil {
 			fn(j)

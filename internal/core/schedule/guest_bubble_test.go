@@ -90,7 +90,7 @@ func testGuestRunsOnlyItsOwn(t *testing.T, open storetest.Open) {
 		if _, ok := after[once.ID]; ok {
 			t.Error("a reminder stays after its run")
 		}
-		if st := job(t, guest, hourly.ID).State; st.LastStatus != StatusOK || st.Pending != nil || len(st.RunHistory) != historyLen {
+		if st := job(t, guest, hourly.ID).State; st.LastStatus != statusOK || st.Pending != nil || len(st.RunHistory) != historyLen {
 			t.Errorf("state of its own job: %+v", st)
 		}
 		delete(after, hourly.ID)
@@ -182,7 +182,7 @@ func testGuestYields(t *testing.T, open storetest.Open) {
 				} else if handed && gf.runs[0] != of.runs[0] {
 					t.Errorf("handed over %s as %s", gf.runs[0], of.runs[0])
 				}
-				if st := job(t, owner, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
+				if st := job(t, owner, j.ID).State; st.LastStatus != statusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 					t.Errorf("state %+v", st)
 				}
 				if note, err := stateOf(t, open, ws).Stat(t.Context(), wantedLock); err != nil || note.Exists() {
@@ -215,7 +215,7 @@ func testGuestEndsInTheMiddle(t *testing.T, open storetest.Open) {
 		if !slices.Equal(nf.runs, f.runs) || len(nf.said) != 1 {
 			t.Errorf("the next chat ran %v and said %d, want %v once", nf.runs, len(nf.said), f.runs)
 		}
-		if st := job(t, next, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
+		if st := job(t, next, j.ID).State; st.LastStatus != statusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 			t.Errorf("state %+v", st)
 		}
 	})

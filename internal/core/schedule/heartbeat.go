@@ -19,13 +19,13 @@ import (
 // heartbeatID names the job, its conversation and its file.
 const heartbeatID = "heartbeat"
 
-// HeartbeatFile is what the heartbeat reads, in the workspace.
-const HeartbeatFile = "HEARTBEAT.md"
+// heartbeatFile is what the heartbeat reads, in the workspace.
+const heartbeatFile = "HEARTBEAT.md"
 
 const heartbeatMax = 64 << 10
 
-// AllClear is what the model answers when there is nothing to tell.
-const AllClear = "ALL CLEAR"
+// allClear is what the model answers when there is nothing to tell.
+const allClear = "ALL CLEAR"
 
 // Heartbeat configures the regular look at HEARTBEAT.md.
 type Heartbeat struct {
@@ -51,7 +51,7 @@ func (h *heartbeat) job() (System, bool) {
 		ID:      heartbeatID,
 		Name:    heartbeatID,
 		Timing:  Every(max(h.o.Heartbeat.Every, time.Minute)),
-		Purpose: "Look at " + HeartbeatFile + " and work on its active tasks.",
+		Purpose: "Look at " + heartbeatFile + " and work on its active tasks.",
 	}, h.o.Heartbeat.Every > 0
 }
 
@@ -65,7 +65,7 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip
 	tasks, err := h.activeTasks()
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s cannot be read: %v", HeartbeatFile, err)
+		return fmt.Sprintf("%s cannot be read: %v", heartbeatFile, err)
 	case tasks == "":
 		return "there are no active tasks"
 	}
@@ -76,8 +76,8 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip
 		}
 	}
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
-		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n" + last.note(h.o.Location)
-	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, HeartbeatFile)) {
+		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + allClear + "]\n\n" + last.note(h.o.Location)
+	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, heartbeatFile)) {
 		in.Quoted = []bus.Quote{{About: "the list; words from outside are in it", Text: tasks}}
 	} else {
 		in.Text += tasks
@@ -93,17 +93,17 @@ func (h *heartbeat) activeTasks() (string, error) {
 	}
 	defer tree.Close() //nolint:errcheck // read only
 
-	data, err := tree.ReadHead(HeartbeatFile, heartbeatMax)
+	data, err := tree.ReadHead(heartbeatFile, heartbeatMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return ActiveTasks(string(data)), err
+	return activeTasks(string(data)), err
 }
 
-// ActiveTasks returns what stands under "## Active Tasks", or the whole text if
+// activeTasks returns what stands under "## Active Tasks", or the whole text if
 // it has no such heading: "" when there is nothing but blank lines, headings and
 // comments.
-func ActiveTasks(doc string) string {
+func activeTasks(doc string) string {
 	doc = stripComments(strings.ReplaceAll(doc, "\r\n", "\n"))
 	headed := false
 	for line := range strings.Lines(doc) {
@@ -153,10 +153,10 @@ func stripComments(s string) string {
 // nothing is told, except that a row of failures is, once.
 func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool {
 	answer := strings.TrimSpace(out.Text)
-	if res.status == StatusError && !res.refused {
+	if res.status == statusError && !res.refused {
 		return j.State.ErrorsInRow+1 == judgeErrors // not every half hour
 	}
-	if strings.EqualFold(strings.Trim(answer, " .!*`\""), AllClear) {
+	if strings.EqualFold(strings.Trim(answer, " .!*`\""), allClear) {
 		res.note = "nothing to tell"
 		return false
 	}
@@ -182,7 +182,7 @@ func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 			res.note = "judged not to matter"
 		}
 	}
-	now := At(h.o.Now())
+	now := msOf(h.o.Now())
 	res.change = func(j *Job) {
 		j.State.JudgeErrors = failures
 		if notify {

@@ -20,8 +20,8 @@ import (
 // milliseconds. The file holds null where it is 0; "" and fractions are read.
 type MS int64
 
-// At makes an MS of a moment.
-func At(t time.Time) MS {
+// msOf makes an MS of a moment.
+func msOf(t time.Time) MS {
 	if t.IsZero() {
 		return 0
 	}
@@ -72,9 +72,9 @@ func (o Opt) MarshalJSON() ([]byte, error) {
 
 // The kinds of Timing.
 const (
-	KindAt    = "at"
-	KindEvery = "every"
-	KindCron  = "cron"
+	kindAt    = "at"
+	kindEvery = "every"
+	kindCron  = "cron"
 )
 
 // Timing says when a job runs.
@@ -90,16 +90,16 @@ type Timing struct {
 
 // What happens to runs that were missed because nothing was running.
 const (
-	CatchUpOnce = "once" // one run makes up for all of them
-	CatchUpSkip = "skip" // they are noted in the history
-	CatchUpTell = "tell" // the chat of the job is told
+	catchUpOnce = "once" // one run makes up for all of them
+	catchUpSkip = "skip" // they are noted in the history
+	catchUpTell = "tell" // the chat of the job is told
 )
 
 // The ways a run ends.
 const (
-	StatusOK      = "ok"
-	StatusError   = "error"
-	StatusSkipped = "skipped"
+	statusOK      = "ok"
+	statusError   = "error"
+	statusSkipped = "skipped"
 	StatusMissed  = "missed"
 )
 
@@ -227,7 +227,7 @@ func (l *Last) note(loc *time.Location) string {
 	if l == nil {
 		return ""
 	}
-	head := fmt.Sprintf("[The last run, %s, ended with: %s.", Stamp(l.AtMS.Time(), loc), l.Status)
+	head := fmt.Sprintf("[The last run, %s, ended with: %s.", stamp(l.AtMS.Time(), loc), l.Status)
 	switch {
 	case l.Text != "":
 		return head + " Its answer, as data:\n> " + strings.ReplaceAll(l.Text, "\n", "\n> ") + "]\n\n"

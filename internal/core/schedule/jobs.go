@@ -105,10 +105,10 @@ func (s *Scheduler) Foresee(ctx context.Context, d Draft, n int) (Added, error) 
 func (s *Scheduler) foresee(ctx context.Context, j *Job, added *Added, n int) {
 	now := j.CreatedAtMS.Time()
 	added.Next, _ = j.Schedule.Upcoming(n, now, now, s.Limits.Host) // checked before
-	if j.Schedule.Kind == KindAt {
+	if j.Schedule.Kind == kindAt {
 		added.Next = []time.Time{j.Schedule.AtMS.Time()}
 	}
-	if s.Preview != nil && j.Schedule.Kind != KindAt {
+	if s.Preview != nil && j.Schedule.Kind != kindAt {
 		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Limits.Host))
 	}
 }
@@ -125,8 +125,8 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	if err := s.planner.checkTiming(d.Timing, now, d.Shortest); err != nil {
 		return nil, err
 	}
-	if d.Timing.Kind == KindAt && d.Timing.AtMS.Time().Before(now) {
-		d.Timing.AtMS = At(now)
+	if d.Timing.Kind == kindAt && d.Timing.AtMS.Time().Before(now) {
+		d.Timing.AtMS = msOf(now)
 	}
 	if err := checkCatchUp(d.CatchUp); err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 		name = text.Label(d.Message, 30)
 	}
 	j := &Job{
-		ID: newID(), Name: name, Enabled: true, Schedule: d.Timing, CreatedAtMS: At(now), UpdatedAtMS: At(now),
-		DeleteAfterRun: d.Timing.Kind == KindAt && !d.Keep, CatchUp: d.CatchUp, TimeoutS: int(d.Timeout.Seconds()),
+		ID: newID(), Name: name, Enabled: true, Schedule: d.Timing, CreatedAtMS: msOf(now), UpdatedAtMS: msOf(now),
+		DeleteAfterRun: d.Timing.Kind == kindAt && !d.Keep, CatchUp: d.CatchUp, TimeoutS: int(d.Timeout.Seconds()),
 		Payload: Payload{
 			Kind: payloadTurn, Message: d.Message, Deliver: !d.Silent, Channel: Opt(d.Route.Channel), To: Opt(d.Route.ChatID),
 			ThreadID: d.Route.ThreadID, Scope: d.Scope, Untrusted: d.Untrusted,
@@ -148,7 +148,7 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 }
 
 func checkCatchUp(v string) error {
-	if slices.Contains([]string{"", CatchUpOnce, CatchUpSkip, CatchUpTell}, v) {
+	if slices.Contains([]string{"", catchUpOnce, catchUpSkip, catchUpTell}, v) {
 		return nil
 	}
 	return fmt.Errorf("catch-up %q is not known; it is once, skip or tell", v)
@@ -212,7 +212,7 @@ func (s *Scheduler) edit(ctx context.Context, id string, fn func(t *table, j *Jo
 			return err
 		}
 		t.defined = true
-		j.UpdatedAtMS = At(s.Now())
+		j.UpdatedAtMS = msOf(s.Now())
 		out = *j
 		return nil
 	})
@@ -242,7 +242,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 				return err
 			}
 			j.State.ErrorsInRow = 0
-			if !j.Enabled && j.Schedule.Kind == KindAt {
+			if !j.Enabled && j.Schedule.Kind == kindAt {
 				j.State.LastOccurrence = 0
 			}
 		}
@@ -277,7 +277,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 			}
 			t.extra = j.Schedule.extra
 			j.Schedule, j.State.NextRunAtMS = t, 0
-			j.DeleteAfterRun = j.DeleteAfterRun && t.Kind == KindAt
+			j.DeleteAfterRun = j.DeleteAfterRun && t.Kind == kindAt
 		}
 		if c.Message != nil {
 			text := strings.TrimSpace(*c.Message)
@@ -326,7 +326,7 @@ func (s *Scheduler) RunNow(ctx context.Context, id string, force bool) (Job, err
 		case j.State.Pending != nil:
 			return errors.New("the job is running already")
 		}
-		j.State.RunRequested, t.changed = At(s.Now()), true
+		j.State.RunRequested, t.changed = msOf(s.Now()), true
 		out = *j
 		return nil
 	})

@@ -21,7 +21,7 @@ func testJudgeHangs(t *testing.T, open storetest.Open) {
 			return true, ctx.Err()
 		}}})
 		start := time.Now()
-		_, deliver := s.Outcome(context.WithoutCancel(t.Context()), bus.Inbound{ID: idPrefix + heartbeatID + ":1", Event: EventHeartbeat}, bus.Outbound{Kind: bus.Final, Text: "something"})
+		_, deliver := s.Outcome(context.WithoutCancel(t.Context()), bus.Inbound{ID: idPrefix + heartbeatID + ":1", Event: eventHeartbeat}, bus.Outbound{Kind: bus.Final, Text: "something"})
 		if took := time.Since(start); deliver || took > 5*time.Minute {
 			t.Errorf("delivered %v after %s", deliver, took)
 		}

@@ -62,7 +62,7 @@ func TestRefusedCalls(t *testing.T) {
 				f.turn.Refused = "exec: this call needs the user's approval because it deletes files, and nobody can be asked here"
 			})
 			f.pass(7*time.Hour + time.Minute)
-			if st := job(t, s, j.ID).State; st.LastStatus != StatusError || !strings.Contains(string(st.LastError), "exec: this call needs the user's approval") {
+			if st := job(t, s, j.ID).State; st.LastStatus != statusError || !strings.Contains(string(st.LastError), "exec: this call needs the user's approval") {
 				t.Errorf("state %+v", st)
 			}
 			if len(f.notices) != 1 || !strings.Contains(f.notices[0], "it deletes files") || !strings.Contains(f.notices[0], "tools.approval.rules") {
@@ -73,7 +73,7 @@ func TestRefusedCalls(t *testing.T) {
 			}
 			f.set(func() { f.turn.Refused = "" })
 			f.pass(time.Hour)
-			if st := job(t, s, j.ID).State; st.LastStatus != StatusOK {
+			if st := job(t, s, j.ID).State; st.LastStatus != statusOK {
 				t.Errorf("state %+v", st)
 			}
 			f.set(func() { f.turn.Refused = "exec: no" })

@@ -18,7 +18,7 @@ func TestFilesFollowNoLink(t *testing.T) {
 	put(t, out, "tasks.md", "## Active Tasks\n- canary\n")
 	put(t, ws, "inside.md", "## Active Tasks\n- canary\n")
 	for name, target := range map[string]string{
-		HeartbeatFile: filepath.Join(out, "tasks.md"),
+		heartbeatFile: filepath.Join(out, "tasks.md"),
 	} {
 		if err := os.Symlink(target, filepath.Join(ws, name)); err != nil {
 			t.Fatal(err)
@@ -27,10 +27,10 @@ func TestFilesFollowNoLink(t *testing.T) {
 	h := &heartbeat{o: &Options{Workspace: ws}}
 	for _, target := range []string{"", "inside.md"} {
 		if target != "" {
-			if err := os.Remove(filepath.Join(ws, HeartbeatFile)); err != nil {
+			if err := os.Remove(filepath.Join(ws, heartbeatFile)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink(target, filepath.Join(ws, HeartbeatFile)); err != nil {
+			if err := os.Symlink(target, filepath.Join(ws, heartbeatFile)); err != nil {
 				t.Fatal(err)
 			}
 		}

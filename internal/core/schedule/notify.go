@@ -13,7 +13,7 @@ import (
 // else to the owner's.
 type notifier struct {
 	o       *Options
-	store   *Store
+	store   *jobStore
 	planner *planner
 }
 
@@ -94,7 +94,7 @@ func (nt *notifier) tell(ctx context.Context, n notice) {
 	}
 	nt.o.Log.WarnContext(ctx, "a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
 	nt.store.change(ctx, n.job, func(j *Job) {
-		j.State.Undelivered = &Undelivered{Text: text, AtMS: At(nt.o.Now()), Cause: lost}
+		j.State.Undelivered = &Undelivered{Text: text, AtMS: msOf(nt.o.Now()), Cause: lost}
 	})
 }
 
@@ -131,7 +131,7 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 			if n := len(cur.State.RunHistory); n > 0 {
 				cur.State.RunHistory[n-1].Note = "delivered later; " + note
 			}
-			if cur.Schedule.Kind == KindAt && cur.DeleteAfterRun && cur.State.LastStatus == StatusOK {
+			if cur.Schedule.Kind == kindAt && cur.DeleteAfterRun && cur.State.LastStatus == statusOK {
 				t.remove(cur.ID)
 			}
 			return nil

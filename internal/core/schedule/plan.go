@@ -59,7 +59,7 @@ func (p *planner) plan(j *Job, now time.Time) {
 	}
 	key := j.Schedule.key()
 	same := st.NextFor == key || st.NextFor == ""
-	if j.Schedule.Kind == KindAt {
+	if j.Schedule.Kind == kindAt {
 		st.NextFor = key
 		if st.NextRunAtMS = j.Schedule.AtMS; st.LastOccurrence == j.Schedule.AtMS {
 			st.NextRunAtMS = 0
@@ -77,12 +77,12 @@ func (p *planner) plan(j *Job, now time.Time) {
 		from = taken
 	}
 	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Limits.Host)
-	if err == nil && j.Schedule.Kind == KindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
+	if err == nil && j.Schedule.Kind == kindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
 		return // put off, because it fell into quiet hours
 	}
-	st.NextFor, st.NextRunAtMS = key, At(next)
+	st.NextFor, st.NextRunAtMS = key, msOf(next)
 	if err != nil {
-		st.NextRunAtMS, st.LastStatus, st.LastError = 0, StatusError, Opt(err.Error())
+		st.NextRunAtMS, st.LastStatus, st.LastError = 0, statusError, Opt(err.Error())
 	}
 }
 
@@ -94,17 +94,17 @@ func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notic
 	occurrence := st.NextRunAtMS
 	manual := st.RunRequested != 0
 	if manual {
-		occurrence, st.RunRequested = At(now), 0
+		occurrence, st.RunRequested = msOf(now), 0
 	}
 	if st.Pending != nil {
 		if !manual {
-			p.pass(j, occurrence, now, StatusSkipped, "the run before was still going on")
+			p.pass(j, occurrence, now, statusSkipped, "the run before was still going on")
 		}
 		return false, nil
 	}
 	late := now.Sub(occurrence.Time())
 	if !manual {
-		if p.o.Limits.Quiet.Contains(now.In(p.o.Location)) && j.Schedule.Kind != KindAt {
+		if p.o.Limits.Quiet.Contains(now.In(p.o.Location)) && j.Schedule.Kind != kindAt {
 			p.putOff(j, now)
 			return false, nil
 		}
@@ -117,23 +117,23 @@ func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notic
 			}
 		}
 	}
-	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: At(now), Manual: manual, Guest: p.guest()}
+	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: msOf(now), Manual: manual, Guest: p.guest()}
 	if late > lateAfter {
 		st.Pending.LateMS = MS(late.Milliseconds())
 	}
 	st.LastOccurrence = occurrence
-	p.advance(j, max(occurrence, At(now)))
+	p.advance(j, max(occurrence, msOf(now)))
 	return true, nil
 }
 
 // advance sets the occurrence after the one that was dealt with.
 func (p *planner) advance(j *Job, after MS) {
-	if j.Schedule.Kind == KindAt {
+	if j.Schedule.Kind == kindAt {
 		j.State.NextRunAtMS = 0
 		return
 	}
 	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Limits.Host)
-	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(next)
+	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), msOf(next)
 	if err != nil {
 		j.State.LastError = Opt(err.Error())
 	}
@@ -141,22 +141,22 @@ func (p *planner) advance(j *Job, after MS) {
 
 // pass notes an occurrence that does not run and goes on to the next.
 func (p *planner) pass(j *Job, occurrence MS, now time.Time, status, why string) {
-	p.o.Log.Info("a scheduled run is left out", "job", j.ID, "name", j.Name, "occurrence", Stamp(occurrence.Time(), p.o.Location), "status", status, "why", why)
-	j.State.note(Run{RunAtMS: At(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
+	p.o.Log.Info("a scheduled run is left out", "job", j.ID, "name", j.Name, "occurrence", stamp(occurrence.Time(), p.o.Location), "status", status, "why", why)
+	j.State.note(Run{RunAtMS: msOf(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
 	j.State.LastOccurrence = occurrence
 	p.passed = append(p.passed, status)
-	p.advance(j, max(occurrence, At(now)))
+	p.advance(j, max(occurrence, msOf(now)))
 }
 
 // putOff moves a run out of the quiet hours: a time of day to their end, an
 // interval to its first occurrence behind them.
 func (p *planner) putOff(j *Job, now time.Time) {
 	end := p.o.Limits.Quiet.end(now.In(p.o.Location))
-	if j.Schedule.Kind == KindEvery {
-		p.advance(j, At(end)-1)
+	if j.Schedule.Kind == kindEvery {
+		p.advance(j, msOf(end)-1)
 		return
 	}
-	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(end)
+	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), msOf(end)
 }
 
 // missed decides about an occurrence that nobody was there for: whether to run
@@ -168,13 +168,13 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 		policy = p.o.Limits.CatchUp
 	}
 	if j.Protected() {
-		policy = CatchUpOnce
+		policy = catchUpOnce
 	}
 	window := p.o.Limits.AtWindow
 	switch j.Schedule.Kind {
-	case KindEvery:
+	case kindEvery:
 		window = late // an interval that is over is over
-	case KindCron:
+	case kindCron:
 		window = p.o.Limits.CatchUpWindow
 		if p := j.Schedule.period(occurrence.Time(), p.o.Limits.Host); p > 0 {
 			window = min(window, p)
@@ -183,17 +183,17 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 			window = late
 		}
 	}
-	if policy == CatchUpOnce && late <= window {
+	if policy == catchUpOnce && late <= window {
 		return true, nil
 	}
-	why := phrase.Later("it was due at %s and nothing was running; noticed %s later", Stamp(occurrence.Time(), p.o.Location), roughly(late))
+	why := phrase.Later("it was due at %s and nothing was running; noticed %s later", stamp(occurrence.Time(), p.o.Location), roughly(late))
 	p.pass(j, occurrence, now, StatusMissed, why.String())
-	if j.Schedule.Kind == KindAt {
+	if j.Schedule.Kind == kindAt {
 		j.Enabled, j.State.NextRunAtMS = false, 0
 	}
-	if policy == CatchUpTell || j.Schedule.Kind == KindAt {
+	if policy == catchUpTell || j.Schedule.Kind == kindAt {
 		say = &notice{job: j.ID, route: j.Payload.Route(), text: phrase.Later("I missed the scheduled job %q: %s.", j.Name, why)}
-		if j.Schedule.Kind == KindAt && j.Payload.Message != "" {
+		if j.Schedule.Kind == kindAt && j.Payload.Message != "" {
 			say.text = phrase.Later("I missed the scheduled job %q: %s. It was to be: %s", j.Name, why, text.Label(j.Payload.Message, 300))
 		}
 	}
@@ -234,7 +234,7 @@ func (p *planner) mine(j *Job) bool {
 // placed gives a new cron timing the zone of the configuration, so that it means
 // the same to every program that reads the jobs.
 func (p *planner) placed(t Timing) Timing {
-	if name := p.o.Location.String(); t.Kind == KindCron && t.TZ == "" && name != "Local" {
+	if name := p.o.Location.String(); t.Kind == kindCron && t.TZ == "" && name != "Local" {
 		t.TZ = Opt(name)
 	}
 	return t
@@ -249,12 +249,12 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 		shortest = p.o.Limits.MinInterval
 	}
 	switch t.Kind {
-	case KindAt:
+	case kindAt:
 		if at := t.AtMS.Time(); now.Sub(at) > grace {
-			return fmt.Errorf("%s is in the past; it is now %s", Stamp(at, p.o.Location), Stamp(now, p.o.Location))
+			return fmt.Errorf("%s is in the past; it is now %s", stamp(at, p.o.Location), stamp(now, p.o.Location))
 		}
 		return nil
-	case KindCron:
+	case kindCron:
 		shortest = max(shortest, time.Minute)
 		next, err := t.following(now, now, p.o.Limits.Host)
 		if err != nil {
@@ -271,7 +271,7 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 }
 
 func (p *planner) zoneOf(t Timing) *time.Location {
-	if loc, err := t.zone(p.o.Limits.Host); err == nil && t.Kind == KindCron {
+	if loc, err := t.zone(p.o.Limits.Host); err == nil && t.Kind == kindCron {
 		return loc
 	}
 	return p.o.Location

@@ -141,7 +141,7 @@ func TestKilledBetweenClaimAndQueue(t *testing.T) {
 			if got, want := strings.Fields(string(data)), []string{inboundID(j.ID, j.Schedule.AtMS)}; !slices.Equal(got, want) {
 				t.Errorf("queue %q, want %q", got, want)
 			}
-			if st := job(t, s, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
+			if st := job(t, s, j.ID).State; st.LastStatus != statusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 				t.Errorf("state %+v", st)
 			}
 		})

@@ -19,7 +19,7 @@ func testJobsWithoutAZoneRunInTheHostsZone(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 3, 0, 0, 0, time.UTC)
 	s, _ := newFake(t, open, Options{Location: zone(t, "Asia/Tokyo"), Limits: Limits{Host: zone(t, "Europe/Berlin")}, Now: func() time.Time { return now }})
-	j := Job{Schedule: Cron("0 9 * * *", ""), CreatedAtMS: At(now), Enabled: true}
+	j := Job{Schedule: Cron("0 9 * * *", ""), CreatedAtMS: msOf(now), Enabled: true}
 	s.planner.plan(&j, now)
 	if got, want := j.State.NextRunAtMS.Time().UTC(), now.Add(5*time.Hour); !got.Equal(want) {
 		t.Errorf("without a zone: %v, want %v", got, want)
@@ -68,7 +68,7 @@ func TestActiveTasks(t *testing.T) {
 		"## Done\n- old\n## Active tasks\n- a\n# x\n- b\n": "- a",
 		"## Active Tasks\n\n## Done\n- old\n":              "",
 	} {
-		if got := ActiveTasks(doc); got != want {
+		if got := activeTasks(doc); got != want {
 			t.Errorf("ActiveTasks(%q) = %q, want %q", doc, got, want)
 		}
 	}

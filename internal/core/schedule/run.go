@@ -143,14 +143,14 @@ func (s *Scheduler) begin(ctx context.Context) error {
 func (t *table) register(sys System, now time.Time) {
 	j := t.find(sys.ID)
 	if j == nil {
-		j = &Job{ID: sys.ID, CreatedAtMS: At(now)}
+		j = &Job{ID: sys.ID, CreatedAtMS: msOf(now)}
 		t.Jobs = append(t.Jobs, j)
 	}
 	if j.broken != nil {
-		*j = Job{ID: sys.ID, CreatedAtMS: At(now)}
+		*j = Job{ID: sys.ID, CreatedAtMS: msOf(now)}
 	}
 	if j.CreatedAtMS == 0 {
-		j.CreatedAtMS = At(now)
+		j.CreatedAtMS = msOf(now)
 	}
 	j.Name, j.Enabled, j.DeleteAfterRun = sys.Name, true, false
 	j.Schedule.Kind, j.Schedule.AtMS, j.Schedule.EveryMS, j.Schedule.Expr, j.Schedule.TZ = sys.Timing.Kind, sys.Timing.AtMS, sys.Timing.EveryMS, sys.Timing.Expr, sys.Timing.TZ

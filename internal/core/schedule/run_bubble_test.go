@@ -215,7 +215,7 @@ func testRunsAtTheMinute(t *testing.T, open storetest.Open) {
 			t.Errorf("a job of one moment is still there: %v", err)
 		}
 		st := job(t, s, hourly.ID).State
-		if st.LastStatus != StatusOK || len(st.RunHistory) != 2 || st.RunHistory[0].Tokens != 15 || st.Pending != nil {
+		if st.LastStatus != statusOK || len(st.RunHistory) != 2 || st.RunHistory[0].Tokens != 15 || st.Pending != nil {
 			t.Errorf("state %+v", st)
 		}
 	})
@@ -286,7 +286,7 @@ func testSlowJobsAndChanges(t *testing.T, open storetest.Open) {
 		for _, r := range st.RunHistory {
 			counts[r.Status]++
 		}
-		if counts[StatusOK] != 2 || counts[StatusSkipped] < 3 {
+		if counts[statusOK] != 2 || counts[statusSkipped] < 3 {
 			t.Errorf("history %v, want two runs and the ones between skipped", counts)
 		}
 	})
@@ -356,7 +356,7 @@ func testTimeout(t *testing.T, open storetest.Open) {
 		j := add(t, s, Draft{Timing: Every(2 * time.Hour), Timeout: time.Minute})
 		during(t, s, f, func() { f.pass(2*time.Hour + 5*time.Minute) })
 		st := job(t, s, j.ID).State
-		if st.LastStatus != StatusError || !strings.Contains(string(st.LastError), "longer than 1m") {
+		if st.LastStatus != statusError || !strings.Contains(string(st.LastError), "longer than 1m") {
 			t.Errorf("status %q: %s", st.LastStatus, st.LastError)
 		}
 		if len(f.notices) != 1 || !slices.Equal(f.stopped, []string{"cron:" + j.ID}) {
@@ -405,13 +405,13 @@ func testMissed(t *testing.T, open storetest.Open) {
 	}{
 		{"at, within a day", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, "", 20 * time.Hour, 1, "", ""},
 		{"at, too old", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, "", 30 * time.Hour, 0, StatusMissed, "I missed"},
-		{"at, to be told", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, CatchUpTell, 2 * time.Hour, 0, StatusMissed, "I missed"},
-		{"every, once for all", func(time.Time) Timing { return Every(24 * time.Hour) }, "", 73 * time.Hour, 1, StatusOK, ""},
-		{"every, skipped", func(time.Time) Timing { return Every(24 * time.Hour) }, CatchUpSkip, 73 * time.Hour, 0, StatusMissed, ""},
-		{"cron, within the window", func(time.Time) Timing { return Cron("0 9 * * *", "") }, "", 10 * time.Hour, 1, StatusOK, ""},
+		{"at, to be told", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, catchUpTell, 2 * time.Hour, 0, StatusMissed, "I missed"},
+		{"every, once for all", func(time.Time) Timing { return Every(24 * time.Hour) }, "", 73 * time.Hour, 1, statusOK, ""},
+		{"every, skipped", func(time.Time) Timing { return Every(24 * time.Hour) }, catchUpSkip, 73 * time.Hour, 0, StatusMissed, ""},
+		{"cron, within the window", func(time.Time) Timing { return Cron("0 9 * * *", "") }, "", 10 * time.Hour, 1, statusOK, ""},
 		{"cron, outside of it", func(time.Time) Timing { return Cron("0 9 * * *", "") }, "", 20 * time.Hour, 0, StatusMissed, ""},
-		{"cron, not later than its period", func(time.Time) Timing { return Cron("0 * * * *", "") }, "", 90 * time.Minute, 1, StatusOK, ""},
-		{"cron, told", func(time.Time) Timing { return Cron("0 9 * * *", "") }, CatchUpTell, 10 * time.Hour, 0, StatusMissed, "I missed"},
+		{"cron, not later than its period", func(time.Time) Timing { return Cron("0 * * * *", "") }, "", 90 * time.Minute, 1, statusOK, ""},
+		{"cron, told", func(time.Time) Timing { return Cron("0 9 * * *", "") }, catchUpTell, 10 * time.Hour, 0, StatusMissed, "I missed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -596,7 +596,7 @@ func testDeathAtEveryStep(t *testing.T, open storetest.Open) {
 				again, g := newFake(t, open, Options{Workspace: s.Workspace, State: s.State})
 				g.seen, g.runs = f.seen, f.runs
 				during(t, again, g, func() { f.pass(time.Second) })
-				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
+				if want := []string{inboundID(j.ID, msOf(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
 					t.Errorf("runs %q, want %q", g.runs, want)
 				}
 			})
@@ -698,7 +698,7 @@ func testHeartbeat(t *testing.T, open storetest.Open) {
 		s, f = newFake(t, open, o)
 		text := "the disk is full"
 		f.answer = func(bus.Inbound) (string, string) { return text, "" }
-		file := filepath.Join(s.Workspace, HeartbeatFile)
+		file := filepath.Join(s.Workspace, heartbeatFile)
 		write := func(body string) {
 			if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
 				t.Fatal(err)
@@ -791,7 +791,7 @@ func testTriggers(t *testing.T, open storetest.Open) {
 			t.Errorf("%d messages left in the inbox", left)
 		}
 		all, err := s.Triggers.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].LastStatus != StatusOK || len(all[0].RunHistory) != 1 {
+		if err != nil || len(all) != 1 || all[0].LastStatus != statusOK || len(all[0].RunHistory) != 1 {
 			t.Errorf("triggers %+v, %v", all, err)
 		}
 	})
@@ -820,7 +820,7 @@ func testTriggerOverAtOnce(t *testing.T, open storetest.Open) {
 			f.pass(time.Minute)
 		})
 		all, err := s.Triggers.List(t.Context())
-		if err != nil || all[0].LastStatus != StatusOK || all[0].LastMessage != "build 7" || len(all[0].RunHistory) != 1 {
+		if err != nil || all[0].LastStatus != statusOK || all[0].LastMessage != "build 7" || len(all[0].RunHistory) != 1 {
 			t.Errorf("triggers %+v, %v", all, err)
 		}
 	})

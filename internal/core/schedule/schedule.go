@@ -128,7 +128,7 @@ type Scheduler struct {
 	// them, too.
 	Triggers *Triggers
 
-	store     *Store
+	store     *jobStore
 	planner   *planner
 	notifier  *notifier
 	heartbeat *heartbeat
@@ -166,9 +166,9 @@ func Open(o Options) (*Scheduler, error) {
 		o.Observer.Ended = func(string) {}
 	}
 	l := &o.Limits
-	setDefault(&l.CatchUp, CatchUpOnce)
+	setDefault(&l.CatchUp, catchUpOnce)
 	if l.CatchUp == "none" { // the word of the configuration
-		l.CatchUp = CatchUpSkip
+		l.CatchUp = catchUpSkip
 	}
 	setDefault(&l.CatchUpWindow, 6*time.Hour)
 	setDefault(&l.AtWindow, 24*time.Hour)

@@ -16,11 +16,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// Store is jobs.json. Every change is one transaction: lock, read, change,
+// jobStore is jobs.json. Every change is one transaction: lock, read, change,
 // write, unlock. So several processes can work on it, and what a person edits
 // by hand counts from the next transaction on. The workspace has a copy, which
 // is never read back. The zero value is not usable.
-type Store struct {
+type jobStore struct {
 	state     store.Store
 	workspace string // "" is without a copy
 	log       *slog.Logger
@@ -56,8 +56,8 @@ const fileJobs = "jobs.json"
 // tableLock is held by whoever changes the jobs.
 const tableLock = ".lock"
 
-func newStore(state store.Store, workspace string, log *slog.Logger, now func() time.Time) *Store {
-	return &Store{state: state, workspace: workspace, log: log, now: now}
+func newStore(state store.Store, workspace string, log *slog.Logger, now func() time.Time) *jobStore {
+	return &jobStore{state: state, workspace: workspace, log: log, now: now}
 }
 
 // table is the content of jobs.json during a transaction.
@@ -90,7 +90,7 @@ func (t *table) remove(id string) {
 
 // update runs one transaction. What fn changed is written when it returns nil
 // and has set changed or defined.
-func (s *Store) update(ctx context.Context, fn func(*table) error) error {
+func (s *jobStore) update(ctx context.Context, fn func(*table) error) error {
 	aside, err := s.transact(ctx, fn)
 	if aside != "" {
 		s.repaired(ctx, aside)
@@ -100,7 +100,7 @@ func (s *Store) update(ctx context.Context, fn func(*table) error) error {
 
 // transact is update without the word about a repair. Somebody who edits the
 // file at this very moment is read again.
-func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
+func (s *jobStore) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	release, err := store.WaitLock(ctx, s.state, tableLock, lockWait)
@@ -128,7 +128,7 @@ func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside stri
 }
 
 // Read returns the jobs as they are.
-func (s *Store) Read(ctx context.Context) ([]*Job, error) {
+func (s *jobStore) Read(ctx context.Context) ([]*Job, error) {
 	data, ok := s.peek(ctx)
 	if !ok && s.empty(ctx) {
 		return nil, nil
@@ -148,20 +148,20 @@ func (s *Store) Read(ctx context.Context) ([]*Job, error) {
 
 // peek reads the jobs without a lock, which is enough for looking because they
 // are only ever replaced as a whole.
-func (s *Store) peek(ctx context.Context) ([]byte, bool) {
+func (s *jobStore) peek(ctx context.Context) ([]byte, bool) {
 	data, version, err := s.state.Doc(ctx, fileJobs)
 	return data, err == nil && version != store.Missing
 }
 
 // empty reports whether there never was a job.
-func (s *Store) empty(ctx context.Context) bool {
+func (s *jobStore) empty(ctx context.Context) bool {
 	i, err := s.state.Stat(ctx, fileJobs)
 	return err == nil && !i.Exists()
 }
 
 // load reads jobs.json. One that is damaged is kept beside it and the last
 // good copy is used; without a copy nothing is touched and the error says so.
-func (s *Store) load(ctx context.Context) (*table, error) {
+func (s *jobStore) load(ctx context.Context) (*table, error) {
 	data, version, err := s.state.Doc(ctx, fileJobs)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func decodeJob(raw json.RawMessage) *Job {
 	return j
 }
 
-func (s *Store) save(ctx context.Context, t *table) error {
+func (s *jobStore) save(ctx context.Context, t *table) error {
 	if t.Jobs == nil {
 		t.Jobs = []*Job{}
 	}
@@ -268,7 +268,7 @@ func (t *table) encode() ([]byte, error) {
 
 // keepGood renews the good copy unless it holds the very bytes: a start finds
 // most as the last one left it and need not make the disk work.
-func (s *Store) keepGood(ctx context.Context, data []byte) error {
+func (s *jobStore) keepGood(ctx context.Context, data []byte) error {
 	if old, _, err := s.state.Doc(ctx, goodCopy); err == nil && bytes.Equal(old, data) {
 		return nil
 	}

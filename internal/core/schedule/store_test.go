@@ -227,7 +227,7 @@ func testDraftsThatAreRefused(t *testing.T, open storetest.Open) {
 		{"over", Draft{Message: "m", Timing: Cron("0 0 1 1 * 0 1999", "")}, "never happens again"},
 		{"bad expression", Draft{Message: "m", Timing: Cron("often", "")}, "fields"},
 		{"bad zone", Draft{Message: "m", Timing: Cron("0 9 * * *", "Mars/Olympus")}, "time zone"},
-		{"zone with an interval", Draft{Message: "m", Timing: Timing{Kind: KindEvery, EveryMS: 1e6, TZ: "UTC"}}, "cron expression only"},
+		{"zone with an interval", Draft{Message: "m", Timing: Timing{Kind: kindEvery, EveryMS: 1e6, TZ: "UTC"}}, "cron expression only"},
 		{"too often", Draft{Message: "m", Timing: Every(time.Second)}, "shortest interval is 10s"},
 		{"every second", Draft{Message: "m", Timing: Cron("* * * * * *", "")}, "shortest interval is 1m"},
 		{"past", Draft{Message: "m", Timing: Once(now.Add(-time.Hour))}, "in the past; it is now"},

@@ -10,20 +10,20 @@ import (
 )
 
 // Every is a Timing at a fixed interval.
-func Every(d time.Duration) Timing { return Timing{Kind: KindEvery, EveryMS: MS(d.Milliseconds())} }
+func Every(d time.Duration) Timing { return Timing{Kind: kindEvery, EveryMS: MS(d.Milliseconds())} }
 
 // Once is a Timing of one moment.
-func Once(t time.Time) Timing { return Timing{Kind: KindAt, AtMS: At(t)} }
+func Once(t time.Time) Timing { return Timing{Kind: kindAt, AtMS: msOf(t)} }
 
 // Cron is a Timing by a cron expression; tz may be empty.
-func Cron(expr, tz string) Timing { return Timing{Kind: KindCron, Expr: Opt(expr), TZ: Opt(tz)} }
+func Cron(expr, tz string) Timing { return Timing{Kind: kindCron, Expr: Opt(expr), TZ: Opt(tz)} }
 
 // key is what NextRunAtMS depends on.
 func (t Timing) key() string {
 	switch t.Kind {
-	case KindAt:
+	case kindAt:
 		return fmt.Sprintf("at %d", t.AtMS)
-	case KindEvery:
+	case kindEvery:
 		return fmt.Sprintf("every %d", t.EveryMS)
 	}
 	return fmt.Sprintf("%s %s %s", t.Kind, t.Expr, t.TZ)
@@ -52,22 +52,22 @@ func (t Timing) zone(host *time.Location) (*time.Location, error) {
 // check says what is wrong with a timing.
 func (t Timing) check(loc *time.Location) error {
 	switch t.Kind {
-	case KindAt:
+	case kindAt:
 		if t.AtMS <= 0 {
 			return errors.New("the time of the job is missing")
 		}
-	case KindEvery:
+	case kindEvery:
 		if t.EveryMS <= 0 {
 			return errors.New("the interval of the job must be longer than 0")
 		}
-	case KindCron:
+	case kindCron:
 		if _, err := cron.Parse(string(t.Expr)); err != nil {
 			return err
 		}
 	default:
 		return fmt.Errorf("schedule kind %q is not known; it is at, every or cron", t.Kind)
 	}
-	if t.TZ != "" && t.Kind != KindCron {
+	if t.TZ != "" && t.Kind != kindCron {
 		return errors.New("a time zone goes with a cron expression only")
 	}
 	_, err := t.zone(loc)
@@ -79,12 +79,12 @@ func (t Timing) check(loc *time.Location) error {
 // restart does not move it.
 func (t Timing) following(after, created time.Time, loc *time.Location) (time.Time, error) {
 	switch t.Kind {
-	case KindAt:
+	case kindAt:
 		if at := t.AtMS.Time(); at.After(after) {
 			return at, nil
 		}
 		return time.Time{}, nil
-	case KindEvery:
+	case kindEvery:
 		if t.EveryMS <= 0 {
 			return time.Time{}, errors.New("the interval of the job must be longer than 0")
 		}
@@ -95,7 +95,7 @@ func (t Timing) following(after, created time.Time, loc *time.Location) (time.Ti
 			n--
 		}
 		return time.UnixMilli(from + n*every), nil
-	case KindCron:
+	case kindCron:
 		e, err := cron.Parse(string(t.Expr))
 		if err != nil {
 			return time.Time{}, err
@@ -127,9 +127,9 @@ func (t Timing) Upcoming(n int, after, created time.Time, loc *time.Location) ([
 func (t Timing) perMonth(now time.Time, loc *time.Location) float64 {
 	const month = 30 * 24 * time.Hour
 	switch t.Kind {
-	case KindEvery:
+	case kindEvery:
 		return float64(month.Milliseconds()) / float64(max(t.EveryMS, 1))
-	case KindCron:
+	case kindCron:
 		const most = 200
 		all, err := t.Upcoming(most, now, now, loc)
 		if err != nil || len(all) == 0 {
@@ -151,7 +151,7 @@ func (t Timing) perMonth(now time.Time, loc *time.Location) float64 {
 
 // period is the shortest time to the occurrence behind next.
 func (t Timing) period(next time.Time, loc *time.Location) time.Duration {
-	if t.Kind == KindEvery {
+	if t.Kind == kindEvery {
 		return time.Duration(t.EveryMS) * time.Millisecond
 	}
 	after, err := t.following(next, next, loc)
@@ -163,7 +163,7 @@ func (t Timing) period(next time.Time, loc *time.Location) time.Duration {
 
 // shortest is the smallest distance between occurrences in the near future.
 func (t Timing) shortest(now time.Time, loc *time.Location) time.Duration {
-	if t.Kind == KindEvery {
+	if t.Kind == kindEvery {
 		return time.Duration(t.EveryMS) * time.Millisecond
 	}
 	all, err := t.Upcoming(60, now, now, loc)
@@ -180,10 +180,10 @@ func (t Timing) shortest(now time.Time, loc *time.Location) time.Duration {
 // Describe says when a timing happens, in few words.
 func (t Timing) Describe(loc *time.Location) string {
 	switch t.Kind {
-	case KindEvery:
+	case kindEvery:
 		return "every " + length(time.Duration(t.EveryMS)*time.Millisecond)
-	case KindAt:
-		return "at " + Stamp(t.AtMS.Time(), loc)
+	case kindAt:
+		return "at " + stamp(t.AtMS.Time(), loc)
 	}
 	if t.TZ == "" {
 		return fmt.Sprintf("cron: %s (local time)", t.Expr)
@@ -207,8 +207,8 @@ func length(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
 }
 
-// Stamp writes a moment with its zone.
-func Stamp(t time.Time, loc *time.Location) string {
+// stamp writes a moment with its zone.
+func stamp(t time.Time, loc *time.Location) string {
 	t = t.In(loc)
 	layout := "2006-01-02 15:04:05"
 	if t.Second() == 0 {

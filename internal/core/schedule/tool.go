@@ -52,7 +52,7 @@ func (s *Scheduler) Tool() tool.Tool {
 type cronTool struct{ s *Scheduler }
 
 func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
-	if c.SenderID == EventCron || c.SenderID == EventHeartbeat || strings.HasPrefix(c.SessionKey, idPrefix) {
+	if c.SenderID == EventCron || c.SenderID == eventHeartbeat || strings.HasPrefix(c.SessionKey, idPrefix) {
 		return tool.Fail(tool.DeniedPolicy, "a scheduled run cannot add jobs; tell the user what you would schedule"), nil
 	}
 	if c.Route.Channel == "" || c.Route.ChatID == "" {
@@ -68,7 +68,7 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 		Route: bus.Route{Channel: c.Route.Channel, ChatID: c.Route.ChatID, ThreadID: c.Route.ThreadID}, Silent: in.Deliver != nil && !*in.Deliver,
 	})
 	if err != nil {
-		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, Stamp(now, ct.s.Location)), nil
+		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, stamp(now, ct.s.Location)), nil
 	}
 	var b strings.Builder
 	if added.Same {
@@ -82,9 +82,9 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 		} else {
 			b.WriteString(", ")
 		}
-		b.WriteString(Stamp(at, ct.s.planner.zoneOf(added.Job.Schedule)))
+		b.WriteString(stamp(at, ct.s.planner.zoneOf(added.Job.Schedule)))
 	}
-	fmt.Fprintf(&b, ". Now: %s.", Stamp(now, ct.s.Location))
+	fmt.Fprintf(&b, ". Now: %s.", stamp(now, ct.s.Location))
 	if added.Cost != "" {
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
@@ -198,7 +198,7 @@ func (ct cronTool) describe(ctx context.Context, b *strings.Builder, j *Job, her
 	if st.LastStatus != "" {
 		b.WriteString(phrase.Of(ctx, "  last: %s", st.LastStatus))
 		if st.LastRunAtMS != 0 {
-			fmt.Fprintf(b, " %s", Stamp(st.LastRunAtMS.Time(), ct.s.Location))
+			fmt.Fprintf(b, " %s", stamp(st.LastRunAtMS.Time(), ct.s.Location))
 		}
 		if st.LastError != "" {
 			fmt.Fprintf(b, " (%s)", text.Label(string(st.LastError), 200))
@@ -215,7 +215,7 @@ func (ct cronTool) describe(ctx context.Context, b *strings.Builder, j *Job, her
 		b.WriteString(phrase.Of(ctx, "  running now\n"))
 	}
 	if st.NextRunAtMS != 0 {
-		b.WriteString(phrase.Of(ctx, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule))))
+		b.WriteString(phrase.Of(ctx, "  next: %s\n", stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule))))
 	}
 }
 

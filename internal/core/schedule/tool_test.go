@@ -140,7 +140,7 @@ func TestEvaluator(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := llm.ModelFunc(func(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
-				if r.Source != EventHeartbeat || *r.Temperature != 0 || len(r.Tools) != 1 || !json.Valid(r.Tools[0].Schema) {
+				if r.Source != eventHeartbeat || *r.Temperature != 0 || len(r.Tools) != 1 || !json.Valid(r.Tools[0].Schema) {
 					t.Errorf("request %+v", r)
 				}
 				return func(yield func(llm.Event, error) bool) {
@@ -230,11 +230,11 @@ func testForeignHeartbeat(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	for _, foreign := range []bool{false, true} {
 		s := plain(t, open, t.TempDir())
-		if err := os.WriteFile(filepath.Join(s.Workspace, HeartbeatFile), []byte("## Active Tasks\n- watch it\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.Workspace, heartbeatFile), []byte("## Active Tasks\n- watch it\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.LastRoute = func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "telegram", ChatID: "1"}, true }
-		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, HeartbeatFile) }
+		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, heartbeatFile) }
 		var in bus.Inbound
 		if skip := s.heartbeat.beat(t.Context(), &in, nil); skip != "" {
 			t.Fatal(skip)

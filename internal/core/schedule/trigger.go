@@ -190,7 +190,7 @@ func (ts *Triggers) Add(ctx context.Context, name string, route bus.Route, sessi
 	for _, b := range random {
 		id = append(id, triggerAlphabet[int(b)%len(triggerAlphabet)])
 	}
-	now := At(ts.o.Now())
+	now := msOf(ts.o.Now())
 	t := Trigger{
 		ID: string(id), Name: name, Enabled: true, Channel: route.Channel, ChatID: route.ChatID, ThreadID: route.ThreadID,
 		SessionKey: cmp.Or(sessionKey, route.SessionKey()), CreatedAtMS: now, UpdatedAtMS: now,
@@ -246,7 +246,7 @@ func (ts *Triggers) edit(ctx context.Context, id string, fn func(*Trigger)) erro
 
 // Enable switches a trigger on or off.
 func (ts *Triggers) Enable(ctx context.Context, id string, on bool) error {
-	return ts.edit(ctx, id, func(tr *Trigger) { tr.Enabled, tr.UpdatedAtMS = on, At(ts.o.Now()) })
+	return ts.edit(ctx, id, func(tr *Trigger) { tr.Enabled, tr.UpdatedAtMS = on, msOf(ts.o.Now()) })
 }
 
 // Rename gives a trigger another name; scripts call it by its id.
@@ -254,7 +254,7 @@ func (ts *Triggers) Rename(ctx context.Context, id, name string) error {
 	if name = text.Label(name, 120); name == "" {
 		return errors.New("a trigger needs a name")
 	}
-	return ts.edit(ctx, id, func(tr *Trigger) { tr.Name, tr.UpdatedAtMS = name, At(ts.o.Now()) })
+	return ts.edit(ctx, id, func(tr *Trigger) { tr.Name, tr.UpdatedAtMS = name, msOf(ts.o.Now()) })
 }
 
 // Fire puts a message for a trigger into the inbox, where it stays until
@@ -283,7 +283,7 @@ func (ts *Triggers) Fire(ctx context.Context, id, content string, untrusted bool
 	}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
-	now := At(ts.o.Now())
+	now := msOf(ts.o.Now())
 	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Trusted: !untrusted}
 	if err := ts.write(ctx, fmt.Sprintf("%s/%d-%s.json", inbox, now, d.ID), d); err != nil {
 		return "", err
@@ -358,9 +358,9 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		in := bus.Inbound{
-			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: triggerPrefix + tr.ID, Scope: tr.Scope,
+			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: eventTrigger, SessionKey: triggerPrefix + tr.ID, Scope: tr.Scope,
 			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n", tr.Name) + tr.Last.note(ts.o.Location),
-			At:   at, Event: EventTrigger, OwnTurn: true,
+			At:   at, Event: eventTrigger, OwnTurn: true,
 		}
 		if d.Trusted {
 			in.Text += d.Content
@@ -372,7 +372,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	}
 	switch {
 	case err == nil:
-		ts.began(ctx, tr.ID, At(at), d)
+		ts.began(ctx, tr.ID, msOf(at), d)
 		err = ts.o.State.Remove(ctx, name)
 	case ctx.Err() != nil:
 		return
@@ -425,7 +425,7 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	res := resultOf(out)
 	var say *notice
 	ts.note(ctx, id, func(t *Trigger) {
-		at := At(in.At)
+		at := msOf(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
 		if say = nil; t.ran(at) {
 			return
@@ -433,8 +433,8 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		if t.Last = lastOf(at, res); res.refused && !t.RefusalTold {
 			say = &notice{route: in.Route, text: refusal("trigger", t.Name, res.err)}
 		}
-		t.RefusalTold = res.refused || t.RefusalTold && res.status != StatusOK
-		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
+		t.RefusalTold = res.refused || t.RefusalTold && res.status != statusOK
+		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(msOf(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
 		if n := len(t.RunHistory) - historyLen; n > 0 {
 			t.RunHistory = slices.Delete(t.RunHistory, 0, n)
 		}

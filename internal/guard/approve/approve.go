@@ -67,9 +67,9 @@ const (
 
 // Network values of Options.
 const (
-	NetworkHost  = "host"
+	networkHost  = "host"
 	NetworkProxy = "proxy"
-	NetworkNone  = "none"
+	networkNone  = "none"
 )
 
 // DefaultTimeout is how long a person has to answer.

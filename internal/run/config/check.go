@@ -118,7 +118,7 @@ func (r *reader) check(c *Config, root *node) {
 			r.warning(n, append(p.path, itoa(i)), "is ignored: "+err.Error(), "")
 		}
 	}
-	if c.API.Exposed() {
+	if c.API.exposed() {
 		n, p := r.spot(root, "api", "host")
 		r.warning(n, p.path, "the API is reachable from other machines without a key", "set api.apiKey; serve will not start without it")
 	}

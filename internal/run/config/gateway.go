@@ -121,6 +121,6 @@ func defaultTranscription() Transcription {
 	return Transcription{Enabled: true, MaxDurationSec: 120, MaxUploadMB: 25}
 }
 
-// Exposed reports whether the API would listen beyond this machine without a
+// exposed reports whether the API would listen beyond this machine without a
 // key, in which case it must refuse to start.
-func (a API) Exposed() bool { return !loopbackHost(a.Host) && a.APIKey.IsZero() }
+func (a API) exposed() bool { return !loopbackHost(a.Host) && a.APIKey.IsZero() }

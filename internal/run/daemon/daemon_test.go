@@ -65,7 +65,7 @@ func TestInstance(t *testing.T) {
 	}
 	other := got
 	other.Identity = "start:1"
-	if id != "" && other.Alive() {
+	if id != "" && other.alive() {
 		t.Error("a process with the same number but another start counts as ours")
 	}
 	if gently, err := got.Stop(t.Context(), time.Minute); err != nil || !gently {

@@ -80,14 +80,14 @@ func Find(path string) (Instance, error) {
 	if err := json.Unmarshal(data, &i); err != nil || i.PID <= 0 {
 		return i, fmt.Errorf("%s is damaged; remove it if nothing runs", path)
 	}
-	if !i.Alive() {
+	if !i.alive() {
 		return i, &StaleError{i}
 	}
 	return i, nil
 }
 
-// Alive reports whether the very process runs.
-func (i Instance) Alive() bool {
+// alive reports whether the very process runs.
+func (i Instance) alive() bool {
 	id, err := identity(i.PID)
 	if err != nil {
 		return false
@@ -99,7 +99,7 @@ func (i Instance) Alive() bool {
 // given, ends it. It returns false if force was needed.
 func (i Instance) Stop(ctx context.Context, grace time.Duration) (gently bool, err error) {
 	if err := terminate(i.PID); err != nil {
-		if !i.Alive() {
+		if !i.alive() {
 			return true, nil
 		}
 		return false, fmt.Errorf("end process %d: %w", i.PID, err)
@@ -110,7 +110,7 @@ func (i Instance) Stop(ctx context.Context, grace time.Duration) (gently bool, e
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if err := kill(i.PID); err != nil && i.Alive() {
+	if err := kill(i.PID); err != nil && i.alive() {
 		return false, fmt.Errorf("end process %d: %w", i.PID, err)
 	}
 	if !i.wait(ctx, 5*time.Second) {
@@ -125,11 +125,11 @@ func (i Instance) wait(ctx context.Context, most time.Duration) bool {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond) // nobody tells about the end of somebody else's child
 	defer tick.Stop()
-	for i.Alive() {
+	for i.alive() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return !i.Alive()
+			return !i.alive()
 		}
 	}
 	return true

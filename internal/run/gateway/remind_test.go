@@ -64,7 +64,7 @@ func TestChatHandsOverToGateway(t *testing.T) {
 		h.must(err)
 	}
 	h.must(h.end())
-	if st := j.State; st.LastStatus != schedule.StatusOK || len(st.RunHistory) != 1 {
+	if st := j.State; st.LastStatus != "ok" || len(st.RunHistory) != 1 {
 		t.Errorf("state %+v, want one run that went well", st)
 	}
 	if n := len(model.Requests()); n != 2 {

@@ -7,8 +7,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
-// ErrLoginNeeded says that a person must log in before a server can be used.
-var ErrLoginNeeded = errors.New("login needed")
+// errLoginNeeded says that a person must log in before a server can be used.
+var errLoginNeeded = errors.New("login needed")
 
 // Authorizer supplies bearer tokens for servers whose auth is set.
 // Implementations are safe for concurrent use, never open a browser and never

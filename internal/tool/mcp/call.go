@@ -55,7 +55,7 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 // reached the server is only repeated when running twice is harmless; one the
 // server answered is not repeated at all.
 func worthRepeating(err error, sent, repeatable bool) bool {
-	if errors.Is(err, errTimeout) || errors.Is(err, ErrLoginNeeded) || errors.Is(err, errScope) || errors.Is(err, errNotConnected) {
+	if errors.Is(err, errTimeout) || errors.Is(err, errLoginNeeded) || errors.Is(err, errScope) || errors.Is(err, errNotConnected) {
 		return false
 	}
 	if _, ok := answered(err); ok {
@@ -97,7 +97,7 @@ func answered(err error) (*jsonrpc.Error, bool) {
 func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent bool, err error) {
 	l, err := s.connected(ctx, min(s.pool.timing.reconnect, s.ToolTimeout))
 	if err != nil {
-		if errors.Is(err, ErrLoginNeeded) {
+		if errors.Is(err, errLoginNeeded) {
 			return res, false, err
 		}
 		return res, false, fmt.Errorf("%w: %w", errNotConnected, err)
@@ -114,11 +114,11 @@ func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent
 	case err == nil:
 		s.mark(l, "")
 		return res, true, nil
-	case errors.Is(err, ErrLoginNeeded), errors.Is(err, errScope): // the rest of the server works
+	case errors.Is(err, errLoginNeeded), errors.Is(err, errScope): // the rest of the server works
 	case errors.Is(context.Cause(ctx), errTimeout):
 		err = errTimeout
 		s.mark(l, "a call was not answered in time")
-	case l.web.blamed() != nil && errors.Is(l.web.blamed(), ErrLoginNeeded):
+	case l.web.blamed() != nil && errors.Is(l.web.blamed(), errLoginNeeded):
 		err = l.web.blamed()
 	case broken(l, err):
 		// The supervisor sees it too and makes a new link; until it has, this
@@ -171,7 +171,7 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 		return ours(tool.Fail(tool.Unsupported, "MCP server %q refuses this call: the login there does not have the rights for it. Do not repeat the call.", name))
 	case errors.Is(err, errMoreRights):
 		return ours(tool.Fail(tool.Unsupported, "MCP server %q needs a login with more rights for this call. Tell the user to run: nanobot mcp login %s", name, name))
-	case errors.Is(err, ErrLoginNeeded):
+	case errors.Is(err, errLoginNeeded):
 		return ours(tool.Fail(tool.Unsupported, "MCP server %q needs a login. Tell the user to run: nanobot mcp login %s", name, name))
 	case errors.Is(err, errNotConnected):
 		return tool.Fail(tool.Internal, "MCP server %q is not connected and was tried again without success: %s. Go on without it.", name, s.clean(err))

@@ -17,7 +17,7 @@ import (
 // The transports of Server.Type.
 const (
 	Stdio          = "stdio"
-	SSE            = "sse"
+	transportSSE   = "sse"
 	StreamableHTTP = "streamableHttp"
 )
 
@@ -205,7 +205,7 @@ func (s *Server) settle() ([]Warning, error) {
 		case s.Command != "":
 			s.Type = Stdio
 		case strings.HasSuffix(strings.TrimRight(pathOf(s.URL), "/"), "/sse"):
-			s.Type = SSE
+			s.Type = transportSSE
 		case s.URL != "":
 			s.Type = StreamableHTTP
 		default:
@@ -214,11 +214,11 @@ func (s *Server) settle() ([]Warning, error) {
 	case "stdio":
 		s.Type = Stdio
 	case "sse":
-		s.Type = SSE
+		s.Type = transportSSE
 	case "streamablehttp", "http", "streamable":
 		s.Type = StreamableHTTP
 	default:
-		return nil, fmt.Errorf("type: want %s, %s or %s", Stdio, SSE, StreamableHTTP)
+		return nil, fmt.Errorf("type: want %s, %s or %s", Stdio, transportSSE, StreamableHTTP)
 	}
 	switch plainKey(s.Auth) {
 	case "":

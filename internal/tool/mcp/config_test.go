@@ -24,7 +24,7 @@ func TestParseServer(t *testing.T) {
 			nil,
 		},
 		{"url is streamable", `{"url": "https://h/mcp"}`, Server{Type: StreamableHTTP, URL: "https://h/mcp", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
-		{"url of sse", `{"url": "https://h/sse/?k=v"}`, Server{Type: SSE, URL: "https://h/sse/?k=v", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
+		{"url of sse", `{"url": "https://h/sse/?k=v"}`, Server{Type: transportSSE, URL: "https://h/sse/?k=v", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
 		{"type wins", `{"type": "streamable_http", "url": "https://h/sse"}`, Server{Type: StreamableHTTP, URL: "https://h/sse", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
 		{"http is streamable", `{"type": "http", "url": "https://h/"}`, Server{Type: StreamableHTTP, URL: "https://h/", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
 		{

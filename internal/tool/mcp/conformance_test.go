@@ -147,7 +147,7 @@ func (c *conformance) run(ctx context.Context) error {
 		if err := c.login(ctx); err != nil {
 			return err
 		}
-		changed := pool.Changed()
+		changed := pool.listChanged()
 		pool.Retry(c.server.Name)
 		select {
 		case <-changed:

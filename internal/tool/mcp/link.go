@@ -62,7 +62,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		l.wire.close()
 	})
 	opts := &sdk.ClientSessionOptions{}
-	if o.discover == 0 || s.Type == SSE {
+	if o.discover == 0 || s.Type == transportSSE {
 		opts.ProtocolVersion = legacyVersion
 	}
 	l.session, err = s.client(o.discover).Connect(linkCtx, l.wire, opts)
@@ -107,7 +107,7 @@ func (s *server) transport(l *link, o dialOptions) (sdk.Transport, error) {
 		return nil, err
 	}
 	l.web, l.client = w, client
-	if s.Type == SSE {
+	if s.Type == transportSSE {
 		return &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}, nil
 	}
 	return &sdk.StreamableClientTransport{

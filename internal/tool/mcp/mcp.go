@@ -73,14 +73,14 @@ type Options struct {
 	Pins store.Store
 	// HoldChanged withholds what changed until Accept is called.
 	HoldChanged bool
-	// Accept takes what servers offer as looked at by the owner.
+	// accept takes what servers offer as looked at by the owner.
 	Accept bool
 	// Expect is the digest of what Accept may take; "" is any.
 	Expect string
 	// Patient waits with the first tools until each server came or its time to
 	// connect is over: for programs that end after one answer.
 	Patient bool
-	// Changed is told when a server changes its state or the tools change. It must
+	// listChanged is told when a server changes its state or the tools change. It must
 	// not call the pool. May be nil.
 	Changed func()
 	// Redact removes known secrets from texts for people and logs; may be nil.
@@ -220,8 +220,8 @@ func (p *Pool) settle(ctx context.Context, within time.Duration) {
 	}
 }
 
-// Changed is closed when the tools change after this call.
-func (p *Pool) Changed() <-chan struct{} {
+// listChanged is closed when the tools change after this call.
+func (p *Pool) listChanged() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changed
@@ -284,9 +284,9 @@ func (p *Pool) Retry(server string) {
 	}
 }
 
-// Accept takes the definitions a server gives now as the ones to expect, after
+// accept takes the definitions a server gives now as the ones to expect, after
 // a person has looked at them. They are offered when the server is next listed.
-func (p *Pool) Accept(server string) error {
+func (p *Pool) accept(server string) error {
 	for _, s := range p.servers {
 		if s.Name == server {
 			s.accepting.Store(true)

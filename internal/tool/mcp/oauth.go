@@ -155,7 +155,7 @@ func (a *OAuth) Invalidate(server string, refused httpsafe.Secret) {
 }
 
 func loginNeeded(server string) error {
-	return fmt.Errorf("%w: nanobot mcp login %s", ErrLoginNeeded, server)
+	return fmt.Errorf("%w: nanobot mcp login %s", errLoginNeeded, server)
 }
 
 // refreshGrace is how long a refresh goes on after its caller gave up: the

@@ -34,10 +34,10 @@ func TestStepUpAsksTheNextLogin(t *testing.T) {
 		return tok
 	}
 	first := token()
-	if err := a.StepUp(t.Context(), "s", w.url(), first, "read write"); errors.Is(err, ErrLoginNeeded) || !errors.Is(err, errScope) {
+	if err := a.StepUp(t.Context(), "s", w.url(), first, "read write"); errors.Is(err, errLoginNeeded) || !errors.Is(err, errScope) {
 		t.Errorf("a scope that the login has: %v", err)
 	}
-	if err := a.StepUp(t.Context(), "s", w.url(), first, "read admin"); !errors.Is(err, ErrLoginNeeded) || !errors.Is(err, errMoreRights) {
+	if err := a.StepUp(t.Context(), "s", w.url(), first, "read admin"); !errors.Is(err, errLoginNeeded) || !errors.Is(err, errMoreRights) {
 		t.Errorf("a new scope: %v", err)
 	}
 	if got := token(); got != first {
@@ -51,7 +51,7 @@ func TestStepUpAsksTheNextLogin(t *testing.T) {
 	if err := a.StepUp(t.Context(), "s", w.url(), first, "admin"); err != nil {
 		t.Errorf("a late refusal of the old token: %v", err)
 	}
-	if err := a.StepUp(t.Context(), "s", w.url(), token(), "admin"); errors.Is(err, ErrLoginNeeded) || !errors.Is(err, errScope) {
+	if err := a.StepUp(t.Context(), "s", w.url(), token(), "admin"); errors.Is(err, errLoginNeeded) || !errors.Is(err, errScope) {
 		t.Errorf("the server asks for the same again: %v", err)
 	}
 	if _, err := w.login(a); err != nil {
@@ -73,7 +73,7 @@ func TestScopesAreBounded(t *testing.T) {
 	}
 	for i := range 100 {
 		err := a.StepUp(t.Context(), "s", w.url(), tok, fmt.Sprintf("s%d \"q\" a\\b \x01 é", i))
-		if want := i < maxScopes; errors.Is(err, ErrLoginNeeded) != want || errors.Is(err, errScope) == want {
+		if want := i < maxScopes; errors.Is(err, errLoginNeeded) != want || errors.Is(err, errScope) == want {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestClientCredentials(t *testing.T) {
 	}
 
 	a = open(Client{Secret: httpsafe.NewSecret("wrong secret")})
-	if _, err := a.Token(t.Context(), "s", w.url()); err == nil || errors.Is(err, ErrLoginNeeded) || strings.Contains(err.Error(), "wrong secret") || !strings.Contains(err.Error(), "client credentials of s: HTTP 400") {
+	if _, err := a.Token(t.Context(), "s", w.url()); err == nil || errors.Is(err, errLoginNeeded) || strings.Contains(err.Error(), "wrong secret") || !strings.Contains(err.Error(), "client credentials of s: HTTP 400") {
 		t.Errorf("a wrong secret: %v", err)
 	}
 }

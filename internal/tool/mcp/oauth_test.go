@@ -321,7 +321,7 @@ func TestLogin(t *testing.T) {
 	w := newWorld(t)
 	w.file = filepath.Join(t.TempDir(), "auth", "mcp.json")
 	a := w.oauth()
-	if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) || !strings.Contains(err.Error(), "nanobot mcp login s") {
+	if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, errLoginNeeded) || !strings.Contains(err.Error(), "nanobot mcp login s") {
 		t.Errorf("without a login: %v", err)
 	}
 	if n := w.registers.Load(); n != 0 {
@@ -348,7 +348,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("token %q, error %v", got.Reveal(), err)
 	}
 	// The entry is good for this address only.
-	if _, err := a.Token(t.Context(), "s", w.url()+"/other"); !errors.Is(err, ErrLoginNeeded) {
+	if _, err := a.Token(t.Context(), "s", w.url()+"/other"); !errors.Is(err, errLoginNeeded) {
 		t.Errorf("another address: %v", err)
 	}
 	f := w.store()
@@ -513,7 +513,7 @@ func TestReplayedCode(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "exchange the code") || strings.Contains(err.Error(), "code-used") {
 		t.Errorf("error %v, want one of the exchange that does not tell the code", err)
 	}
-	if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) {
+	if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, errLoginNeeded) {
 		t.Errorf("after it: %v", err)
 	}
 }
@@ -758,8 +758,8 @@ func TestRefreshRefused(t *testing.T) {
 	a, _ := w.refused()
 	clear(w.refresh)
 	for range 3 {
-		if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) || strings.Contains(err.Error(), "refresh-") {
-			t.Errorf("error %v, want %v without the token", err, ErrLoginNeeded)
+		if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, errLoginNeeded) || strings.Contains(err.Error(), "refresh-") {
+			t.Errorf("error %v, want %v without the token", err, errLoginNeeded)
 		}
 	}
 	if n := w.refreshes.Load(); n != 1 {
@@ -803,7 +803,7 @@ func TestLogoutWins(t *testing.T) {
 		w.holdRefresh()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) {
+			if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, errLoginNeeded) {
 				t.Errorf("refresh during a logout: %v", err)
 			}
 		})
@@ -958,7 +958,7 @@ func TestDamagedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := w.oauth()
-		if _, err := a.Token(t.Context(), "s", w.url()); err == nil || errors.Is(err, ErrLoginNeeded) {
+		if _, err := a.Token(t.Context(), "s", w.url()); err == nil || errors.Is(err, errLoginNeeded) {
 			t.Errorf("token of %q: %v", text, err)
 		}
 		if _, err := w.login(a); err == nil {

@@ -68,7 +68,7 @@ func TestStableList(t *testing.T) {
 	if still != gen || unsafe.SliceData(one) != unsafe.SliceData(three) {
 		t.Error("the list changed although the server came back as it was")
 	}
-	changed := r.Changed()
+	changed := r.listChanged()
 	r.run(t.Context(), "mcp_a_change", `{}`)
 	<-changed
 	four, now := r.Tools(t.Context())
@@ -172,7 +172,7 @@ func TestPins(t *testing.T) {
 	if !strings.Contains(r.log.String(), "changed the definition") {
 		t.Errorf("log: %s", r.log)
 	}
-	if err := r.Accept("srv"); err != nil {
+	if err := r.accept("srv"); err != nil {
 		t.Fatal(err)
 	}
 	r.until("it is offered again", func() bool { return slices.Contains(r.names(), "mcp_srv_echo") })

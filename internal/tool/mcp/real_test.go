@@ -109,7 +109,7 @@ func (n *node) kill() {
 func (n *node) server(name string) Server {
 	s := Server{Name: name, Type: StreamableHTTP, URL: "http://127.0.0.1:" + n.port + "/mcp", ToolTimeout: 20 * time.Second}
 	if n.kind == "sse" {
-		s.Type, s.URL = SSE, "http://127.0.0.1:"+n.port+"/sse"
+		s.Type, s.URL = transportSSE, "http://127.0.0.1:"+n.port+"/sse"
 	}
 	return s
 }

@@ -124,7 +124,7 @@ func (s *server) run(ctx context.Context) {
 		}
 		pause := wait
 		wait = min(2*wait, s.pool.timing.maxBackoff)
-		if errors.Is(err, ErrLoginNeeded) {
+		if errors.Is(err, errLoginNeeded) {
 			s.set(PendingLogin, s.clean(err), nil)
 			pause, wait = loginEvery, s.pool.timing.minBackoff
 		} else {
@@ -218,7 +218,7 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 		case l != nil:
 			return l, nil
 		case st == PendingLogin:
-			return nil, ErrLoginNeeded
+			return nil, errLoginNeeded
 		case st == Backoff:
 			select {
 			case s.wake <- struct{}{}:

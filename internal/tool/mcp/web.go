@@ -63,7 +63,7 @@ func newWeb(s Server, auth Authorizer, under func(context.Context) (context.Cont
 		return nil, nil, err
 	}
 	if s.Auth != "" && auth == nil {
-		return nil, nil, fmt.Errorf("logging in is not possible here: %w", ErrLoginNeeded)
+		return nil, nil, fmt.Errorf("logging in is not possible here: %w", errLoginNeeded)
 	}
 	w := &web{server: s, origin: origin(u), base: client.Transport, auth: auth, under: under}
 	client.Transport = w
@@ -104,7 +104,7 @@ func (w *web) refusedToken() error {
 	if w.server.Client.Alone {
 		return errors.New("the server refused the token that the client credentials gave")
 	}
-	return fmt.Errorf("the server refused the token: %w", ErrLoginNeeded)
+	return fmt.Errorf("the server refused the token: %w", errLoginNeeded)
 }
 
 // insufficient reads a refusal that asks for a wider scope (RFC 6750, 3.1).
@@ -225,7 +225,7 @@ func (w *web) dress(req *http.Request, token httpsafe.Secret) {
 	if w.server.Auth != "" {
 		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
-	if w.server.Type == SSE {
+	if w.server.Type == transportSSE {
 		req.Header.Set("Accept", "application/json, text/event-stream")
 	}
 	req.Header.Set("User-Agent", "nanobot")

@@ -72,7 +72,7 @@ func TestHTTPTransports(t *testing.T) {
 	stream := httpServer(t, watch(sdk.NewStreamableHTTPHandler(get, nil)))
 	plain := httpServer(t, watch(sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true})))
 	sse := httpServer(t, watch(sdk.NewSSEHandler(get, nil)))
-	r := start(t, nil, webServer("stream", StreamableHTTP, stream.URL), webServer("plain", StreamableHTTP, plain.URL), webServer("sse", SSE, sse.URL+"/sse"))
+	r := start(t, nil, webServer("stream", StreamableHTTP, stream.URL), webServer("plain", StreamableHTTP, plain.URL), webServer("sse", transportSSE, sse.URL+"/sse"))
 	for _, name := range []string{"stream", "plain", "sse"} {
 		if res := r.run(t.Context(), "mcp_"+name+"_echo", `{"text":"hi"}`); res.Content.String() != "you said hi" {
 			t.Errorf("%s: %q", name, res.Content.String())
@@ -115,7 +115,7 @@ func TestHeadersStayAtTheirOrigin(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
-	r := start(t, nil, webServer("redirect", StreamableHTTP, redirect.URL), webServer("endpoint", SSE, endpoint.URL+"/sse"), webServer("userinfo", SSE, userinfo.URL+"/sse"))
+	r := start(t, nil, webServer("redirect", StreamableHTTP, redirect.URL), webServer("endpoint", transportSSE, endpoint.URL+"/sse"), webServer("userinfo", transportSSE, userinfo.URL+"/sse"))
 	if got := r.names(); len(got) > 0 {
 		t.Errorf("tools = %v", got)
 	}
@@ -359,7 +359,7 @@ func (k *tokens) Token(context.Context, string, string) (httpsafe.Secret, error)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.token == "" {
-		return httpsafe.Secret{}, fmt.Errorf("nothing stored: %w", ErrLoginNeeded)
+		return httpsafe.Secret{}, fmt.Errorf("nothing stored: %w", errLoginNeeded)
 	}
 	return httpsafe.NewSecret(k.token), nil
 }
@@ -378,7 +378,7 @@ func (k *tokens) StepUp(_ context.Context, _, _ string, refused httpsafe.Secret,
 	defer k.mu.Unlock()
 	k.scopes = append(k.scopes, scope)
 	if k.token == refused.Reveal() && k.wider == "" {
-		return fmt.Errorf("%w: %w", errMoreRights, ErrLoginNeeded)
+		return fmt.Errorf("%w: %w", errMoreRights, errLoginNeeded)
 	}
 	k.token = k.wider
 	return nil

@@ -25,8 +25,8 @@ type Report struct {
 	Checks []Check `json:"checks,omitempty"`
 }
 
-// Ready reports whether all parts are well that must be.
-func (r Report) Ready() bool {
+// ready reports whether all parts are well that must be.
+func (r Report) ready() bool {
 	for _, c := range r.Checks {
 		if !c.OK && !c.Optional {
 			return false
@@ -45,7 +45,7 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	report := a.probe.ask(r.Context())
 	status, word := http.StatusOK, "ready"
-	if !report.Ready() {
+	if !report.ready() {
 		status, word = http.StatusServiceUnavailable, "not ready"
 	}
 	if !a.trusted(r) {

@@ -19,20 +19,6 @@ import (
 // slack is how many turns too many are tolerated before the log is rewritten.
 const slack = 10
 
-// Prune forgets turns that are too old or too many, and rewrites the log
-// without what nobody needs any more. Before does it by itself when it is time.
-func (s *Store) Prune(ctx context.Context) error {
-	leave, err := s.enter(ctx, false)
-	if err != nil {
-		return fmt.Errorf("enter the undo store: %w", err)
-	}
-	defer leave()
-	if s.log.f == nil {
-		return nil
-	}
-	return s.prune(ctx)
-}
-
 // Forget gives up everything that is kept. A store whose calls or commands have
 // not ended, in any process, is left as it is.
 func (s *Store) Forget(ctx context.Context) error {
@@ -79,7 +65,9 @@ func (s *Store) overfull() bool {
 	return n > s.Keep+slack || s.Now().Sub(oldest) > s.MaxAge+s.MaxAge/8
 }
 
-func (s *Store) prune(ctx context.Context) error {
+// shorten forgets turns that are too old or too many, and rewrites the log
+// without them.
+func (s *Store) shorten(ctx context.Context) error {
 	keep := s.keepers()
 	target := s.MaxBytes / 5 * 4
 	for len(keep) > 0 && s.log.model.liveBytes(keep) > target {

@@ -171,7 +171,7 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 		return errors.Join(err, s.gap(ctx, c, fmt.Sprintf("a call of %s: %v", t.Name, err)))
 	}
 	if s.overfull() {
-		if err := s.prune(ctx); err != nil { // the call is covered all the same
+		if err := s.shorten(ctx); err != nil { // the call is covered all the same
 			s.Log.WarnContext(ctx, "shorten the undo log", "err", err)
 		}
 	}

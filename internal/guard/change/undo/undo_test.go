@@ -20,6 +20,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
+// prune shortens the log at once. Before does so when it is time.
+func (s *Store) prune(ctx context.Context) error {
+	leave, err := s.enter(ctx, false)
+	if err != nil {
+		return fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	if s.log.f == nil {
+		return nil
+	}
+	return s.shorten(ctx)
+}
+
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
@@ -378,7 +391,7 @@ func TestPrune(t *testing.T) {
 		now = now.Add(time.Minute)
 		b.edit(fmt.Sprint("t", i), "a", func() { b.write("a", strings.Repeat(fmt.Sprint(i%10), 4<<10)+fmt.Sprint(i)) })
 	}
-	must(t, b.Prune(t.Context()))
+	must(t, b.prune(t.Context()))
 	turns, err := b.Turns(t.Context(), "")
 	must(t, err)
 	if len(turns) != 3 || turns[0].ID != "t29" {
@@ -394,7 +407,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("a ends in %q", l["a"][len(l["a"])-4:])
 	}
 	now = now.Add(15 * 24 * time.Hour)
-	must(t, b.Prune(t.Context()))
+	must(t, b.prune(t.Context()))
 	if turns, err := b.Turns(t.Context(), ""); err != nil || len(turns) > 0 {
 		t.Errorf("turns = %v, %v; want none after two weeks", turns, err)
 	}
@@ -416,7 +429,7 @@ func TestPruneDuringCommand(t *testing.T) {
 	must(t, b.Before(t.Context(), execTool(), other)) // sees a as it is now
 	b.write("b", "2")
 	b.after(other)
-	must(t, b.Prune(t.Context()))
+	must(t, b.prune(t.Context()))
 	b.write("c", "3")
 	// The process "dies": its lock goes, its memory is forgotten.
 	must(t, b.calls[callKey(c)].lock.Unlock())
