@@ -13,12 +13,15 @@ import (
 	"testing"
 )
 
+// sentencesFile is Chinese for sentences of the program, from the folder of the pages.
+const sentencesFile = "../internal/base/phrase/zh.json"
+
 // TestWebSentences: the pages have a Chinese text for every sentence of the program
 // that they show: descriptions of settings, findings of the doctor, and what is
 // wrong with a configuration.
 func TestWebSentences(t *testing.T) {
 	var zh map[string]string
-	if err := json.Unmarshal(readFile(t, filepath.Join(webDir, "texts", "zh.json")), &zh); err != nil {
+	if err := json.Unmarshal(readFile(t, filepath.Join(webDir, sentencesFile)), &zh); err != nil {
 		t.Fatal(err)
 	}
 	value := regexp.MustCompile(`\{\d\}`)
@@ -51,16 +54,16 @@ func TestWebSentences(t *testing.T) {
 	for english := range said {
 		switch to, ok := zh[english]; {
 		case !ok:
-			t.Errorf("web/texts/zh.json has no %q", english)
+			t.Errorf("internal/base/phrase/zh.json has no %q", english)
 		case !slices.Equal(values(english), values(to)):
-			t.Errorf("web/texts/zh.json: %q has other values in Chinese: %q", english, to)
+			t.Errorf("internal/base/phrase/zh.json: %q has other values in Chinese: %q", english, to)
 		case !regexp.MustCompile(`\p{Han}`).MatchString(to) && to != english:
-			t.Errorf("web/texts/zh.json: %q is not Chinese", to)
+			t.Errorf("internal/base/phrase/zh.json: %q is not Chinese", to)
 		}
 	}
 	for english := range zh {
 		if !said[english] {
-			t.Errorf("web/texts/zh.json: %q is not said any more", english)
+			t.Errorf("internal/base/phrase/zh.json: %q is not said any more", english)
 		}
 	}
 }

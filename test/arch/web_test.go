@@ -61,7 +61,7 @@ func TestWebVendor(t *testing.T) {
 // make web-check also compares the bytes.
 func TestWebManifest(t *testing.T) {
 	h := sha256.New()
-	for _, dir := range []string{"build", "src", "texts", "vendor"} {
+	for _, dir := range []string{"build", "src", sentencesFile, "vendor"} {
 		for _, path := range filesBelow(t, filepath.Join(webDir, dir)) {
 			data := readFile(t, path)
 			rel, err := filepath.Rel(webDir, path)

@@ -16,7 +16,8 @@ import (
 // repository compute it in the same way (web_test.go).
 func sourceHash(web string) (string, error) {
 	h := sha256.New()
-	for _, dir := range []string{"build", "src", "texts", "vendor"} {
+	sentences := filepath.Join("..", "internal", "base", "phrase", "zh.json")
+	for _, dir := range []string{"build", "src", sentences, "vendor"} {
 		err := filepath.WalkDir(filepath.Join(web, dir), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err

@@ -18,7 +18,7 @@ let asked = false;
 function load() {
   if (asked) return;
   asked = true;
-  import("../../texts/zh.json").then(
+  import("../../../internal/base/phrase/zh.json").then(
     (m) => (known.value = sentences(m.default)),
     () => (asked = false), // the next sentence tries again
   );
