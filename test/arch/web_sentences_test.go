@@ -13,17 +13,20 @@ import (
 	"testing"
 )
 
-// sentencesFile is Chinese for sentences of the program, from the folder of the pages.
-const sentencesFile = "../internal/base/phrase/zh.json"
+// sentencesFile is Chinese for sentences of the program, from the folder of the pages. A file
+// beside it has those that only the terminal shows.
+const (
+	sentencesFile         = "../internal/base/phrase/zh.json"
+	terminalSentencesFile = "../internal/base/phrase/zh_terminal.json"
+)
 
-// TestWebSentences: the pages have a Chinese text for every sentence of the program
-// that they show: descriptions of settings, findings of the doctor, and what is
+// TestWebSentences: pages and the terminal have a Chinese text for every sentence of the
+// program that they show: descriptions of settings, findings of the doctor, and what is
 // wrong with a configuration.
 func TestWebSentences(t *testing.T) {
-	var zh map[string]string
-	if err := json.Unmarshal(readFile(t, filepath.Join(webDir, sentencesFile)), &zh); err != nil {
-		t.Fatal(err)
-	}
+	var zh, terminal map[string]string
+	decodeFile(t, filepath.Join(webDir, sentencesFile), &zh)
+	decodeFile(t, filepath.Join(webDir, terminalSentencesFile), &terminal)
 	value := regexp.MustCompile(`\{\d\}`)
 	said := map[string]bool{}
 	for sentence, path := range saidElsewhere {
@@ -38,32 +41,50 @@ func TestWebSentences(t *testing.T) {
 	described(t, said)
 	labelled(t, said)
 	settings := len(said)
+	var sources []string
 	for _, dir := range []string{"internal/run/doctor", "internal/run/config"} {
 		for _, path := range filesBelow(t, filepath.FromSlash(dir)) {
 			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				findSentences(t, path, said)
+				sources = append(sources, path)
 			}
 		}
 	}
-	if settings < 600 || len(said)-settings < 150 {
-		t.Errorf("found only %d descriptions and %d sentences", settings, len(said)-settings)
+	rest := map[string]bool{}
+	for _, path := range sources {
+		findRest(t, path, rest)
+	}
+	if settings < 600 || len(said)-settings < 150 || len(rest) < 150 {
+		t.Errorf("found only %d descriptions, %d sentences and %d others", settings, len(said)-settings, len(rest))
 	}
 	values := func(s string) []string {
 		return slices.Compact(slices.Sorted(slices.Values(value.FindAllString(s, -1))))
 	}
-	for english := range said {
-		switch to, ok := zh[english]; {
-		case !ok:
-			t.Errorf("internal/base/phrase/zh.json has no %q", english)
-		case !slices.Equal(values(english), values(to)):
-			t.Errorf("internal/base/phrase/zh.json: %q has other values in Chinese: %q", english, to)
-		case !regexp.MustCompile(`\p{Han}`).MatchString(to) && to != english:
-			t.Errorf("internal/base/phrase/zh.json: %q is not Chinese", to)
+	check := func(file string, table map[string]string) {
+		for english, to := range table {
+			switch {
+			case !said[english] && !rest[english]:
+				t.Errorf("%s: %q is not said any more", file, english)
+			case !slices.Equal(values(english), values(to)):
+				t.Errorf("%s: %q has other values in Chinese: %q", file, english, to)
+			case !regexp.MustCompile(`\p{Han}`).MatchString(to) && to != english:
+				t.Errorf("%s: %q is not Chinese", file, to)
+			}
 		}
 	}
-	for english := range zh {
-		if !said[english] {
-			t.Errorf("internal/base/phrase/zh.json: %q is not said any more", english)
+	check(sentencesFile, zh)
+	check(terminalSentencesFile, terminal)
+	for english := range said {
+		if zh[english] == "" {
+			t.Errorf("%s has no %q", sentencesFile, english)
+		}
+	}
+	for english := range rest {
+		switch {
+		case zh[english] == "" && terminal[english] == "":
+			t.Errorf("%s has no %q; if pages show it, it belongs into %s", terminalSentencesFile, english, sentencesFile)
+		case zh[english] != "" && terminal[english] != "":
+			t.Errorf("%s: %q is in %s, too", terminalSentencesFile, english, sentencesFile)
 		}
 	}
 }
@@ -179,6 +200,52 @@ func findSentences(t *testing.T, path string, said map[string]bool) {
 	}
 }
 
+// findRest finds every text of several words, however it gets to people: good news, advice,
+// errors.
+func findRest(t *testing.T, path string, rest map[string]bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := regexp.MustCompile(`[A-Za-z]{2,}[,;:.]? [a-z]{2,}`)
+	verb := regexp.MustCompile(`%[-+#0]*\d*(?:\.\d+)?[a-z]`)
+	s := sentenceFinder{said: map[string]bool{}}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec, *ast.StructType: // a path, tags
+			return false
+		case *ast.BasicLit, *ast.BinaryExpr:
+			text := s.words(n.(ast.Expr))
+			if two.MatchString(verb.ReplaceAllString(text, "")) {
+				s.addWords(verb.ReplaceAllString(text, "\x00"))
+				return false
+			}
+		}
+		return true
+	})
+	for sentence := range s.said {
+		if !notForPeople[sentence] {
+			rest[sentence] = true
+		}
+	}
+}
+
+// notForPeople are texts with several words that no person reads as a sentence.
+var notForPeople = map[string]bool{
+	"hujson: line {1}, column {2}:": true, "parsing string": true, "parsing comment": true, // of a parser
+	"after top-level value": true, "after object name": true, "object name": true,
+	"at start of value": true, "invalid literal": true,
+	"too much": true, // stops a program that prints
+	"tools.exec.restrictToWorkspace moves to tools.restrictToWorkspace": true, // names of migrations
+	"agents.defaults.memoryWindow is dropped":                           true, "agents.defaults.dream.model becomes modelOverride": true,
+	"tools.myEnabled and mySet move into tools.my": true,
+	"nanobot configuration":                        true, // the title of the schema
+	"Older name of {1}.":                           true, // one for each in the schema, found there
+	"{1} MB free":                                  true, // parts of sentences that are found whole
+	"{1} and is not ready: {2}":                    true,
+}
+
 // sentenceFinder looks at one function.
 type sentenceFinder struct {
 	said map[string]bool
@@ -244,8 +311,13 @@ func (s *sentenceFinder) add(e ast.Expr) {
 		s.set[name.Name] = values
 		return
 	}
+	s.addWords(s.words(e))
+}
+
+// addWords takes note of a sentence with a zero byte for each value.
+func (s *sentenceFinder) addWords(words string) {
 	n := 0
-	sentence := regexp.MustCompile(`\x00`).ReplaceAllStringFunc(s.words(e), func(string) string {
+	sentence := regexp.MustCompile(`\x00`).ReplaceAllStringFunc(words, func(string) string {
 		n++
 		return "{" + strconv.Itoa(n) + "}"
 	})

@@ -7,3 +7,6 @@ func Table() map[string]string { return fromEnglish() }
 func Terminal() [][][2]string {
 	return [][][2]string{chineseTerminal(), chineseHelp(), chineseErrors()}
 }
+
+// Program are the tables of findings and settings.
+func Program() map[string]string { return program().whole }

@@ -20,7 +20,13 @@ func Recognize(language, english string) string {
 const maxNested = 6
 
 func recognize(english string, depth int) string {
+	if bare := strings.TrimLeft(english, " "); bare != english {
+		return english[:len(english)-len(bare)] + recognize(bare, depth)
+	}
 	if zh, ok := fromEnglish()[english]; ok {
+		return zh
+	}
+	if zh, ok := program().whole[english]; ok {
 		return zh
 	}
 	if depth == 0 {
@@ -30,20 +36,34 @@ func recognize(english string, depth int) string {
 		return zh
 	}
 
-	// What is not known as a whole may be lines that are, or end in a known cause.
+	// What is not known as a whole may consist of lines, remarks or causes that are.
 	if strings.Contains(english, "\n") {
 		lines := strings.Split(english, "\n")
 		for i, line := range lines {
-			lines[i] = recognize(line, depth-1)
+			lines[i] = recognizePart(line, depth)
 		}
 		return strings.Join(lines, "\n")
 	}
-	if head, tail, ok := strings.Cut(english, ": "); ok {
-		if said := recognize(tail, depth-1); said != tail {
-			return head + ": " + said
+	for _, sign := range [][2]string{{"; ", "；"}, {": ", "："}} {
+		parts := strings.Split(english, sign[0])
+		changed := false
+		for i, part := range parts {
+			parts[i] = recognizePart(part, depth)
+			changed = changed || parts[i] != part
+		}
+		if changed {
+			return strings.Join(parts, sign[1])
 		}
 	}
 	return english
+}
+
+// recognizePart looks at a part of a sentence. A single word is a name, and stays.
+func recognizePart(part string, depth int) string {
+	if !strings.Contains(part, " ") {
+		return part
+	}
+	return recognize(part, depth-1)
 }
 
 // fill finds the pattern that explains most of a sentence and puts what stands for its
@@ -52,9 +72,10 @@ func fill(english string, depth int) (string, bool) {
 	var best *pattern
 	var values []string
 	list := patterns()
+	several := strings.Contains(english, "\n")
 	for i := range list {
 		p := &list[i]
-		if best != nil && p.known <= best.known {
+		if best != nil && p.known <= best.known || several && !p.lines {
 			continue
 		}
 		if v, ok := p.match(english); ok {
@@ -65,9 +86,7 @@ func fill(english string, depth int) (string, bool) {
 		return "", false
 	}
 	for i, v := range values {
-		if strings.Contains(v, " ") { // a name stays
-			values[i] = recognize(v, depth-1)
-		}
+		values[i] = recognizePart(v, depth)
 	}
 	return best.say(values), true
 }
@@ -76,7 +95,8 @@ func fill(english string, depth int) (string, bool) {
 type pattern struct {
 	parts []string // of the English format, between the arguments
 	known int      // bytes in them
-	zh    []string // likewise
+	lines bool     // it has several lines; the others are looked for in single ones
+	zh    []string // of the translation, likewise
 	order []int    // the argument behind each part of zh but the last
 }
 
@@ -114,25 +134,34 @@ func (p *pattern) say(values []string) string {
 	return b.String()
 }
 
-// patterns are the errors with arguments, made when the first text is looked for.
+// patterns are the sentences with arguments, made when the first text is looked for.
 var patterns = sync.OnceValue(func() []pattern {
 	verb := regexp.MustCompile(`%(?:\[(\d)\])?[-+#0]*\d*(?:\.\d+)?[a-z]`)
 	var list []pattern
 	for _, pair := range chineseErrors() {
-		p := pattern{parts: verb.Split(pair[0], -1), zh: verb.Split(pair[1], -1)}
-		if len(p.parts) == 1 {
-			continue // found as it is
+		if verb.MatchString(pair[0]) { // the others are found as they are
+			list = append(list, newPattern(verb, pair[0], pair[1]))
 		}
-		for i, m := range verb.FindAllStringSubmatch(pair[1], -1) {
-			if m[1] != "" {
-				i = int(m[1][0] - '1')
-			}
-			p.order = append(p.order, i)
-		}
-		for _, part := range p.parts {
-			p.known += len(part)
-		}
-		list = append(list, p)
 	}
-	return list
+	return append(list, program().patterns...)
 })
+
+// newPattern makes a pattern of a sentence and its translation, whose arguments are what
+// verb finds; its group is the number of the argument, if there is one.
+func newPattern(verb *regexp.Regexp, english, zh string) pattern {
+	p := pattern{
+		parts: verb.Split(english, -1),
+		lines: strings.Contains(english, "\n"),
+		zh:    verb.Split(zh, -1),
+	}
+	for i, m := range verb.FindAllStringSubmatch(zh, -1) {
+		if m[1] != "" {
+			i = int(m[1][0] - '1')
+		}
+		p.order = append(p.order, i)
+	}
+	for _, part := range p.parts {
+		p.known += len(part)
+	}
+	return p
+}

@@ -1,0 +1,37 @@
+package phrase_test
+
+import (
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
+)
+
+// TestRecognize finds the sentences in what a program finished in English. Names, and what
+// nobody knows, stay.
+func TestRecognize(t *testing.T) {
+	t.Parallel()
+	for english, want := range map[string]string{
+		"": "",
+		"config has settings that cannot be used: /a b/config.json\n" +
+			"  agents.defaults.maxTokens: must be a whole number (line 2, column 52)\n" +
+			"  agents.defaults.temprature: unknown key, ignored (line 2, column 60); did you mean temperature?\n" +
+			"\n    2 |   \"agents\": *\n      |             ^": "配置中有无法使用的设置：/a b/config.json\n" +
+			"  agents.defaults.maxTokens：必须是整数（第 2 行，第 52 列）\n" +
+			"  agents.defaults.temprature：未知的键，已忽略（第 2 行，第 60 列）；您是指 temperature 吗？\n" +
+			"\n    2 |   \"agents\": *\n      |             ^",
+		"providers.openai.apiKey: environment variable NOPE is not set (line 1, column 83)":                                                                  "providers.openai.apiKey：环境变量 NOPE 未设置（第 1 行，第 83 列）",
+		"this text holds a character JSON does not allow (line 3, column 1); write \\\\ for a backslash and \\n for a line break, and look for a missing \"": "该文本含有 JSON 不允许的字符（第 3 行，第 1 列）；反斜杠请写 \\\\，换行请写 \\n，并检查是否缺少 \"",
+		"process 12 answers on 127.0.0.1:18790":        "进程 12 在 127.0.0.1:18790 上应答",
+		"mkdir /x: permission denied":                  "mkdir /x：权限不足",
+		"running: stop":                                "running: stop",
+		"something new: happened (line three)":         "something new: happened (line three)",
+		"a: no such file or directory; what is this b": "a：没有该文件或文件夹；what is this b",
+	} {
+		if got := phrase.Recognize(phrase.Chinese, english); got != want {
+			t.Errorf("Recognize(%q)\n got %q\nwant %q", english, got, want)
+		}
+		if got := phrase.Recognize(phrase.English, english); got != english {
+			t.Errorf("English became %q", got)
+		}
+	}
+}
