@@ -68,7 +68,7 @@ func openJobs(ctx context.Context, c *command) (*jobs, error) {
 			if err != nil || len(runs) == 0 {
 				return ""
 			}
-			return ledger.Project(runs, perMonth).String()
+			return ledger.Project(runs, perMonth).Sentence().In(c.language())
 		},
 	})
 	return &jobs{s, loaded}, err
@@ -170,7 +170,7 @@ func (j *jobs) print(cmd *cobra.Command, list []schedule.Job, all bool) {
 	} else {
 		w := headed(cmd, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
 		for _, job := range shown {
-			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(cmd, job), j.last(cmd, job), target(cmd, job))
+			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location).In(languageOf(cmd)), j.next(cmd, job), j.last(cmd, job), target(cmd, job))
 		}
 		_ = w.Flush() // standard output
 	}
@@ -285,7 +285,7 @@ func cronNext(c *command) *cobra.Command {
 				return errors.New("it never runs again")
 			}
 			for _, at := range all {
-				cmd.Println(at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
+				cmd.Println(moment(cmd, at.In(zone)))
 			}
 			return nil
 		}),
@@ -293,4 +293,26 @@ func cronNext(c *command) *cobra.Command {
 	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
 	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")
 	return cmd
+}
+
+// moment is a time with its weekday and zone.
+func moment(cmd *cobra.Command, t time.Time) string {
+	var day string
+	switch t.Weekday() {
+	case time.Monday:
+		day = words(cmd, "Mon")
+	case time.Tuesday:
+		day = words(cmd, "Tue")
+	case time.Wednesday:
+		day = words(cmd, "Wed")
+	case time.Thursday:
+		day = words(cmd, "Thu")
+	case time.Friday:
+		day = words(cmd, "Fri")
+	case time.Saturday:
+		day = words(cmd, "Sat")
+	case time.Sunday:
+		day = words(cmd, "Sun")
+	}
+	return day + t.Format(" 2006-01-02 15:04:05 -07:00")
 }

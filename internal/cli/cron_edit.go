@@ -144,7 +144,7 @@ func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
 		if i > 0 {
 			label = pad("", tui.Width(label))
 		}
-		cmd.Println(label + at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
+		cmd.Println(label + moment(cmd, at.In(zone)))
 	}
 	if added.Cost != "" {
 		say(cmd, "Cost: %s.\n", added.Cost)

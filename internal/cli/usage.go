@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
@@ -79,7 +80,7 @@ func showPreview(c *command, cmd *cobra.Command, job, since string, times float6
 	if len(runs) == 0 {
 		return fmt.Errorf("session %q called no model in that time; nanobot usage --by session shows which did", job)
 	}
-	cmd.Println(ledger.Project(runs, times))
+	cmd.Println(ledger.Project(runs, times).Sentence().In(languageOf(cmd)))
 	return nil
 }
 
@@ -110,8 +111,9 @@ func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) er
 		}
 		return nil
 	}
-	cmd.Print(s.Table() + "\n" + l.Balance())
-	if notes := s.Notes(provider.PricesFile(loaded)); notes != "" {
+	ctx := phrase.With(cmd.Context(), languageOf(cmd))
+	cmd.Print(s.Table(ctx) + "\n" + l.Balance(ctx))
+	if notes := s.Notes(ctx, provider.PricesFile(loaded)); notes != "" {
 		cmd.Print("\n" + notes)
 	}
 	return nil

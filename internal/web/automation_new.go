@@ -156,7 +156,7 @@ func (h *Backend) foreseen(added *schedule.Added) map[string]any {
 	for _, at := range added.Next {
 		next = append(next, stamp(at))
 	}
-	return map[string]any{"when": added.Job.Schedule.Describe(h.Schedule.Location), "next_runs": next, "cost": added.Cost}
+	return map[string]any{"when": added.Job.Schedule.Describe(h.Schedule.Location).String(), "next_runs": next, "cost": added.Cost}
 }
 
 // history is the runs of an automation, the newest first; the cursor is the time

@@ -198,7 +198,7 @@ func (h *Backend) job(j *schedule.Job) automation {
 		return a
 	}
 	t := j.Schedule
-	a.When, a.NextRun = t.Describe(h.Schedule.Location), stamp(j.State.NextRunAtMS.Time())
+	a.When, a.NextRun = t.Describe(h.Schedule.Location).String(), stamp(j.State.NextRunAtMS.Time())
 	a.Schedule = &timing{EverySeconds: float64(t.EveryMS) / 1000, Cron: string(t.Expr), At: stamp(t.AtMS.Time()), TZ: string(t.TZ)}
 	if u := j.State.Undelivered; u != nil {
 		a.Undelivered = u.Cause

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/cron"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 // Every is a Timing at a fixed interval.
@@ -178,33 +179,36 @@ func (t Timing) shortest(now time.Time, loc *time.Location) time.Duration {
 }
 
 // Describe says when a timing happens, in few words.
-func (t Timing) Describe(loc *time.Location) string {
+func (t Timing) Describe(loc *time.Location) phrase.Sentence {
 	switch t.Kind {
 	case kindEvery:
-		return "every " + length(time.Duration(t.EveryMS)*time.Millisecond)
+		return phrase.Later("every %s", length(time.Duration(t.EveryMS)*time.Millisecond))
 	case kindAt:
-		return "at " + stamp(t.AtMS.Time(), loc)
+		return phrase.Later("at %s", stamp(t.AtMS.Time(), loc))
 	}
 	if t.TZ == "" {
-		return fmt.Sprintf("cron: %s (local time)", t.Expr)
+		return phrase.Later("cron: %s (local time)", t.Expr)
 	}
-	return fmt.Sprintf("cron: %s (%s)", t.Expr, t.TZ)
+	return phrase.Later("cron: %s (%s)", t.Expr, t.TZ)
 }
 
 // length writes a duration in its largest unit that fits.
-func length(d time.Duration) string {
-	for _, u := range []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if d >= u.size && d%u.size == 0 {
-			return fmt.Sprintf("%d%s", d/u.size, u.name)
-		}
+func length(d time.Duration) phrase.Sentence {
+	fits := func(unit time.Duration) bool { return d >= unit && d%unit == 0 }
+	const day = 24 * time.Hour
+	switch {
+	case fits(day):
+		return phrase.Later("%dd", d/day)
+	case fits(time.Hour):
+		return phrase.Later("%dh", d/time.Hour)
+	case fits(time.Minute):
+		return phrase.Later("%dm", d/time.Minute)
+	case fits(time.Second):
+		return phrase.Later("%ds", d/time.Second)
+	case d < time.Second:
+		return phrase.Later("%dms", d.Milliseconds())
 	}
-	if d < time.Second {
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	return phrase.Later(strings.TrimSuffix(d.Round(time.Second).String(), "0s"))
 }
 
 // stamp writes a moment with its zone.

@@ -2,9 +2,9 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
 // Run is what one run of a recurring job cost.
@@ -72,23 +72,24 @@ func Project(runs []Run, perMonth float64) Preview {
 	return p
 }
 
-// String is the preview in one sentence.
-func (p Preview) String() string {
+// String is the preview in one English sentence.
+func (p Preview) String() string { return p.Sentence().String() }
+
+// Sentence is the preview in one sentence.
+func (p Preview) Sentence() phrase.Sentence {
 	if p.Samples == 0 {
-		return "cost per month not known yet: the job has not run"
+		return phrase.Later("cost per month not known yet: the job has not run")
 	}
-	var b strings.Builder
+	var cost phrase.Sentence
 	switch {
 	case !p.Known && p.USD == 0:
-		fmt.Fprintf(&b, "about %s tokens a month at an unknown price", Tokens(int64(p.Tokens)))
+		cost = phrase.Later("about %s tokens a month at an unknown price", Tokens(int64(p.Tokens)))
 	case !p.Known:
-		fmt.Fprintf(&b, "at least %s a month, some prices are unknown", Dollars(p.USD))
+		cost = phrase.Later("at least %s a month, some prices are unknown", Dollars(p.USD))
+	case p.High > 1.5*p.USD:
+		cost = phrase.Later("about %s a month, up to %s", Dollars(p.USD), Dollars(p.High))
 	default:
-		fmt.Fprintf(&b, "about %s a month", Dollars(p.USD))
-		if p.High > 1.5*p.USD {
-			fmt.Fprintf(&b, ", up to %s", Dollars(p.High))
-		}
+		cost = phrase.Later("about %s a month", Dollars(p.USD))
 	}
-	fmt.Fprintf(&b, " (runs a month: %.0f, judged by %d)", p.PerMonth, p.Samples)
-	return b.String()
+	return phrase.Later("%s (runs a month: %.0f, judged by %d)", cost, p.PerMonth, p.Samples)
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
@@ -17,19 +18,30 @@ const (
 )
 
 // Table writes a summary as lines for a terminal or a pipe, with a bar for
-// each group. The bars show cost, or tokens where no cost is known.
-func (s Summary) Table() string {
-	rows := [][]string{{strings.ToUpper(s.By), "CALLS", "IN", "CACHED", "OUT", "COST"}}
+// each group, in the language of the context. The bars show cost, or tokens
+// where no cost is known.
+func (s Summary) Table(ctx context.Context) string {
+	rows := [][]string{{
+		heading(ctx, s.By),
+		phrase.Of(ctx, "CALLS"),
+		phrase.Of(ctx, "IN"),
+		phrase.Of(ctx, "CACHED"),
+		phrase.Of(ctx, "OUT"),
+		phrase.Of(ctx, "COST"),
+	}}
 	for _, g := range s.Groups {
-		rows = append(rows, g.cells())
+		if g.Name == unnamed {
+			g.Name = phrase.Of(ctx, unnamed)
+		}
+		rows = append(rows, g.cells(ctx))
 	}
 	total := s.Total
-	total.Name = "TOTAL"
-	rows = append(rows, total.cells())
+	total.Name = phrase.Of(ctx, "TOTAL")
+	rows = append(rows, total.cells(ctx))
 	width := make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, cell := range r {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+			width[i] = max(width[i], markdown.Width(cell))
 		}
 	}
 	bars := s.bars()
@@ -37,7 +49,7 @@ func (s Summary) Table() string {
 	for n, r := range rows {
 		var line strings.Builder
 		for i, cell := range r {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", width[i]-markdown.Width(cell))
 			if i == 0 {
 				line.WriteString(cell + pad)
 			} else {
@@ -52,12 +64,36 @@ func (s Summary) Table() string {
 	return b.String()
 }
 
-func (g Group) cells() []string {
+// heading is the head of the column that names the groups.
+func heading(ctx context.Context, by string) string {
+	switch by {
+	case "day":
+		return phrase.Of(ctx, "DAY")
+	case "month":
+		return phrase.Of(ctx, "MONTH")
+	case "model":
+		return phrase.Of(ctx, "MODEL")
+	case "provider":
+		return phrase.Of(ctx, "PROVIDER")
+	case "session":
+		return phrase.Of(ctx, "SESSION")
+	}
+	return phrase.Of(ctx, "SOURCE")
+}
+
+func (g Group) cells(ctx context.Context) []string {
 	cached := "-"
 	if g.Usage.Prompt > 0 {
 		cached = percent(g.cachedShare())
 	}
-	return []string{text.Label(g.Name, nameWidth), fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
+	return []string{
+		text.Label(g.Name, nameWidth),
+		fmt.Sprint(g.Calls),
+		Tokens(int64(g.Usage.Prompt)),
+		cached,
+		Tokens(int64(g.Usage.Completion)),
+		g.cost(ctx),
+	}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%d %%", int(share*100+0.5)) }
@@ -83,21 +119,22 @@ func (s Summary) bars() []string {
 
 // Notes says what the table leaves out: which prices are missing and where
 // they can be put, and what is an estimate. It is "" when nothing is.
-func (s Summary) Notes(pricesFile string) string {
+func (s Summary) Notes(ctx context.Context, pricesFile string) string {
 	var b strings.Builder
 	if n := len(s.Unpriced); n > 0 {
 		names := strings.Join(s.Unpriced[:min(n, namedFew)], ", ")
 		if n > namedFew {
-			names += fmt.Sprintf(" and %d more", n-namedFew)
+			names = phrase.Of(ctx, "%s and %d more", names, n-namedFew)
 		}
-		fmt.Fprintf(&b, "Price unknown: %s. Calls without a price are missing in the cost", text.Label(names, 0))
-		if pricesFile != "" {
-			fmt.Fprintf(&b, "; prices can be added in %s", pricesFile)
+		names = text.Label(names, 0)
+		if pricesFile == "" {
+			b.WriteString(phrase.Of(ctx, "Price unknown: %s. Calls without a price are missing in the cost.\n", names))
+		} else {
+			b.WriteString(phrase.Of(ctx, "Price unknown: %s. Calls without a price are missing in the cost; prices can be added in %s.\n", names, pricesFile))
 		}
-		b.WriteString(".\n")
 	}
 	if s.Total.Usage.Estimated {
-		b.WriteString("Some token counts are estimates, because the provider gave none.\n")
+		b.WriteString(phrase.Of(ctx, "Some token counts are estimates, because the provider gave none.\n"))
 	}
 	return b.String()
 }
@@ -123,49 +160,54 @@ func (l *Ledger) Spent() (today, month Spent) {
 }
 
 // Balance says in a few lines what today and this month cost and how much the
-// limits leave.
-func (l *Ledger) Balance() string {
+// limits leave, in the language of the context.
+func (l *Ledger) Balance(ctx context.Context) string {
 	today, month := l.Spent()
 	l.mu.Lock()
 	lim, lost := l.limits, l.sums.Lost
 	freeToday, freeMonth := l.sums.Today.Free, l.sums.ThisMonth.Free
 	l.mu.Unlock()
+
 	var b strings.Builder
-	line := func(name string, s Spent, free int64, limit float64) {
-		fmt.Fprintf(&b, "%-11s %s", name, Dollars(s.USD))
-		if limit > 0 {
-			fmt.Fprintf(&b, " of %s (%s)", Dollars(limit), percent(s.USD/limit))
-		}
-		fmt.Fprintf(&b, ", %s, %s tokens", calls(s.Calls), Tokens(s.Tokens))
-		if s.UnpricedTokens > 0 {
-			fmt.Fprintf(&b, ", %s of them at an unknown price", Tokens(s.UnpricedTokens))
-		}
-		if free > 0 {
-			fmt.Fprintf(&b, ", and %s free of charge", Tokens(free))
-		}
-		b.WriteString("\n")
+	line := func(name string, spent string) {
+		const column = 11
+		b.WriteString(name + strings.Repeat(" ", max(0, column-markdown.Width(name))) + " " + spent + "\n")
 	}
-	line("Today", today, freeToday, lim.DailyUSD)
-	line("This month", month, freeMonth, lim.MonthlyUSD)
+	line(phrase.Of(ctx, "Today"), today.line(ctx, freeToday, lim.DailyUSD))
+	line(phrase.Of(ctx, "This month"), month.line(ctx, freeMonth, lim.MonthlyUSD))
 	if lost > 0 {
-		fmt.Fprintf(&b, "%d bytes of this month's usage log cannot be read; what was in them is estimated and counted as spent\n", lost)
+		b.WriteString(phrase.Of(ctx, "%d bytes of this month's usage log cannot be read; what was in them is estimated and counted as spent\n", lost))
 	}
-	for _, t := range []struct {
-		name       string
-		used, most int64
-	}{{"Tokens today", today.Tokens, int64(lim.DailyTokens)}, {"Unpriced tokens today", today.UnpricedTokens, int64(lim.UnpricedDailyTokens)}} {
-		if t.most > 0 && t.used > 0 {
-			fmt.Fprintf(&b, "%s: %s of %s (%s)\n", t.name, Tokens(t.used), Tokens(t.most), percent(float64(t.used)/float64(t.most)))
-		}
+	if used, most := today.Tokens, int64(lim.DailyTokens); most > 0 && used > 0 {
+		b.WriteString(phrase.Of(ctx, "Tokens today: %s of %s (%s)\n", Tokens(used), Tokens(most), shareOf(used, most)))
+	}
+	if used, most := today.UnpricedTokens, int64(lim.UnpricedDailyTokens); most > 0 && used > 0 {
+		b.WriteString(phrase.Of(ctx, "Unpriced tokens today: %s of %s (%s)\n", Tokens(used), Tokens(most), shareOf(used, most)))
 	}
 	return b.String()
 }
 
-func calls(n int) string {
-	if n == 1 {
-		return "1 call"
+func shareOf(used, most int64) string { return percent(float64(used) / float64(most)) }
+
+// line says what was spent, of which limit, and how many tokens were free besides.
+func (s Spent) line(ctx context.Context, free int64, limit float64) string {
+	cost := Dollars(s.USD)
+	if limit > 0 {
+		cost = phrase.Of(ctx, "%s of %s (%s)", cost, Dollars(limit), percent(s.USD/limit))
 	}
-	return fmt.Sprintf("%d calls", n)
+	calls := phrase.Count(ctx, s.Calls, "call")
+	if s.Tokens == 0 && free > 0 {
+		return phrase.Of(ctx, "%s, %s, %s tokens, free of charge", cost, calls, Tokens(free))
+	}
+
+	said := phrase.Of(ctx, "%s, %s, %s tokens", cost, calls, Tokens(s.Tokens))
+	if s.UnpricedTokens > 0 {
+		said = phrase.Of(ctx, "%s, %s of them at an unknown price", said, Tokens(s.UnpricedTokens))
+	}
+	if free > 0 {
+		said = phrase.Of(ctx, "%s, and %s free of charge", said, Tokens(free))
+	}
+	return said
 }
 
 // Report is a short answer to "what did I spend": today, this month, the
@@ -178,7 +220,7 @@ func (l *Ledger) Report(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if s.Total.Calls == 0 {
-		return "No model was called this month.\n" + l.Balance(), nil
+		return phrase.Of(ctx, "No model was called this month.\n") + l.Balance(ctx), nil
 	}
-	return l.Balance() + "\n" + s.Table() + s.Notes(""), nil
+	return l.Balance(ctx) + "\n" + s.Table(ctx) + s.Notes(ctx, ""), nil
 }

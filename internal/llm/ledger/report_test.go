@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -45,6 +46,62 @@ Price unknown: p/odd. Calls without a price are missing in the cost.
 `
 	if got := report(); got != want {
 		t.Errorf("report =\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The report speaks the language of the context; columns count what a terminal shows.
+func TestReportInChinese(t *testing.T) { storetest.Each(t, testReportInChinese) }
+
+func testReportInChinese(t *testing.T, open storetest.Open) {
+	t.Parallel()
+	s := newShop(t, open, ledger.Limits{DailyUSD: 0.1, UnpricedDailyTokens: 10_000})
+	ctx := phrase.With(t.Context(), phrase.Chinese)
+	s.spend(2)
+	for _, model := range []string{"odd", "m"} {
+		if _, err := run(t.Context(), s.meter(answering(llm.Usage{Prompt: 2000, Completion: 10})), llm.Request{Model: model}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `今天        $0.0221，上限 $0.1000（22 %），4 次调用，6.0k 个词元，其中 2.0k 个价格未知
+本月        $0.0221，4 次调用，6.0k 个词元，其中 2.0k 个价格未知
+今日价格未知的词元：2.0k / 10.0k（20 %）
+
+模型  次数  输入  缓存  输出            费用
+m        3  2.0k   0 %  2.0k         $0.0221  ####################
+odd      1  2.0k   0 %    10            未知
+合计     4  4.0k   0 %  2.0k  $0.0221 + 未知
+价格未知：p/odd。没有价格的调用未计入费用。
+`
+	got, err := s.Report(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("report =\n%s\nwant\n%s", got, want)
+	}
+	if got, want := ledger.Project([]ledger.Run{{USD: 0.02, Known: true}}, 30).Sentence().In(phrase.Chinese), "每月约 $0.6000（每月运行 30 次，依据 1 次运行）"; got != want {
+		t.Errorf("preview = %q, want %q", got, want)
+	}
+}
+
+// Tokens that were free are not shown as none.
+func TestFreeOfCharge(t *testing.T) { storetest.Each(t, testFreeOfCharge) }
+
+func testFreeOfCharge(t *testing.T, open storetest.Open) {
+	t.Parallel()
+	s := newShop(t, open, ledger.Limits{})
+	local := ledger.Meter(answering(llm.Usage{Prompt: 1000, Completion: 200}), ledger.MeterOptions{
+		Ledger: s.Ledger, Prices: s.prices, Provider: "p", Billing: ledger.Free,
+	})
+	if _, err := run(t.Context(), local, llm.Request{Model: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Balance(t.Context()), "Today       $0, 1 call, 1.2k tokens, free of charge\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("balance = %q, want %q", got, want)
+	}
+	s.spend(1)
+	if got, want := s.Balance(t.Context()), "Today       $0.0100, 2 calls, 1.0k tokens, and 1.2k free of charge\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("balance = %q, want %q", got, want)
 	}
 }
 

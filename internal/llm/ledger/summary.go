@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -73,21 +74,21 @@ func (g Group) cachedShare() float64 {
 	return min(1, float64(g.Usage.Cached)/float64(g.Usage.Prompt))
 }
 
-// Cost writes the cost for people. What is not known is never shown as zero.
-func (g Group) Cost() string {
+// cost writes the cost for people. What is not known is never shown as zero.
+func (g Group) cost(ctx context.Context) string {
 	var parts []string
 	if g.priced > 0 || g.USD > 0 {
 		parts = append(parts, Dollars(g.USD))
 	}
 	if g.Unknown > 0 {
-		parts = append(parts, "unknown")
+		parts = append(parts, phrase.Of(ctx, "unknown"))
 	}
 	if g.Subscription > 0 {
-		parts = append(parts, "subscription")
+		parts = append(parts, phrase.Of(ctx, "subscription"))
 	}
 	if len(parts) == 0 {
 		if g.Free > 0 {
-			return "free"
+			return phrase.Of(ctx, "free")
 		}
 		return "-"
 	}
@@ -143,6 +144,9 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 	return s, nil
 }
 
+// unnamed is the group of calls that lack what is asked for.
+const unnamed = "(none)"
+
 func groupName(e *Entry, by string, loc *time.Location) string {
 	name := ""
 	switch by {
@@ -159,7 +163,7 @@ func groupName(e *Entry, by string, loc *time.Location) string {
 	case "source":
 		name = e.Source
 	}
-	return cmp.Or(name, "(none)")
+	return cmp.Or(name, unnamed)
 }
 
 // Entries yields the calls a query selects, oldest first within a month. Lines

@@ -192,7 +192,7 @@ func TestZeroedBlock(t *testing.T) {
 			if got := spentToday(l); got.USD < want.USD*0.99 {
 				t.Errorf("$%v is left of $%v spent today", got.USD, want.USD)
 			}
-			if said := l.Balance(); !strings.Contains(said, "cannot be read") {
+			if said := l.Balance(t.Context()); !strings.Contains(said, "cannot be read") {
 				t.Errorf("nobody is told: %s", said)
 			}
 		})
