@@ -20,20 +20,22 @@ func Recognize(language, english string) string {
 const maxNested = 6
 
 func recognize(english string, depth int) string {
-	if bare := strings.TrimLeft(english, " "); bare != english {
-		return english[:len(english)-len(bare)] + recognize(bare, depth)
-	}
-	if zh, ok := fromEnglish()[english]; ok {
-		return zh
-	}
-	if zh, ok := program().whole[english]; ok {
+	if zh, ok := whole(english); ok {
 		return zh
 	}
 	if depth == 0 {
 		return english
 	}
-	if zh, ok := fill(english, depth); ok {
+	zh, known := fill(english, depth)
+	if head, ok := beginning(english); ok && len(head) > known {
+		known = 0 // "{1} cannot be read: {2}" explains less of "config file cannot be read: x"
+	}
+	if known > 0 {
 		return zh
+	}
+
+	if bare := strings.TrimLeft(english, " "); bare != english {
+		return english[:len(english)-len(bare)] + recognize(bare, depth)
 	}
 
 	// What is not known as a whole may consist of lines, remarks or causes that are.
@@ -58,6 +60,25 @@ func recognize(english string, depth int) string {
 	return english
 }
 
+// whole is the translation of a sentence without arguments.
+func whole(english string) (string, bool) {
+	if zh, ok := fromEnglish()[english]; ok {
+		return zh, true
+	}
+	zh, ok := program().whole[english]
+	return zh, ok
+}
+
+// beginning is what stands before the first colon of a line, if that is a sentence.
+func beginning(english string) (string, bool) {
+	head, _, ok := strings.Cut(english, ": ")
+	if !ok || !strings.Contains(head, " ") || strings.Contains(english, "\n") {
+		return "", false
+	}
+	_, ok = whole(head)
+	return head, ok
+}
+
 // recognizePart looks at a part of a sentence. A single word is a name, and stays.
 func recognizePart(part string, depth int) string {
 	if !strings.Contains(part, " ") {
@@ -67,8 +88,8 @@ func recognizePart(part string, depth int) string {
 }
 
 // fill finds the pattern that explains most of a sentence and puts what stands for its
-// arguments into the translation.
-func fill(english string, depth int) (string, bool) {
+// arguments into the translation. It returns how many bytes the pattern knows.
+func fill(english string, depth int) (zh string, known int) {
 	var best *pattern
 	var values []string
 	list := patterns()
@@ -83,12 +104,12 @@ func fill(english string, depth int) (string, bool) {
 		}
 	}
 	if best == nil {
-		return "", false
+		return "", 0
 	}
 	for i, v := range values {
 		values[i] = recognizePart(v, depth)
 	}
-	return best.say(values), true
+	return best.say(values), best.known
 }
 
 // pattern is a sentence with arguments, to find it in what a program wrote.

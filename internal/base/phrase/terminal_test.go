@@ -35,6 +35,44 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestErrorsAreRecognized: what these packages put together of a format reaches a person as a
+// finished sentence, so it must be found as one, whatever stands for its arguments.
+func TestErrorsAreRecognized(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, dir := range terminalPackages() {
+		for format, where := range terminalFormats(t, dir) {
+			found++
+			said := withoutVerbsBut(format, "NAME")
+			if phrase.Recognize(phrase.Chinese, said) == said {
+				t.Errorf("%s: %q is not recognized; its translation belongs into zh_errors.go", where, format)
+			}
+		}
+	}
+	if found < 100 {
+		t.Fatalf("only %d formats were found: the search does not work", found)
+	}
+}
+
+// terminalFormats are the formats of errors and of finished sentences in a package.
+func terminalFormats(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	s, files := parseTerminal(t, dir)
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !slices.Contains([]string{"Errorf", "Sprintf"}, calledName(call)) {
+				return true
+			}
+			if text, ok := s.text(call.Args[0]); ok && isSentence(text) {
+				s.add(call.Args[0])
+			}
+			return true
+		})
+	}
+	return s.found
+}
+
 // numbered is a format as the tables of findings write it: {1} is its first value.
 func numbered(format string) string {
 	n := 0
@@ -73,11 +111,21 @@ func terminalSayers() map[string]int {
 // terminalSentences are the sentences in a package that people read in a terminal.
 func terminalSentences(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	s, files := parseTerminal(t, dir)
+	for _, f := range files {
+		ast.Inspect(f, s.look)
+	}
+	return s.found
+}
+
+// parseTerminal reads the files of a package and their constants.
+func parseTerminal(t *testing.T, dir string) (*terminalSearch, []*ast.File) {
+	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(dir), "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := terminalSearch{search: search{dir: dir, consts: map[string]string{}, found: map[string]string{}, fset: token.NewFileSet()}}
+	s := &terminalSearch{search: search{dir: dir, consts: map[string]string{}, found: map[string]string{}, fset: token.NewFileSet()}}
 	var files []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
@@ -90,10 +138,7 @@ func terminalSentences(t *testing.T, dir string) map[string]string {
 		files = append(files, f)
 		ast.Inspect(f, s.constant)
 	}
-	for _, f := range files {
-		ast.Inspect(f, s.look)
-	}
-	return s.found
+	return s, files
 }
 
 type terminalSearch struct {
@@ -168,8 +213,11 @@ func isSentence(text string) bool {
 	return !notForPeople()[text] && regexp.MustCompile(`[A-Za-z]{2,}[,;:.]? [a-z]{2,}`).MatchString(withoutVerbs(text))
 }
 
-func withoutVerbs(text string) string {
-	return regexp.MustCompile(`%(?:\[\d\])?[-+#0]*[\d*]*(?:\.\d+)?[a-zA-Z]`).ReplaceAllString(text, "")
+func withoutVerbs(text string) string { return withoutVerbsBut(text, "") }
+
+// withoutVerbsBut has a value in the place of each verb.
+func withoutVerbsBut(text, value string) string {
+	return regexp.MustCompile(`%(?:\[\d\])?[-+#0]*[\d*]*(?:\.\d+)?[a-zA-Z]`).ReplaceAllString(text, value)
 }
 
 // notForPeople are texts with several words that no person reads as a sentence.
@@ -220,7 +268,9 @@ func saidByOthers() map[string]bool {
 		"strconv.ParseFloat: parsing %s: invalid syntax": true,
 		"no such file or directory":                      true, "file does not exist": true, "permission denied": true,
 		"no space left on device": true, "read-only file system": true, "connection refused": true,
+		"address already in use": true,
 		// Put together of a path and fixed words.
+		"the answer of %s is not a list of models; is the base URL right?": true,
 		"unknown setting %s": true, "unknown setting %s; did you mean %s?": true,
 		"%s in the configuration": true, "%s in the configuration and the environment variable %s": true,
 	}
