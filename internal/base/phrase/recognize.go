@@ -79,9 +79,10 @@ func beginning(english string) (string, bool) {
 	return head, ok
 }
 
-// recognizePart looks at a part of a sentence. A single word is a name, and stays.
+// recognizePart looks at a part of a sentence. A single word is a name, and stays, but for
+// one such as "today's".
 func recognizePart(part string, depth int) string {
-	if !strings.Contains(part, " ") {
+	if !strings.ContainsAny(part, " '") {
 		return part
 	}
 	return recognize(part, depth-1)
@@ -106,10 +107,17 @@ func fill(english string, depth int) (zh string, known int) {
 	if best == nil {
 		return "", 0
 	}
+	front := ""
+	if best.parts[0] == "" && best.zh[0] != "" { // the name in "x: name cannot be reached" is behind the colon
+		if at := strings.LastIndex(values[0], ": "); at >= 0 {
+			front = values[0][:at] + "："
+			values[0] = values[0][at+len(": "):]
+		}
+	}
 	for i, v := range values {
 		values[i] = recognizePart(v, depth)
 	}
-	return best.say(values), best.known
+	return front + best.say(values), best.known
 }
 
 // pattern is a sentence with arguments, to find it in what a program wrote.

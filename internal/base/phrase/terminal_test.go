@@ -271,6 +271,7 @@ func saidByOthers() map[string]bool {
 		"address already in use": true,
 		// Put together of a path and fixed words.
 		"the answer of %s is not a list of models; is the base URL right?": true,
+		"is the model server running at %s?":                               true, "unknown host %s": true,
 		"unknown setting %s": true, "unknown setting %s; did you mean %s?": true,
 		"%s in the configuration": true, "%s in the configuration and the environment variable %s": true,
 	}

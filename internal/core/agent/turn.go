@@ -568,8 +568,8 @@ func (t *turn) hooks() runner.Hooks {
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
 		OnError:   func(_ context.Context, _ *runner.Iteration, err error) { t.err = err },
-		Notice: func(_ context.Context, s string, brief bool) {
-			s = t.deps.secrets.Redact(s)
+		Notice: func(ctx context.Context, s string, brief bool) {
+			s = phrase.Recognize(phrase.From(ctx), t.deps.secrets.Redact(s)) // the runner and the model do not know who reads it
 			if !brief {
 				t.shown.noticed(t.deps.now(), s)
 			}

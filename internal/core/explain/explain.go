@@ -42,7 +42,7 @@ func explain(r Reader, err error, model, hint string) string {
 	}
 	said := ""
 	if e.Message != "" && e.Kind != llm.BudgetExceeded {
-		said = "\n" + phrase.In(language, "%s said: %s", who, strings.TrimSpace(e.Message))
+		said = "\n" + phrase.In(language, "%s said: %s", who, phrase.Recognize(language, strings.TrimSpace(e.Message)))
 	}
 	switch e.Kind {
 	case llm.Overloaded, llm.ServerError, llm.Timeout, llm.StreamTruncated:
@@ -118,5 +118,5 @@ func limit(r Reader, message string) string {
 	case raise && r.Page:
 		return phrase.In(r.Language, "Stopped by a spending limit: %s. Settings has the limits.", said)
 	}
-	return phrase.In(r.Language, "Stopped by a spending limit: %s", message)
+	return phrase.In(r.Language, "Stopped by a spending limit: %s", phrase.Recognize(r.Language, message))
 }

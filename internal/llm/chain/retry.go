@@ -204,12 +204,11 @@ func (run *retryRun) notice(e *llm.Error, left time.Duration) string {
 	case llm.Connection, llm.StreamTruncated:
 		cause = "The connection to the model server broke"
 	}
-	of := fmt.Sprintf(" of %d", standardAttempts)
-	if run.r.o.Persistent {
-		of = ""
-	}
 	secs := max(1, int(left.Round(time.Second)/time.Second))
-	return fmt.Sprintf("%s; trying again in %d s (attempt %d%s).", cause, secs, run.attempt+1, of)
+	if run.r.o.Persistent {
+		return fmt.Sprintf("%s; trying again in %d s (attempt %d).", cause, secs, run.attempt+1)
+	}
+	return fmt.Sprintf("%s; trying again in %d s (attempt %d of %d).", cause, secs, run.attempt+1, standardAttempts)
 }
 
 // strip gives the request without images if they may be what the error is about.

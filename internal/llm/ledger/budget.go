@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -314,26 +313,27 @@ func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
 	if b.money {
 		cost = next.Nano
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s budget of %s does not allow another model call: ", b.what, b.amount(b.set))
+	spent := fmt.Sprintf("%s spent", b.amount(b.used))
 	if b.limit < b.set {
-		fmt.Fprintf(&s, "background work may use %s of it, ", b.amount(b.limit))
+		spent = fmt.Sprintf("background work may use %s of it, %s", b.amount(b.limit), spent)
 	}
-	fmt.Fprintf(&s, "%s spent", b.amount(b.used))
 	if b.held > 0 {
-		fmt.Fprintf(&s, ", %s set aside for calls under way", b.amount(b.held))
+		spent = fmt.Sprintf("%s, %s set aside for calls under way", spent, b.amount(b.held))
 	}
 	if b.used < b.limit && cost > 0 {
-		fmt.Fprintf(&s, ", and this one may cost %s or more", b.amount(cost))
+		spent = fmt.Sprintf("%s, and this one may cost %s or more", spent, b.amount(cost))
 	}
-	s.WriteString(". ")
+
+	// Whole sentences, which package phrase recognizes.
+	var message string
 	if b.reset.IsZero() {
-		s.WriteString("Say \"continue\" to go on with a new turn")
+		message = fmt.Sprintf("%s budget of %s does not allow another model call: %s. Say \"continue\" to go on with a new turn. To raise it: nanobot config set %s%s %s (0 is no limit)",
+			b.what, b.amount(b.set), spent, budgetKey, b.key, b.raised())
 	} else {
-		fmt.Fprintf(&s, "It starts afresh at %s, in %s", b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)))
+		message = fmt.Sprintf("%s budget of %s does not allow another model call: %s. It starts afresh at %s, in %s. To raise it: nanobot config set %s%s %s (0 is no limit)",
+			b.what, b.amount(b.set), spent, b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)), budgetKey, b.key, b.raised())
 	}
-	fmt.Fprintf(&s, ". To raise it: nanobot config set %s%s %s (0 is no limit)", budgetKey, b.key, b.raised())
-	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: s.String()}
+	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: message}
 }
 
 // amount writes an amount in the unit of the limit.
