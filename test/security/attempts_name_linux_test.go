@@ -75,7 +75,9 @@ func nameAttempts() []attempt {
 			},
 		})
 	}
-	return append(list, guestsByName()...)
+	list = append(list, guestsByName()...)
+	list = append(list, guiseAttempts()...)
+	return append(list, claimAttempts()...)
 }
 
 func (a *trial) enrollPoser(p poser) {

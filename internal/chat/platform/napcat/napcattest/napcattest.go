@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -46,7 +47,8 @@ type Message struct {
 	CQ       string // instead of Segments: a text with codes
 	Name     string // "": one made of From
 	At       time.Time
-	Files    []string // names of what came along, of ours
+	Files    []string       // names of what came along, of ours
+	More     map[string]any // laid over the event
 }
 
 // Call is an action.
@@ -298,6 +300,7 @@ func (s *Server) describe(m *Message) map[string]any {
 		out["message_type"], out["sub_type"], out["group_id"] = "group", "normal", s.num(m.Group)
 		out["sender"] = map[string]any{"user_id": s.num(m.From), "nickname": name, "card": "card of " + name, "role": "member"}
 	}
+	maps.Copy(out, m.More)
 	return out
 }
 
