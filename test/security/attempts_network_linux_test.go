@@ -123,7 +123,8 @@ func networkAttempts() []attempt {
 	}
 	list = append(append(list, ownPorts()...), budgets()...)
 	list = append(list, previewAttempts()...)
-	return append(list, namedHosts()...)
+	list = append(list, namedHosts()...)
+	return append(list, packageAttempts()...)
 }
 
 // mostToNamed is what a tainted turn may send to hosts that the owner named.

@@ -35,6 +35,12 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if isInside() {
+		if err := enterInternet(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return notInside
+		}
+	}
 	return m.Run()
 }
 
