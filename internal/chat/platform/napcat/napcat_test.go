@@ -89,7 +89,7 @@ func TestHeartbeats(t *testing.T) {
 	r := newRig(t, nil)
 	r.slack = 100 * time.Millisecond
 	defer r.begin()()
-	r.fake.Raw(`{"post_type":"meta_event","meta_event_type":"heartbeat","interval":1}`)
+	r.fake.Raw(`{"time":1,"self_id":10001,"post_type":"meta_event","meta_event_type":"heartbeat","interval":1,"status":{"online":true,"good":true}}`)
 	r.Await("the end", func() bool { return strings.Contains(strings.Join(r.States(), "\n"), errBeats.Error()) })
 	r.Await("another connection", func() bool { return r.conn.Load() != nil })
 }

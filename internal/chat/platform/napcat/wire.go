@@ -30,6 +30,20 @@ func (v *id) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// outcome says how an action ended. A heartbeat has an object in its place, about the
+// account: that is none.
+type outcome string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *outcome) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) != nil {
+		s = ""
+	}
+	*o = outcome(s)
+	return nil
+}
+
 // frame is what NapCat sends: an event, or the answer to an action.
 type frame struct {
 	PostType  string          `json:"post_type"`
@@ -46,7 +60,7 @@ type frame struct {
 	Sender    sender          `json:"sender"`
 
 	Echo    json.RawMessage `json:"echo"`
-	Status  string          `json:"status"`
+	Status  outcome         `json:"status"`
 	RetCode int             `json:"retcode"`
 	Data    json.RawMessage `json:"data"`
 	Wording string          `json:"wording"`
