@@ -24,7 +24,8 @@ func limitAttempts() []attempt {
 	list = append(list, peerAttempts()...)
 	list = append(list, silentFiles()...)
 	list = append(list, reportAttempts()...)
-	return append(list, diskAttempts()...)
+	list = append(list, diskAttempts()...)
+	return append(list, wireAttempts()...)
 }
 
 // diskAttempts fill the disk: without a sandbox, as after Python, and past a
