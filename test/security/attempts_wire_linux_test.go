@@ -3,6 +3,7 @@ package security_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -181,8 +182,9 @@ func (a *trial) measured(m meter, report string) *atomic.Int64 {
 	}))
 	a.t.Cleanup(srv.Close)
 
-	m.section["apiKey"] = a.key
-	a.config["providers"] = object{m.provider: m.section}
+	section := object{"apiKey": a.key}
+	maps.Copy(section, m.section)
+	a.config["providers"] = object{m.provider: section}
 	a.config["agents"] = object{"defaults": object{
 		"model": m.model, "provider": m.provider, "maxTokens": 500, "budget": object{"dailyUsd": 0.1, "onExceed": "stopAll"},
 	}}
