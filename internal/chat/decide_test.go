@@ -8,7 +8,7 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	read := ReadNames(Digits)
 	lists := func(allow, owners []string) peopleLists {
-		return readLists(Common{AllowFrom: allow, Owners: owners}, read)
+		return readLists(Lists{AllowFrom: allow, Owners: owners}, read)
 	}
 	alone := func(id string, names ...string) Visitor {
 		return Visitor{IDs: []string{id}, Names: names, Direct: true}
@@ -83,21 +83,21 @@ func TestDecide(t *testing.T) {
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		c    Common
+		l    Lists
 		read Reader
 		want int
 	}{
-		"ids":               {Common{AllowFrom: []string{"7", "*", "7|ann"}, Owners: []string{"7"}}, ReadNames(Digits), 0},
-		"a marked name":     {Common{AllowFrom: []string{"@ann"}}, ReadNames(Digits), 0},
-		"a bare name":       {Common{AllowFrom: []string{"ann"}}, ReadNames(Digits), 1},
-		"an owner by name":  {Common{Owners: []string{"@ann", "7"}}, ReadNames(Digits), 1},
-		"all are owners":    {Common{Owners: []string{"*"}}, ReadNames(Digits), 1},
-		"nothing":           {Common{AllowFrom: []string{"", "@"}}, ReadNames(Digits), 2},
-		"no names there":    {Common{AllowFrom: []string{"@ann"}}, nil, 1},
-		"ids of any form":   {Common{AllowFrom: []string{"ou_1", "$:x"}, Owners: []string{"ou_1"}}, nil, 0},
-		"owner by no names": {Common{Owners: []string{"@ann"}}, nil, 1},
+		"ids":               {Lists{AllowFrom: []string{"7", "*", "7|ann"}, Owners: []string{"7"}}, ReadNames(Digits), 0},
+		"a marked name":     {Lists{AllowFrom: []string{"@ann"}}, ReadNames(Digits), 0},
+		"a bare name":       {Lists{AllowFrom: []string{"ann"}}, ReadNames(Digits), 1},
+		"an owner by name":  {Lists{Owners: []string{"@ann", "7"}}, ReadNames(Digits), 1},
+		"all are owners":    {Lists{Owners: []string{"*"}}, ReadNames(Digits), 1},
+		"nothing":           {Lists{AllowFrom: []string{"", "@"}}, ReadNames(Digits), 2},
+		"no names there":    {Lists{AllowFrom: []string{"@ann"}}, nil, 1},
+		"ids of any form":   {Lists{AllowFrom: []string{"ou_1", "$:x"}, Owners: []string{"ou_1"}}, nil, 0},
+		"owner by no names": {Lists{Owners: []string{"@ann"}}, nil, 1},
 	} {
-		if got := doubts(c.c, c.read); len(got) != c.want {
+		if got := doubts(c.l, c.read); len(got) != c.want {
 			t.Errorf("%s: %q, want %d", name, got, c.want)
 		}
 	}

@@ -89,15 +89,15 @@ type peopleLists struct {
 }
 
 // readLists reads the lists of a section.
-func readLists(c Common, read Reader) peopleLists {
+func readLists(written Lists, read Reader) peopleLists {
 	if read == nil {
 		read = readIDs
 	}
-	l := peopleLists{Named: len(c.Owners) > 0}
-	for _, s := range c.AllowFrom {
+	l := peopleLists{Named: len(written.Owners) > 0}
+	for _, s := range written.AllowFrom {
 		l.AllowFrom = append(l.AllowFrom, read(s)...)
 	}
-	for _, s := range c.Owners {
+	for _, s := range written.Owners {
 		l.Owners = append(l.Owners, read(s)...)
 	}
 	return l
@@ -149,19 +149,19 @@ func (l peopleLists) open() bool {
 
 // doubts are what whoever set the bot up should know about the lists of a
 // section: entries that mean less than it may seem.
-func doubts(c Common, read Reader) []string {
+func doubts(written Lists, read Reader) []string {
 	if read == nil {
 		read = readIDs
 	}
 	var out []string
-	for _, s := range c.AllowFrom {
+	for _, s := range written.AllowFrom {
 		for _, e := range read(s) {
 			if e.Advice != "" {
 				out = append(out, fmt.Sprintf("allowFrom, %q: %s", s, e.Advice))
 			}
 		}
 	}
-	for _, s := range c.Owners {
+	for _, s := range written.Owners {
 		if !slices.ContainsFunc(read(s), func(e Entry) bool { return e.Kind == ID && e.Advice == "" }) {
 			out = append(out, fmt.Sprintf("owners, %q: only an id makes an owner, never a name; write the person's id", s))
 		}

@@ -125,7 +125,7 @@ func (p Pass) Owner() bool { return p.scope == "" && p.verdict == Allowed }
 // GateOptions is what a Gate goes by.
 type GateOptions struct {
 	Name    string // of the channel
-	Common  Common
+	Lists   Lists
 	Pairing *Pairing // nil: only the lists count
 	// Language is the one of a person, by what their profile says; nil is
 	// English.
@@ -161,7 +161,7 @@ func NewGate(o GateOptions) *Gate {
 	}
 	return &Gate{
 		o:      o,
-		lists:  readLists(o.Common, nil),
+		lists:  readLists(o.Lists, nil),
 		began:  o.Now(),
 		told:   recent.New[string, time.Time](gateMemory),
 		groups: recent.New[string, bool](gateMemory),
@@ -173,11 +173,11 @@ func NewGate(o GateOptions) *Gate {
 // SetRules sets the platform's own rules. Only its factory calls it.
 func (g *Gate) SetRules(r Rules) {
 	g.rules = r
-	g.lists = readLists(g.o.Common, r.Entries)
+	g.lists = readLists(g.o.Lists, r.Entries)
 }
 
 // Doubts are what whoever set the bot up should know about allowFrom and owners.
-func (g *Gate) Doubts() []string { return doubts(g.o.Common, g.rules.Entries) }
+func (g *Gate) Doubts() []string { return doubts(g.o.Lists, g.rules.Entries) }
 
 // Knows reports whether a visitor would be let in, without any effect: for an
 // invitation, a button, a person who joined. Whether the words are for us, or
@@ -335,11 +335,11 @@ func (g *Gate) Backlog() (since time.Time, wanted bool) { return g.backlog(true)
 
 // backlog is since when messages count that came while nobody was there.
 func (g *Gate) backlog(read bool) (since time.Time, wanted bool) {
-	c := g.o.Common
-	if c.CatchUp != nil && !*c.CatchUp {
+	l := g.o.Lists
+	if l.CatchUp != nil && !*l.CatchUp {
 		return since, false
 	}
-	age := time.Duration(c.CatchUpMaxAgeS) * time.Second
+	age := time.Duration(l.CatchUpMaxAgeS) * time.Second
 	if age <= 0 && read {
 		age = catchUpAge
 	}
@@ -353,7 +353,7 @@ func (g *Gate) forUs(v Visitor) bool {
 	if g.rules.ForUs != nil {
 		return g.rules.ForUs(v)
 	}
-	policy := g.o.Common.GroupPolicy
+	policy := g.o.Lists.GroupPolicy
 	if policy == "" {
 		policy = Mention
 	}
@@ -361,7 +361,7 @@ func (g *Gate) forUs(v Visitor) bool {
 	case Open:
 		return true
 	case Allowlist:
-		return slices.Contains(g.o.Common.GroupAllowFrom, v.Route.ChatID)
+		return slices.Contains(g.o.Lists.GroupAllowFrom, v.Route.ChatID)
 	}
 	return v.Mentioned
 }
@@ -392,7 +392,7 @@ func (g *Gate) refuse(ctx context.Context, v Visitor, invite bool) {
 	if invite && g.once("code:"+v.IDs[0], replyEvery) {
 		g.invite(ctx, v)
 	}
-	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
+	if g.o.Lists.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
 		others, ok := g.crowd()
 		if !ok {
 			return

@@ -35,8 +35,8 @@ type door struct {
 func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	t.Helper()
 	d := &door{now: time.Unix(1_700_000_000, 0), path: filepath.Join(t.TempDir(), "pairing.json")}
-	var c channel.Common
-	if err := json.Unmarshal([]byte(section), &c); err != nil {
+	var lists channel.Lists
+	if err := json.Unmarshal([]byte(section), &lists); err != nil {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return d.now }
@@ -44,7 +44,7 @@ func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	d.store = open(t, filepath.Dir(d.path))
 	d.pairing = channel.OpenPairing(d.store, now, log)
 	d.Gate = channel.NewGate(channel.GateOptions{
-		Name: "tg", Common: c, Pairing: d.pairing, Log: log, Now: now,
+		Name: "tg", Lists: lists, Pairing: d.pairing, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
 	})
 	return d

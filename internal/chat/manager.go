@@ -399,7 +399,7 @@ func (s *supervisor) deps() Deps {
 		known, settled = k.Known, k.Settled
 	}
 	if s.gate == nil {
-		s.gate = NewGate(GateOptions{Name: s.name, Common: s.common, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+		s.gate = NewGate(GateOptions{Name: s.name, Lists: s.common.Lists, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
 	}
 	return Deps{
 		Name:       s.name,

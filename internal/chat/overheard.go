@@ -23,7 +23,7 @@ type overheard struct {
 // overhear remembers words that are not for us, if the section wants it. The
 // caller holds the lock.
 func (g *Gate) overhear(v Visitor) {
-	most := min(cmp.Or(g.rules.History, g.o.Common.GroupHistory), overheardMost)
+	most := min(cmp.Or(g.rules.History, g.o.Lists.GroupHistory), overheardMost)
 	said := text.Label(v.Text, overheardChars)
 	if most <= 0 || said == "" {
 		return

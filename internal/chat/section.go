@@ -19,23 +19,16 @@ import (
 // Common are the settings every platform has. A platform's own settings embed
 // it, and Decode fills both.
 type Common struct {
-	Enabled            bool     `json:"enabled" doc:"Connect to this platform."`
-	AllowFrom          []string `json:"allowFrom" doc:"Who may talk to the agent, by the platform's ids; * allows everyone."`
-	Owners             []string `json:"owners" doc:"Who may approve pairing and run admin commands."`
-	GroupPolicy        Policy   `json:"groupPolicy" enum:"mention|open|allowlist" doc:"Which messages of groups are answered: those that mention the bot, all, or those of groupAllowFrom."`
-	GroupAllowFrom     []string `json:"groupAllowFrom" doc:"Groups in which the agent answers."`
-	GroupHistory       int      `json:"groupHistory" min:"0" doc:"Messages of a group that are shown to the model when it is mentioned; 0 is none."`
+	Enabled bool `json:"enabled" doc:"Connect to this platform."`
+	Lists
 	Streaming          *bool    `json:"streaming" doc:"Show answers while they grow, where the platform can; on if unset."`
 	SendProgress       *bool    `json:"sendProgress" doc:"Replaces channels.sendProgress."`
 	SendToolHints      *bool    `json:"sendToolHints" doc:"Replaces channels.sendToolHints."`
 	ShowReasoning      *bool    `json:"showReasoning" doc:"Replaces channels.showReasoning."`
-	NotifyDenied       bool     `json:"notifyDenied" doc:"Tell owners about refused senders."`
 	RestartBackoffMaxS int      `json:"restartBackoffMaxS" min:"1" doc:"Longest pause between reconnects, in seconds."`
 	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
 	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
-	CatchUp            *bool    `json:"catchUp" doc:"Answer what was written while the gateway was down; on if unset."`
 	Language           Language `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
-	CatchUpMaxAgeS     int      `json:"catchUpMaxAgeS" min:"0" doc:"How old such a message may be, in seconds; 0 is 600 where nanobot reads the history of the platform, and no limit elsewhere."`
 }
 
 // Language is that of what nanobot itself says; "" leaves it open.
@@ -52,31 +45,6 @@ func (l *Language) UnmarshalJSON(data []byte) error {
 	}
 	*l = Language(s)
 	return nil
-}
-
-// Policy says which messages of groups are for us.
-type Policy string
-
-// The policies. The empty one is Mention.
-const (
-	Mention   Policy = "mention"   // only what names us or answers us
-	Open      Policy = "open"      // all that allowed people write
-	Allowlist Policy = "allowlist" // only in the chats of groupAllowFrom
-)
-
-// UnmarshalJSON implements json.Unmarshaler: an unknown policy is an error,
-// never a silent refusal.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("groupPolicy: %w", err)
-	}
-	switch v := Policy(s); v {
-	case "", Mention, Open, Allowlist:
-		*p = v
-		return nil
-	}
-	return fmt.Errorf("groupPolicy: %q must be mention, open or allowlist", s)
 }
 
 // ErrUnknownKey is the error of a section that has a key its platform does not know.

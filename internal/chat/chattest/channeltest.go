@@ -147,7 +147,7 @@ func (h *house) begin() {
 		h.t.Fatal(err)
 	}
 	common := func(f *Fixture) json.RawMessage {
-		c := channel.Common{Enabled: true, AllowFrom: []string{f.Owner}}
+		c := channel.Common{Enabled: true, Lists: channel.Lists{AllowFrom: []string{f.Owner}}}
 		if h.change != nil {
 			h.change(&c)
 		}

@@ -88,12 +88,12 @@ func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 // Gate is one for a channel with this configuration. pairing may be nil.
 func (r *Rig) Gate(name string, section json.RawMessage, pairing *channel.Pairing) *channel.Gate {
 	r.t.Helper()
-	var common channel.Common
-	if err := json.Unmarshal(section, &common); err != nil {
+	var lists channel.Lists
+	if err := json.Unmarshal(section, &lists); err != nil {
 		r.t.Fatal(err)
 	}
 	return channel.NewGate(channel.GateOptions{
-		Name: name, Common: common, Now: r.now, Pairing: pairing,
+		Name: name, Lists: lists, Now: r.now, Pairing: pairing,
 		Say: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })
 			return nil

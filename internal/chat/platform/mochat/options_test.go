@@ -62,11 +62,11 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o.Common = channel.Common{AllowFrom: o.AllowFrom}
+		o.Common = channel.Common{Lists: channel.Lists{AllowFrom: o.AllowFrom}}
 		token := o.ClawToken.Reveal()
 		o.ClawToken = defaults().ClawToken
 		want := options{
-			Common: channel.Common{AllowFrom: []string{"u1", "u2"}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
+			Common: channel.Common{Lists: channel.Lists{AllowFrom: []string{"u1", "u2"}}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
 			SocketReconnectDelayMS: 1500, SocketMaxReconnectDelayMS: 9000, SocketConnectTimeoutMS: 8000, RefreshIntervalMS: 20000, WatchTimeoutMS: 15000, WatchLimit: 50,
 			RetryDelayMS: 700, MaxRetryAttempts: 3, AgentUserID: "6982abcdef", Sessions: []string{"*", "session_a"}, Panels: []string{"*", "p1"},
 			Mention: mentionRule{true}, Groups: map[string]groupRule{"*": {true}, "g1": {}, "p2": {}}, ReplyDelayMode: "non-mention", ReplyDelayMS: 60000,

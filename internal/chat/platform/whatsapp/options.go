@@ -37,7 +37,7 @@ const (
 )
 
 func defaults() *options {
-	return &options{Common: channel.Common{GroupPolicy: channel.Open}, ReadReceipts: true}
+	return &options{Common: channel.Common{Lists: channel.Lists{GroupPolicy: channel.Open}}, ReadReceipts: true}
 }
 
 func decode(section json.RawMessage) (*options, error) {
