@@ -49,10 +49,10 @@ func (a *Attachment) Close() error {
 
 var errNoFile = errors.New("no file to send")
 
-// Open opens a file of this machine to send it, or fetches one from an address
+// OpenAttachment opens a file of this machine to send it, or fetches one from an address
 // that the model or a stranger wrote. More than most bytes are media.ErrTooLarge, and
 // no more are read.
-func (d *Deps) Open(ctx context.Context, m bus.Media, most int64) (*Attachment, error) {
+func OpenAttachment(ctx context.Context, d Deps, m bus.Media, most int64) (*Attachment, error) {
 	name := m.Name
 	if name == "" {
 		name = filepath.Base(m.Path)
@@ -64,7 +64,7 @@ func (d *Deps) Open(ctx context.Context, m bus.Media, most int64) (*Attachment, 
 		return openLocal(m.Path, name, most)
 	}
 
-	data, err := d.fetch(ctx, m.Path, most)
+	data, err := fetchAttachment(ctx, d.Fetch, m.Path, most)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the file to send: %w", err)
 	}
@@ -96,11 +96,11 @@ func tooLarge(name string, most int64) error {
 	return fmt.Errorf("%s: %w: %d bytes are the limit", media.FileName(name), media.ErrTooLarge, most)
 }
 
-func (d *Deps) fetch(ctx context.Context, address string, most int64) ([]byte, error) {
-	if d.Fetch == nil {
+func fetchAttachment(ctx context.Context, client func() (*http.Client, error), address string, most int64) ([]byte, error) {
+	if client == nil {
 		return nil, Permanent(errNoFile)
 	}
-	h, err := d.Fetch()
+	h, err := client()
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func TestAttachmentKind(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path}, 1000)
+		a, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestAttachmentRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, large := range map[string]bool{"": false, dir: false, filepath.Join(dir, "none"): false, big: true, "http://x.test/a": false} {
-		_, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path}, 100)
+		_, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100)
 		if !channel.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) != large {
 			t.Errorf("Open(%q): %v", path, err)
 		}
@@ -95,7 +95,7 @@ func TestAttachmentGrows(t *testing.T) {
 	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
+	a, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func TestAttachmentFetched(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	d := &channel.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: &http.Transport{}}, nil }}
-	a, err := d.Open(t.Context(), bus.Media{Path: srv.URL + "/pic.png?size=9#x"}, 100)
+	d := channel.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: &http.Transport{}}, nil }}
+	a, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png?size=9#x"}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,17 +143,17 @@ func TestAttachmentFetched(t *testing.T) {
 		t.Errorf("%q, %s, %d bytes", a.Name, a.Kind, a.Size())
 	}
 	for _, path := range []string{"/announced", "/endless"} {
-		if _, err := d.Open(t.Context(), bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
+		if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	<-read // the connection was given up
-	if _, err := d.Open(t.Context(), bus.Media{Path: srv.URL + "/none"}, 100); !channel.IsPermanent(err) {
+	if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/none"}, 100); !channel.IsPermanent(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	private := errors.New("a private address")
 	d.Fetch = func() (*http.Client, error) { return nil, private }
-	if _, err := d.Open(t.Context(), bus.Media{Path: srv.URL + "/pic.png"}, 100); !errors.Is(err, private) {
+	if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png"}, 100); !errors.Is(err, private) {
 		t.Errorf("Open: %v, want what Fetch says", err)
 	}
 }

@@ -18,7 +18,7 @@ func TestAttachmentIsNoPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := new(channel.Deps).Open(t.Context(), bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
+	if _, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
 		t.Errorf("Open: %v", err)
 	}
 }

@@ -54,17 +54,17 @@ type Child struct {
 // ErrNoProgram says that a program is not installed.
 var ErrNoProgram = errors.New("the program is not installed")
 
-// Child starts a program and waits until it has printed where it listens, as
+// StartChild starts a program and waits until it has printed where it listens, as
 // the line {"listen":"127.0.0.1:PORT"}, unless its address is known. What else
 // it prints is logged, without secrets. It ends with ctx.
-func (d *Deps) Child(ctx context.Context, p Program) (*Child, error) {
+func StartChild(ctx context.Context, log *slog.Logger, p Program) (*Child, error) {
 	path, err := findProgram(p.Name)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Child{end: cancel, done: make(chan struct{})}
-	out := &childOutput{log: d.Log.With("program", p.Name), token: p.Token, greeting: make(chan string, 1)}
+	out := &childOutput{log: log.With("program", p.Name), token: p.Token, greeting: make(chan string, 1)}
 	go c.run(ctx, path, p, out)
 	if c.Address = p.Address; c.Address != "" {
 		return c, nil
@@ -167,7 +167,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 	c.err = fmt.Errorf("%s ended: %w%s", p.Name, err, out.lastWords())
 }
 
-// HasProgram says whether a program that Child would start is installed.
+// HasProgram says whether a program that StartChild would start is installed.
 func HasProgram(name string) error {
 	_, err := findProgram(name)
 	return err

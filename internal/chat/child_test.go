@@ -53,7 +53,7 @@ func TestChildProgram(t *testing.T) {
 		leave(0)
 	case "parent":
 		d := channeltest.NewRig(t).Deps("test")
-		c, err := d.Child(t.Context(), program("stubborn"))
+		c, err := channel.StartChild(t.Context(), d.Log, program("stubborn"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestChild(t *testing.T) {
 			r := channeltest.NewRig(t)
 			d := r.Deps("test")
 			ctx, cancel := context.WithCancel(t.Context())
-			c, err := d.Child(ctx, program(mode))
+			c, err := channel.StartChild(ctx, d.Log, program(mode))
 			if err != nil {
 				t.Fatalf("%v; log:\n%s", err, r.Log)
 			}
@@ -163,14 +163,14 @@ func TestChildFails(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			d := channeltest.NewRig(t).Deps("test")
-			_, err := d.Child(t.Context(), program(mode))
+			_, err := channel.StartChild(t.Context(), d.Log, program(mode))
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-of-the-child") {
 				t.Errorf("Child: %v, want %q", err, want)
 			}
 		})
 	}
 	d := channeltest.NewRig(t).Deps("test")
-	if _, err := d.Child(t.Context(), channel.Program{Name: "nanobot-no-such-program"}); !errors.Is(err, channel.ErrNoProgram) {
+	if _, err := channel.StartChild(t.Context(), d.Log, channel.Program{Name: "nanobot-no-such-program"}); !errors.Is(err, channel.ErrNoProgram) {
 		t.Errorf("Child: %v", err)
 	}
 }

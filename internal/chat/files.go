@@ -40,13 +40,13 @@ type Received struct {
 type Files struct {
 	Media  []bus.Media
 	Spoken []string // what the sender said; words of the sender as if they were typed
-	deps   *Deps
+	deps   Deps
 	marks  []string
 	count  int
 }
 
-// Files begins with none.
-func (d *Deps) Files() *Files { return &Files{deps: d} }
+// NewFiles begins with none; it needs Deps.Media and Deps.Log.
+func NewFiles(d Deps) *Files { return &Files{deps: d} }
 
 // Add fetches a file. One that cannot be had leaves a mark, so that the agent
 // can say so.
@@ -125,7 +125,7 @@ func Download(h *http.Client, req *http.Request) (*http.Response, error) {
 
 // ClientFor is the client for an address of a file: a host of the platform is
 // reached like its API at base, others only where strangers may send us.
-func (d *Deps) ClientFor(address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
+func ClientFor(d Deps, address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, Permanent(httpsafe.WithoutURL(err))

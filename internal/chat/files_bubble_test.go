@@ -32,7 +32,7 @@ func TestFilesAgain(t *testing.T) {
 			"large":     {nil, true, 0, 3, 1, "too large"},
 		} {
 			tries := 0
-			f := d.Files()
+			f := channel.NewFiles(d)
 			f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "a", Max: c.max, Again: c.again, Open: func(context.Context) (io.ReadCloser, error) {
 				if tries++; tries <= c.fails {
 					return nil, c.err

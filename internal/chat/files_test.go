@@ -27,7 +27,7 @@ func TestFiles(t *testing.T) {
 			return io.NopCloser(bytes.NewReader(make([]byte, size))), nil
 		}
 	}
-	f := d.Files()
+	f := channel.NewFiles(d)
 	f.Add(t.Context(), channel.Received{Kind: channel.ImageFile, Name: "../a.png", Open: data(5)})
 	f.Add(t.Context(), channel.Received{Kind: channel.VoiceFile, Open: data(5)})
 	f.Add(t.Context(), channel.Received{Kind: channel.AudioFile, Name: "song", Open: data(5)})

@@ -33,7 +33,7 @@ func (b *bot) add(ctx context.Context, files *channel.Files, m *message, own boo
 			r.Kind = channel.AudioFile // anybody's words
 		}
 		r.Open = func(ctx context.Context) (io.ReadCloser, error) {
-			h, err := b.deps.ClientFor(a.URL, b.o.APIBase, b.calls.http, atDiscord)
+			h, err := channel.ClientFor(b.deps, a.URL, b.o.APIBase, b.calls.http, atDiscord)
 			if err != nil {
 				return nil, err
 			}

@@ -359,7 +359,7 @@ func (rc *receiver) overheard(m *message) string {
 // apart from it what they passed on, answer or sent along.
 func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
-	files := rc.bot.deps.Files()
+	files := channel.NewFiles(rc.bot.deps)
 	quotes := rc.replyTag(ctx, m, files)
 	typed := !m.Author.Bot && m.WebhookID == ""
 	switch s := rc.words(m); {

@@ -120,7 +120,7 @@ func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []
 	}
 	most := b.places.upload(target(out.Route))
 	for _, saved := range out.Media {
-		f, err := b.deps.Open(ctx, saved, most)
+		f, err := channel.OpenAttachment(ctx, b.deps, saved, most)
 		if errors.Is(err, media.ErrTooLarge) {
 			name := saved.Name
 			if name == "" {

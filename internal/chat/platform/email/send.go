@@ -143,7 +143,7 @@ func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []
 }
 
 func (p *post) read(ctx context.Context, m bus.Media) (file, error) {
-	a, err := p.deps.Open(ctx, m, p.o.MaxAttachmentSize)
+	a, err := channel.OpenAttachment(ctx, p.deps, m, p.o.MaxAttachmentSize)
 	if err != nil {
 		return file{}, err
 	}

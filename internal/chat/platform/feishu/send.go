@@ -299,7 +299,7 @@ func idType(id string) string {
 
 // sendFile uploads a file and sends it.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
-	f, err := b.deps.Open(ctx, out.Media[0], maxFile)
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}

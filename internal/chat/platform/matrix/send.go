@@ -221,7 +221,7 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	if len(out.Media) != 1 {
 		return nil, channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], b.limit.Load())
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
 	if err != nil {
 		return nil, err
 	}

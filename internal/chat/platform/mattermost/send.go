@@ -95,7 +95,7 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 }
 
 func (b *bot) upload(ctx context.Context, chat string, m bus.Media) (string, error) {
-	f, err := b.deps.Open(ctx, m, b.most.Load())
+	f, err := channel.OpenAttachment(ctx, b.deps, m, b.most.Load())
 	if err != nil {
 		return "", err
 	}

@@ -91,7 +91,7 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 		in.Text = m.words()
 		return rc.submit(ctx, in)
 	}
-	files := b.deps.Files()
+	files := channel.NewFiles(b.deps)
 	for _, s := range m.files {
 		files.Add(ctx, b.received(s))
 	}

@@ -70,7 +70,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // video is uploaded, and nil is returned. NapCat may run on another machine, so
 // the content goes along.
 func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segment, error) {
-	f, err := b.deps.Open(ctx, m, fileMost)
+	f, err := channel.OpenAttachment(ctx, b.deps, m, fileMost)
 	if err != nil {
 		return nil, err
 	}

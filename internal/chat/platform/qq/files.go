@@ -51,7 +51,7 @@ func (b *bot) received(a attachment) channel.Received {
 		address = "https:" + address
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) {
-		h, err := b.deps.ClientFor(address, b.o.APIBaseURL, b.calls.http, atQQ)
+		h, err := channel.ClientFor(b.deps, address, b.o.APIBaseURL, b.calls.http, atQQ)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func fileType(f *channel.Attachment, head []byte) int {
 
 // upload brings a file to QQ and returns what a message names it by.
 func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, error) {
-	f, err := b.deps.Open(ctx, m, maxFile)
+	f, err := channel.OpenAttachment(ctx, b.deps, m, maxFile)
 	if err != nil {
 		return outgoing{}, err
 	}

@@ -221,7 +221,7 @@ func (rc *receiver) words(m *message) string {
 func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
-	files := rc.bot.deps.Files()
+	files := channel.NewFiles(rc.bot.deps)
 	if q, ok := rc.quoted(m, v.Route); ok {
 		to := "a message"
 		if q.SenderID == "" {

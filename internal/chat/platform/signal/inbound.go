@@ -213,7 +213,7 @@ func span(s string, start, length int) (from, to int, ok bool) {
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
 func (rc *receiver) compose(ctx context.Context, l *letter, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
-	files := rc.bot.deps.Files()
+	files := channel.NewFiles(rc.bot.deps)
 	for _, a := range l.Attachments {
 		files.Add(ctx, channel.Received{
 			Kind: a.kind(), Name: a.name(), Size: a.Size,

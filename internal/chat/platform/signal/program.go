@@ -115,7 +115,7 @@ func (o *options) start(ctx context.Context, d *channel.Deps, account []string) 
 			p.Env = append(p.Env, name+"="+v)
 		}
 	}
-	child, err := d.Child(ctx, p)
+	child, err := channel.StartChild(ctx, d.Log, p)
 	if errors.Is(err, channel.ErrNoProgram) {
 		err = channel.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
 	}

@@ -156,7 +156,7 @@ func (b *bot) attach(ctx context.Context, list []bus.Media) ([]string, error) {
 	var out []string
 	room := int64(maxInline)
 	for _, m := range list {
-		f, err := b.deps.Open(ctx, m, b.o.caps().MaxMedia)
+		f, err := channel.OpenAttachment(ctx, b.deps, m, b.o.caps().MaxMedia)
 		if err != nil {
 			return nil, err
 		}

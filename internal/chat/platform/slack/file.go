@@ -159,7 +159,7 @@ func (b *bot) upload(ctx context.Context, chat string, out bus.Outbound) error {
 	if len(out.Media) != 1 {
 		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}

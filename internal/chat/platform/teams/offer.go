@@ -36,7 +36,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) != 1 {
 		return "", channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxFile)
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 
 // give uploads a file that was accepted.
 func (b *bot) give(ctx context.Context, o offer, address string) error {
-	f, err := b.deps.Open(ctx, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
+	f, err := channel.OpenAttachment(ctx, b.deps, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func aboutFile(e *apiError) bool {
 
 // sendAs opens the file and sends it. An empty kind is looked up.
 func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outbound, sent *message) error {
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}

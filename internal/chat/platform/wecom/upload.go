@@ -43,7 +43,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) error {
 // upload sends a file to WeCom, which keeps it for three days. What it does not
 // take as a picture or a video it takes as a file.
 func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err error) {
-	f, err := b.deps.Open(ctx, m, fileMost)
+	f, err := channel.OpenAttachment(ctx, b.deps, m, fileMost)
 	if err != nil {
 		return "", "", err
 	}

@@ -83,7 +83,7 @@ func (m *message) words() string {
 // compose fills in what a message says and brings along.
 func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	b := rc.bot
-	files := b.deps.Files()
+	files := channel.NewFiles(b.deps)
 	var lines []string
 	var quoted *item // whose file is fetched if the message itself has none
 	fetched := false

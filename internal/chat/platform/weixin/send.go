@@ -87,7 +87,7 @@ func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words strin
 	case len(out.Media) == 0:
 		return object{"type": itemText, "text_item": object{"text": words}}, nil
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return nil, err
 	}

@@ -233,7 +233,7 @@ func (a file) kind() channel.FileKind {
 }
 
 func (rc *receiver) fetch(ctx context.Context, f *frame) *channel.Files {
-	files := rc.bot.deps.Files()
+	files := channel.NewFiles(rc.bot.deps)
 	for _, a := range f.Files {
 		files.Add(ctx, channel.Received{
 			Kind: a.kind(), Name: a.Name, Size: a.Size,

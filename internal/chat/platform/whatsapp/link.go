@@ -62,7 +62,7 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	if b.o.Proxy != "" {
 		p.Env = append(p.Env, "NANOBOT_WHATSAPP_PROXY="+b.o.Proxy) // it may hold a password
 	}
-	child, err := b.deps.Child(ctx, p)
+	child, err := channel.StartChild(ctx, b.deps.Log, p)
 	if errors.Is(err, channel.ErrNoProgram) {
 		err = channel.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
 	}

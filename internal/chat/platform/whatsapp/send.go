@@ -67,7 +67,7 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 	if remote {
 		most = maxRemote
 	}
-	a, err := b.deps.Open(ctx, m, most)
+	a, err := channel.OpenAttachment(ctx, b.deps, m, most)
 	if err != nil {
 		return clean, err
 	}
