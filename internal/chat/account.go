@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
-	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
@@ -32,21 +31,6 @@ func (m *Manager) driver(name string) (Driver, error) {
 		return d, UnknownPlatform(platform(name), m.o.Drivers)
 	}
 	return d, nil
-}
-
-// UnknownPlatform is the error of a name that no driver has. It names the nearest
-// one, or all.
-func UnknownPlatform(name string, drivers map[string]Driver) error {
-	known := slices.Sorted(maps.Keys(drivers))
-	for _, k := range known {
-		if slices.Contains(drivers[k].Aliases, text.LowerASCII(name)) {
-			return fmt.Errorf("unknown channel %q, did you mean %q?", name, k)
-		}
-	}
-	if near := text.Nearest(name, known); near != "" {
-		return fmt.Errorf("unknown channel %q, did you mean %q?", name, near)
-	}
-	return fmt.Errorf("unknown channel %q; known channels: %s", name, strings.Join(known, ", "))
 }
 
 // expand makes sections of those that hold several accounts. One that cannot be
@@ -123,7 +107,7 @@ func (m *Manager) unclaim(name, except string) {
 
 // forget drops the people of another account.
 func (s *supervisor) forget(ctx context.Context, account, before string) error {
-	gone, err := s.m.pairing.forget(ctx, s.name, account, before)
+	gone, err := s.m.pairing.Forget(ctx, s.name, account, before)
 	if len(gone) > 0 {
 		s.log.WarnContext(ctx, "the section is another account now: people who were let in before must pair again", "account", account, "people", gone)
 	}
@@ -166,7 +150,7 @@ func (m *Manager) account(name string) (Driver, *supervisor, error) {
 		section = s.section
 	}
 	apart := newSupervisor(m, name, section)
-	return d, apart, errors.Join(err, decodeCommon(apart.section, &apart.common))
+	return d, apart, errors.Join(err, DecodeCommon(apart.section, &apart.common))
 }
 
 // Probe asks the platform of a section whether it works. The section need not

@@ -96,7 +96,7 @@ func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
 		return Divide(*a.limits(), out), nil
 	}
 	defer recoverPanic(a.log, &err)
-	return keyed(out, a.planner.Plan(out)), nil
+	return Keyed(out, a.planner.Plan(out)), nil
 }
 
 // edit changes a message.
@@ -144,7 +144,7 @@ func (a *adapter) group(to bus.Route) bool {
 	if a.caps.Group != nil {
 		return a.caps.Group(to)
 	}
-	return a.gate.group(to.ChatID)
+	return a.gate.IsGroup(to.ChatID)
 }
 
 // bounded is a context for one call: it outlives ctx a little, and ends in time.

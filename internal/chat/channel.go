@@ -251,6 +251,17 @@ type Deps struct {
 	Now    func() time.Time
 }
 
+// Quoted is a message that another one answers. Its words are not those of the
+// person who answers it: they belong into Inbound.Quoted.
+type Quoted struct {
+	Text     string
+	Media    []bus.Media
+	SenderID string // "": we said it
+}
+
+// Filters says what besides answers is sent, where a section says nothing.
+type Filters struct{ SendProgress, SendToolHints, ShowReasoning bool }
+
 // Command is one line of a menu of slash commands.
 type Command struct {
 	Name  string

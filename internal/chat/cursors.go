@@ -20,7 +20,7 @@ const (
 // written now and then: what is read again after a crash has ids that the agent
 // knows. Safe for concurrent use.
 type Cursors struct {
-	state State
+	state *State
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -40,8 +40,10 @@ type cursor struct {
 // OpenCursors reads the cursors of a channel. Those of another account are
 // forgotten.
 func OpenCursors(d Deps, account string) (*Cursors, error) {
-	c := &Cursors{state: *d.State, now: orNow(d.Now)}
-	c.state.name += ".cursors"
+	c := &Cursors{state: d.State.Beside("cursors"), now: d.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
 	if err := c.state.Load(&c.v); err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (c *Cursors) save(now time.Time) error {
 	if !c.dirty {
 		return nil
 	}
-	if err := c.state.put(c.v, false); err != nil {
+	if err := c.state.SaveSoon(c.v); err != nil {
 		return err
 	}
 	c.dirty, c.written = false, now

@@ -85,7 +85,7 @@ func (c *chat) substitute(ctx context.Context, whole, part bus.Outbound, err err
 	notice := bus.Outbound{Kind: bus.Notice, Route: part.Route, Plain: true, Meta: part.Meta}
 	switch {
 	case len(part.Media) > 0 && part.Text == "":
-		notice.Text = attachment(part.Media[0], phrase.In(whole.Language, "send failed"))
+		notice.Text = NotSent(part.Media[0], phrase.In(whole.Language, "send failed"))
 	case errors.Is(err, errGivenUp) || whole.Kind != bus.Final:
 		return false
 	default:
@@ -122,8 +122,8 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 			return err
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, ErrAway), errors.Is(err, errDeferred):
-			if err := c.awaitClient(ctx, errors.Is(err, errDeferred)); err != nil {
+		case errors.Is(err, ErrAway), IsDeferred(err):
+			if err := c.awaitClient(ctx, IsDeferred(err)); err != nil {
 				return err
 			}
 			start = time.Now()

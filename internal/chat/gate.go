@@ -144,11 +144,11 @@ type Gate struct {
 	began time.Time
 
 	mu     sync.Mutex
-	told   *recent.Map[string, time.Time] // when somebody got a code, owners were told, a warning was written
-	owners map[string]bus.Route           // where owners wrote last, alone with us
-	groups *recent.Map[string, bool]      // chats with several people
-	heard  *recent.Map[chatKey, *overheard]
-	untold int // refused since, without a word to owners
+	told   *recent.Map[string, time.Time]     // when somebody got a code, owners were told, a warning was written
+	owners map[string]bus.Route               // where owners wrote last, alone with us
+	groups *recent.Map[string, bool]          // chats with several people
+	heard  *recent.Map[bus.Route, *overheard] // by place
+	untold int                                // refused since, without a word to owners
 	denied int
 	names  []string // of those refused last, for status
 }
@@ -165,7 +165,7 @@ func NewGate(o GateOptions) *Gate {
 		began:  o.Now(),
 		told:   recent.New[string, time.Time](gateMemory),
 		groups: recent.New[string, bool](gateMemory),
-		heard:  recent.New[chatKey, *overheard](overheardChats),
+		heard:  recent.New[bus.Route, *overheard](overheardChats),
 		owners: map[string]bus.Route{},
 	}
 }
@@ -468,15 +468,15 @@ func (g *Gate) say(ctx context.Context, out bus.Outbound) {
 	}
 }
 
-// refused is how many were sent away, and who they were last.
-func (g *Gate) refused() (int, []string) {
+// Refused is how many were sent away, and who they were last.
+func (g *Gate) Refused() (int, []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.denied, slices.Clone(g.names)
 }
 
-// group reports whether several people read a chat, as far as we have seen.
-func (g *Gate) group(chat string) bool {
+// IsGroup reports whether several people read a chat, as far as we have seen.
+func (g *Gate) IsGroup(chat string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.groups.Has(chat)

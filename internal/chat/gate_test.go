@@ -42,7 +42,7 @@ func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.store = open(t, filepath.Dir(d.path))
-	d.pairing = channel.OpenPairing(d.store, now, log)
+	d.pairing = channel.OpenPairing(channel.PairingOptions{Store: d.store, Log: log, Now: now})
 	d.Gate = channel.NewGate(channel.GateOptions{
 		Name: "tg", Lists: lists, Pairing: d.pairing, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
@@ -227,7 +227,7 @@ func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	if ask(d.pairing) != first {
 		t.Error("another code while the first is good")
 	}
-	other := channel.OpenPairing(open(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(channel.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, channel.ErrPairingSoon) || code != "" {
 		t.Errorf("a second code at once: %q, %v", code, err)
 	}
@@ -256,7 +256,7 @@ func testPairingGuesses(t *testing.T, open storetest.Open) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		p := channel.OpenPairing(open(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
+		p := channel.OpenPairing(channel.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, channel.ErrNoSuchCode) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
@@ -291,7 +291,7 @@ func TestPairingFile(t *testing.T) {
 	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
 		t.Error("somebody of the old file is not let in")
 	}
-	other := channel.OpenPairing(storetest.Disk(t, filepath.Dir(d.path)), func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(channel.PairingOptions{Store: storetest.Disk(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}

@@ -85,7 +85,7 @@ type heldBatch struct {
 // openHeld opens the log beside a channel's state, with what a former run left
 // in it.
 func openHeld(ctx context.Context, s *State, note *slog.Logger) (*held, error) {
-	log, err := s.beside(ctx, "held")
+	log, err := s.Log(ctx, "held")
 	if err != nil {
 		return nil, fmt.Errorf("open the held events: %w", err)
 	}

@@ -3,16 +3,11 @@ package channel
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
-
-// ErrStopping refuses messages while the channel is being stopped. The platform
-// keeps them for the next start.
-var ErrStopping = errors.New("the channel is being stopped")
 
 // submit takes a message of the channel. The message has a context of its own;
 // what is shown about it lives as long as the channel.

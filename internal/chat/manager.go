@@ -30,16 +30,11 @@ import (
 const (
 	flushWait     = 5 * time.Second // for what is being sent when the end comes
 	stopWait      = 5 * time.Second // for a platform to leave
-	mediaMax      = 20 << 20        // bytes of one file that comes in, unless the section says otherwise
 	mediaKeep     = 30 * 24 * time.Hour
 	sweepEvery    = 24 * time.Hour
 	backoffLowest = 5 * time.Second
-	backoffMax    = 300 * time.Second
 	firstBackoff  = 30 * time.Second // ... until the first connection
 )
-
-// Filters says what besides answers is sent, where a section says nothing.
-type Filters struct{ SendProgress, SendToolHints, ShowReasoning bool }
 
 // Options is what a Manager needs.
 type Options struct {
@@ -110,7 +105,9 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	o.Now = orNow(o.Now)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.MaxRetries <= 0 {
 		o.MaxRetries = 1
 	}
@@ -118,8 +115,12 @@ func NewManager(o Options) (*Manager, error) {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
 	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
-	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
-	m.pairing.changed = func() { o.Changed("pairing") }
+	m.pairing = OpenPairing(PairingOptions{
+		Store:   o.Store,
+		Changed: func() { o.Changed("pairing") },
+		Log:     o.Log,
+		Now:     o.Now,
+	})
 	for name, section := range m.expand(o.Sections) {
 		m.supervisors[name] = m.build(name, section)
 	}
@@ -330,7 +331,7 @@ func sameJSON(a, b json.RawMessage) bool {
 // build makes the channel of a section, or notes why it cannot be.
 func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	s := newSupervisor(m, name, section)
-	if err := decodeCommon(section, &s.common); err != nil {
+	if err := DecodeCommon(section, &s.common); err != nil {
 		s.enabled = true // whether it is cannot be told: somebody should see why
 		s.fail(err)
 		return s
@@ -389,10 +390,6 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 
 // deps are what the channel gets from the house.
 func (s *supervisor) deps() Deps {
-	limit := s.common.MaxMediaBytes
-	if limit <= 0 {
-		limit = mediaMax
-	}
 	o := s.m.o
 	var known, settled func(id string) bool
 	if k, ok := o.Queue.(bus.Knower); ok {
@@ -404,7 +401,7 @@ func (s *supervisor) deps() Deps {
 	return Deps{
 		Name:       s.name,
 		Gate:       s.gate,
-		Media:      &media.Store{Dir: filepath.Join(o.MediaDir, media.FileName(s.name)), Max: limit},
+		Media:      &media.Store{Dir: filepath.Join(o.MediaDir, media.FileName(s.name)), Max: s.common.MediaLimit()},
 		State:      OpenState(o.Store, string(datadir.Channels)+"/"+media.FileName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      s.claim,

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
 // Bounds of what is remembered of groups for groupHistory.
@@ -28,7 +29,7 @@ func (g *Gate) overhear(v Visitor) {
 	if most <= 0 || said == "" {
 		return
 	}
-	key := keyOf(v.Route)
+	key := place(v.Route)
 	o, _ := g.heard.Get(key)
 	if o == nil {
 		o = &overheard{}
@@ -38,6 +39,9 @@ func (g *Gate) overhear(v Visitor) {
 	over := max(0, len(o.lines)-most)
 	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
 }
+
+// place is the group that a route leads to, or the thread of it.
+func place(r bus.Route) bus.Route { return bus.Route{ChatID: r.ChatID, ThreadID: r.ThreadID} }
 
 // Earlier is what was said in the group since the last message for us, to be
 // put before the words of this one; "" is nothing. They are the words of
@@ -49,7 +53,7 @@ func (p Pass) Earlier() string {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	o, _ := g.heard.Get(keyOf(p.visitor.Route))
+	o, _ := g.heard.Get(place(p.visitor.Route))
 	if o == nil || len(o.lines) == 0 {
 		return ""
 	}
@@ -65,7 +69,7 @@ func (p Pass) Arrived() {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if o, _ := g.heard.Get(keyOf(p.visitor.Route)); o != nil {
+	if o, _ := g.heard.Get(place(p.visitor.Route)); o != nil {
 		o.lines, o.shown = o.lines[o.shown:], 0
 	}
 }

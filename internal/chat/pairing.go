@@ -55,7 +55,7 @@ type Pairing struct {
 	now   func() time.Time
 	log   *slog.Logger
 
-	changed func() // tells that the list was written
+	changed func()
 
 	mu      sync.Mutex
 	seen    store.Info // of the list that book was read from
@@ -102,12 +102,30 @@ type PairingRequest struct {
 	Expires time.Time `json:"expires_at"`
 }
 
+// PairingOptions is what a Pairing needs.
+type PairingOptions struct {
+	Store   store.Store
+	Changed func() // is called when this process wrote the list; nil: nobody asks
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
 // OpenPairing opens the list; nothing is read yet.
-func OpenPairing(s store.Store, now func() time.Time, log *slog.Logger) *Pairing {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+func OpenPairing(o PairingOptions) *Pairing {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Pairing{store: s, name: pairingName, now: orNow(now), log: log, given: map[string]string{}, changed: func() {}}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	return &Pairing{
+		store:   o.Store,
+		name:    pairingName,
+		now:     orNow(o.Now),
+		log:     o.Log,
+		changed: o.Changed,
+		given:   map[string]string{},
+	}
 }
 
 func orNow(now func() time.Time) func() time.Time {
@@ -445,10 +463,10 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 	return from, err
 }
 
-// forget drops who was let in on a channel, or waits, while it was another
+// Forget drops who was let in on a channel, or waits, while it was another
 // account of its platform, and returns their ids. Before is which one that was,
 // as far as the channel knows; it counts only as long as none is noted here.
-func (p *Pairing) forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
+func (p *Pairing) Forget(ctx context.Context, channel, account, before string) (gone []string, err error) {
 	p.mu.Lock()
 	known := p.refresh() == nil && p.book.Accounts[channel] == account
 	p.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
 // Bounds of what is remembered for quotes.
@@ -15,14 +14,6 @@ const (
 	quoteMost  = 50   // messages of one chat, both directions
 	quoteChars = 4000 // of one message
 )
-
-// Quoted is a message that another one answers. Its words are not those of the
-// person who answers it: they belong into Inbound.Quoted.
-type Quoted struct {
-	Text     string
-	Media    []bus.Media
-	SenderID string // "": we said it
-}
 
 // quotes remembers the last messages of each chat by the platform's ids.
 type quotes struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
@@ -29,6 +30,27 @@ type Common struct {
 	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
 	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
 	Language           Language `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
+}
+
+const (
+	mediaMax   = 20 << 20 // bytes of one file that comes in, unless the section says otherwise
+	backoffMax = 300 * time.Second
+)
+
+// MediaLimit is how many bytes of one file are accepted.
+func (c *Common) MediaLimit() int64 {
+	if c.MaxMediaBytes > 0 {
+		return c.MaxMediaBytes
+	}
+	return mediaMax
+}
+
+// LongestPause is the longest one between two starts of a channel that fails.
+func (c *Common) LongestPause() time.Duration {
+	if c.RestartBackoffMaxS > 0 {
+		return time.Duration(c.RestartBackoffMaxS) * time.Second
+	}
+	return backoffMax
 }
 
 // Language is that of what nanobot itself says; "" leaves it open.
@@ -56,9 +78,9 @@ var ErrUnknownKey = errors.New("unknown key")
 // do, and text as a number. No error shows a value, since it may be a secret.
 func Decode(section json.RawMessage, into any) error { return decode(section, into, false) }
 
-// decodeCommon fills what every channel has and leaves the rest to its own
+// DecodeCommon fills what every channel has and leaves the rest to its own
 // decoder.
-func decodeCommon(section json.RawMessage, into *Common) error { return decode(section, into, true) }
+func DecodeCommon(section json.RawMessage, into *Common) error { return decode(section, into, true) }
 
 func decode(section json.RawMessage, into any, others bool) error {
 	if len(bytes.TrimSpace(section)) == 0 {

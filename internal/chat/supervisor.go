@@ -95,7 +95,7 @@ func (s *supervisor) status() Status {
 		st.Queue = s.out.waiting()
 	}
 	if s.gate != nil {
-		st.Denied, st.Refused = s.gate.refused()
+		st.Denied, st.Refused = s.gate.Refused()
 	}
 	if s.ch != nil && s.caps.Clients != nil {
 		st.Clients = s.caps.Clients()
@@ -177,10 +177,7 @@ func (s *supervisor) run(ctx context.Context) {
 
 // supervise runs the channel again and again, with growing pauses.
 func (s *supervisor) supervise(ctx context.Context) {
-	longest := backoffMax
-	if n := s.common.RestartBackoffMaxS; n > 0 {
-		longest = time.Duration(n) * time.Second
-	}
+	longest := s.common.LongestPause()
 	pause := min(backoffLowest, longest)
 	for {
 		err := s.once(ctx)

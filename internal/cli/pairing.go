@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ func openPairing(c *command) (*channel.Pairing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return channel.OpenPairing(app.State(loaded, c.logger()), time.Now, c.logger()), nil
+	return channel.OpenPairing(channel.PairingOptions{Store: app.State(loaded, c.logger()), Log: c.logger()}), nil
 }
 
 func pairingList(c *command) *cobra.Command {

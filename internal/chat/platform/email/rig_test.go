@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -308,7 +307,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(disk.Open(r.t.TempDir(), nil), time.Now, slog.New(slog.DiscardHandler)))
+	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(channel.PairingOptions{Store: disk.Open(r.t.TempDir(), nil)}))
 	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)
