@@ -1,8 +1,6 @@
 package channel_test
 
 import (
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -109,28 +107,4 @@ func testRules(t *testing.T, open storetest.Open) {
 	if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != channel.Allowed {
 		t.Errorf("in a group, with luck: %v", pass.Verdict())
 	}
-}
-
-// A platform may have group policies of its own, and an unknown one of a
-// platform without is still an error.
-func TestOwnGroupPolicy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		section := json.RawMessage(`{"enabled":true,"allowFrom":["7"],"groupPolicy":0.3}`)
-		var own struct {
-			channel.Common
-			GroupPolicy any `json:"groupPolicy"`
-		}
-		if err := channel.Decode(section, &own); err != nil || own.GroupPolicy != 0.3 {
-			t.Errorf("a policy of its own: %v, %v", own.GroupPolicy, err)
-		}
-		var usual struct{ channel.Common }
-		if err := channel.Decode(section, &usual); err == nil || !channel.IsFatal(err) || errors.Is(err, channel.ErrUnknownKey) {
-			t.Errorf("the usual policy: %v", err)
-		}
-		p := &platform{}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) { o.Sections["a"] = section })
-		if s := r.m.Status()[0]; s.State != channel.Running {
-			t.Errorf("the channel is %s: %v", s.State, s)
-		}
-	})
 }

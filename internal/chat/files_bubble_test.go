@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
@@ -15,7 +16,8 @@ import (
 // A download that failed is tried again where that may help, and each file has
 // its own limit.
 func TestFilesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		d := channeltest.NewRig(t).Deps("test")
 		for what, c := range map[string]struct {
 			err   error
