@@ -19,10 +19,10 @@ type guestbook struct {
 	here map[string]bool
 }
 
-func (g *guestbook) set(chat string, here bool) {
+func (g *guestbook) set(chatID string, here bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.here[chat] = here
+	g.here[chatID] = here
 }
 
 func (g *guestbook) fail(_ string, out bus.Outbound) error {
@@ -34,8 +34,8 @@ func (g *guestbook) fail(_ string, out bus.Outbound) error {
 	return nil
 }
 
-func answer(chat string, n int) bus.Outbound {
-	return bus.Outbound{ID: fmt.Sprint(chat, "/", n), Kind: bus.Final, Route: bus.Route{Channel: "a", ChatID: chat}, Text: fmt.Sprint(n)}
+func answer(chatID string, n int) bus.Outbound {
+	return bus.Outbound{ID: fmt.Sprint(chatID, "/", n), Kind: bus.Final, Route: bus.Route{Channel: "a", ChatID: chatID}, Text: fmt.Sprint(n)}
 }
 
 // Answers to a client that is away stay in the queue, for longer than a day and
@@ -92,9 +92,9 @@ func TestAnswersForNobodyAreBounded(t *testing.T) {
 		if got := r.m.Status()[0].Queue; got != 1024 {
 			t.Errorf("%d answers wait, want 1024", got)
 		}
-		for _, chat := range []string{"c0", fmt.Sprint("c", n-1)} {
-			book.set(chat, true)
-			p.deps.Back(bus.Route{Channel: "a", ChatID: chat})
+		for _, chatID := range []string{"c0", fmt.Sprint("c", n-1)} {
+			book.set(chatID, true)
+			p.deps.Back(bus.Route{Channel: "a", ChatID: chatID})
 			synctest.Wait()
 		}
 		if diff := cmp.Diff([]string{fmt.Sprint(n - 1)}, p.texts("send")); diff != "" {

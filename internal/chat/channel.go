@@ -219,7 +219,7 @@ type Deps struct {
 	// Quoted finds what a message of a chat said, by the platform's id of it:
 	// one that the agent was given, or one that we sent. Only the last ones
 	// since the start are known, on platforms with Caps.Quotes.
-	Quoted func(chat bus.Route, id string) (Quoted, bool)
+	Quoted func(route bus.Route, id string) (Quoted, bool)
 	// Client makes an HTTP client for the platform's configured addresses.
 	// An empty proxy means the one of the environment.
 	Client func(proxy string) (*http.Client, error)
@@ -242,7 +242,7 @@ type Deps struct {
 	Settled func(id string) bool
 	// Back reports that a client listens to a chat: what Send refused with
 	// ErrAway is sent now. It does not block. Nil: there is no manager.
-	Back func(chat bus.Route)
+	Back func(route bus.Route)
 	// Ending is closed when the program ends: what a client does not take at once
 	// is left to the next start, so Send returns ErrAway soon. Nil: there is no
 	// manager.

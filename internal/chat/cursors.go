@@ -54,10 +54,10 @@ func OpenCursors(d Deps, account string) (*Cursors, error) {
 }
 
 // Get is how far a chat was read, "" if that is not known.
-func (c *Cursors) Get(chat string) string {
+func (c *Cursors) Get(chatID string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.v.Chats[chat].At
+	return c.v.Chats[chatID].At
 }
 
 // Chats are those with a cursor, the last used first.
@@ -76,15 +76,15 @@ func (c *Cursors) byUse() []string {
 
 // Set notes how far a chat was read, after the message there is durable. The
 // chat that was not used for longest is forgotten if there are too many.
-func (c *Cursors) Set(chat, at string) error {
+func (c *Cursors) Set(chatID, at string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old, known := c.v.Chats[chat]
+	old, known := c.v.Chats[chatID]
 	if known && old.At == at {
 		return nil
 	}
 	now := c.now()
-	c.v.Chats[chat], c.dirty = cursor{at, now.UnixMilli()}, true
+	c.v.Chats[chatID], c.dirty = cursor{at, now.UnixMilli()}, true
 	if len(c.v.Chats) > cursorsMost+cursorsMost/4 { // seldom
 		for _, unused := range c.byUse()[cursorsMost:] {
 			delete(c.v.Chats, unused)

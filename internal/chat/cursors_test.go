@@ -26,10 +26,10 @@ func testCursors(t *testing.T, open storetest.Open) {
 		}
 		return c
 	}
-	set := func(c *channel.Cursors, chat, at string) {
+	set := func(c *channel.Cursors, chatID, at string) {
 		t.Helper()
 		now = now.Add(time.Millisecond)
-		if err := c.Set(chat, at); err != nil {
+		if err := c.Set(chatID, at); err != nil {
 			t.Fatal(err)
 		}
 	}

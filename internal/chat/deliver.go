@@ -27,7 +27,7 @@ var errGivenUp = errors.New("not delivered within a day")
 
 // deliver sends a message that must arrive. It returns with the message still
 // in the queue only when ctx ended.
-func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
+func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	w, final := c.w, d.Kind == bus.Final
 	select {
 	case <-w.a.known:
@@ -80,7 +80,7 @@ func (c *chat) deliver(ctx context.Context, d bus.Delivery) {
 
 // substitute deals with a part the platform will never take. True means that
 // the rest of the message may follow.
-func (c *chat) substitute(ctx context.Context, whole, part bus.Outbound, err error) bool {
+func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound, err error) bool {
 	c.w.health.lost(whole, err)
 	notice := bus.Outbound{Kind: bus.Notice, Route: part.Route, Plain: true, Meta: part.Meta}
 	switch {
@@ -99,7 +99,7 @@ func (c *chat) substitute(ctx context.Context, whole, part bus.Outbound, err err
 }
 
 // part sends one part, however often it takes.
-func (c *chat) part(ctx context.Context, out bus.Outbound) error {
+func (c *conversation) part(ctx context.Context, out bus.Outbound) error {
 	return c.retry(ctx, out.Route, func() error {
 		if !c.w.replies.take(&out, c.w.now(), 0) {
 			return Deferred(errRepliesUsed)
@@ -110,7 +110,7 @@ func (c *chat) part(ctx context.Context, out bus.Outbound) error {
 }
 
 // retry does something until it works, is pointless, or ctx ends.
-func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
+func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error) error {
 	start, failures := time.Now(), 0
 	for {
 		if !c.pace(ctx, to) {
@@ -143,7 +143,7 @@ func (c *chat) retry(ctx context.Context, to bus.Route, do func() error) error {
 // awaitClient waits until a client listens to the chat, or somebody writes in
 // it, however long that takes. What is deferred is also tried after the next
 // connection. An error means that ctx ended, or that too many answers wait.
-func (c *chat) awaitClient(ctx context.Context, deferred bool) error {
+func (c *conversation) awaitClient(ctx context.Context, deferred bool) error {
 	c.w.setAway(c, true)
 	defer c.w.setAway(c, false)
 	defer c.w.park(c)()
@@ -164,7 +164,7 @@ func (c *chat) awaitClient(ctx context.Context, deferred bool) error {
 }
 
 // pause waits as long as an error asks for before the next try; false means that ctx ended.
-func (c *chat) pause(ctx context.Context, err error, failures *int) bool {
+func (c *conversation) pause(ctx context.Context, err error, failures *int) bool {
 	defer c.w.park(c)()
 	c.w.health.retried()
 	_, connected := c.w.health.running()
@@ -195,14 +195,14 @@ func (c *chat) pause(ctx context.Context, err error, failures *int) bool {
 }
 
 // backoff slows the previews of a chat down after the platform asked for it.
-func (c *chat) backoff(err error) {
+func (c *conversation) backoff(err error) {
 	if _, ok := errors.AsType[*RateLimitedError](err); ok {
 		c.slow = min(2*max(c.slow, c.w.a.caps.EditEvery), time.Minute)
 	}
 }
 
 // pace waits for the right to send something; false means that ctx ended.
-func (c *chat) pace(ctx context.Context, to bus.Route) bool {
+func (c *conversation) pace(ctx context.Context, to bus.Route) bool {
 	now := time.Now()
 	d := max(c.w.total.take(now), c.rate.chat.take(now))
 	if c.w.a.group(to) {

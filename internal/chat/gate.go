@@ -476,8 +476,8 @@ func (g *Gate) Refused() (int, []string) {
 }
 
 // IsGroup reports whether several people read a chat, as far as we have seen.
-func (g *Gate) IsGroup(chat string) bool {
+func (g *Gate) IsGroup(chatID string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.groups.Has(chat)
+	return g.groups.Has(chatID)
 }

@@ -162,7 +162,7 @@ func (h *held) forget(key string) {
 }
 
 // hold keeps an event. It is on the disk when hold returns nil, or was before.
-func (h *held) hold(ctx context.Context, chat, key string, event any) error {
+func (h *held) hold(ctx context.Context, chatID, key string, event any) error {
 	if key == "" {
 		return errors.New("an event without a key cannot be held")
 	}
@@ -170,7 +170,7 @@ func (h *held) hold(ctx context.Context, chat, key string, event any) error {
 	if err != nil {
 		return err
 	}
-	e := &heldEvent{Chat: chat, Key: key, Event: raw}
+	e := &heldEvent{Chat: chatID, Key: key, Event: raw}
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err

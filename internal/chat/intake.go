@@ -83,8 +83,8 @@ func NewIntake[T any](ctx context.Context, d Deps, handle func(ctx context.Conte
 // Add queues an event behind the others of its chat and calls done when it was
 // handled. It is kept in memory only: the platform must not be told that it
 // arrived before done is called. How many there are is bounded by the caller.
-func (in *Intake[T]) Add(chat string, event T, done func()) {
-	in.push(chat, intakeJob[T]{event: event, done: []func(){done}})
+func (in *Intake[T]) Add(chatID string, event T, done func()) {
+	in.push(chatID, intakeJob[T]{event: event, done: []func(){done}})
 }
 
 // Hold queues an event like Add, but after nil the platform may be told that it
@@ -92,11 +92,11 @@ func (in *Intake[T]) Add(chat string, event T, done func()) {
 // again is not a second event. An error means that the platform should repeat
 // it later: the disk failed, too much waits already, or the channel is being
 // stopped.
-func (in *Intake[T]) Hold(ctx context.Context, chat, key string, event T) error {
+func (in *Intake[T]) Hold(ctx context.Context, chatID, key string, event T) error {
 	if in.ctx.Err() != nil {
 		return ErrStopping
 	}
-	if err := in.held.hold(ctx, chat, key, event); err != nil {
+	if err := in.held.hold(ctx, chatID, key, event); err != nil {
 		return fmt.Errorf("hold an event: %w", err)
 	}
 	return nil
@@ -133,17 +133,17 @@ func (in *Intake[T]) release(key string) {
 	}
 }
 
-func (in *Intake[T]) push(chat string, job intakeJob[T]) {
+func (in *Intake[T]) push(chatID string, job intakeJob[T]) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.stopped {
 		return
 	}
-	c := in.chats[chat]
+	c := in.chats[chatID]
 	if c == nil {
 		c = &intakeChat[T]{more: make(chan struct{}, 1)}
-		in.chats[chat] = c
-		in.group.Go(func() { in.work(chat, c) })
+		in.chats[chatID] = c
+		in.group.Go(func() { in.work(chatID, c) })
 	}
 	c.jobs = append(c.jobs, job)
 	select {
@@ -153,11 +153,11 @@ func (in *Intake[T]) push(chat string, job intakeJob[T]) {
 }
 
 // work handles the events of a chat until none is left.
-func (in *Intake[T]) work(chat string, c *intakeChat[T]) {
+func (in *Intake[T]) work(chatID string, c *intakeChat[T]) {
 	for {
 		in.mu.Lock()
 		if len(c.jobs) == 0 || in.ctx.Err() != nil {
-			delete(in.chats, chat)
+			delete(in.chats, chatID)
 			in.mu.Unlock()
 			return
 		}
@@ -166,7 +166,7 @@ func (in *Intake[T]) work(chat string, c *intakeChat[T]) {
 		c.jobs = c.jobs[1:]
 		in.mu.Unlock()
 		if job, ok := in.collect(c, job); ok {
-			in.try(chat, job)
+			in.try(chatID, job)
 		}
 	}
 }
@@ -214,9 +214,9 @@ func (in *Intake[T]) collect(c *intakeChat[T], job intakeJob[T]) (intakeJob[T], 
 
 // try handles an event until it is durable: it must not be lost, and later ones
 // of the chat must not overtake it.
-func (in *Intake[T]) try(chat string, job intakeJob[T]) {
+func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
 	for pause := intakeRetry; ; pause = min(2*pause, intakeRepeat) {
-		err := in.once(chat, job)
+		err := in.once(chatID, job)
 		if err == nil {
 			for _, done := range job.done {
 				done()
@@ -230,7 +230,7 @@ func (in *Intake[T]) try(chat string, job intakeJob[T]) {
 		if pause == intakeRetry {
 			level = slog.LevelError
 		}
-		in.log.Log(in.ctx, level, "a message could not be accepted yet", "chat", chat, "key", job.key, "err", err)
+		in.log.Log(in.ctx, level, "a message could not be accepted yet", "chat", chatID, "key", job.key, "err", err)
 		if wait.For(in.ctx, pause) != nil {
 			return
 		}
@@ -239,10 +239,10 @@ func (in *Intake[T]) try(chat string, job intakeJob[T]) {
 
 // once handles an event one time. One that breaks the program would do so for
 // ever, so it is given up.
-func (in *Intake[T]) once(chat string, job intakeJob[T]) (err error) {
+func (in *Intake[T]) once(chatID string, job intakeJob[T]) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.log.ErrorContext(in.ctx, "an event was given up, please report this", "chat", chat, "key", job.key, "panic", p, "stack", string(debug.Stack()))
+			in.log.ErrorContext(in.ctx, "an event was given up, please report this", "chat", chatID, "key", job.key, "panic", p, "stack", string(debug.Stack()))
 			err = nil
 		}
 	}()

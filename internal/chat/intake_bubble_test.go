@@ -81,9 +81,9 @@ func (k *taker) start() (in *channel.Intake[string], stop func()) {
 	return in, func() { cancel(); in.Wait() }
 }
 
-func (k *taker) hold(in *channel.Intake[string], chat, key string) {
+func (k *taker) hold(in *channel.Intake[string], chatID, key string) {
 	k.t.Helper()
-	if err := in.Hold(k.t.Context(), chat, key, key); err != nil {
+	if err := in.Hold(k.t.Context(), chatID, key, key); err != nil {
 		k.t.Fatal(err)
 	}
 }
@@ -233,8 +233,8 @@ func TestIntakeBounds(t *testing.T) {
 		k.set(func(string) error { return errors.New("not yet") })
 		in, stop := k.start()
 		defer stop()
-		fill := func(chat string, size int) (n int) {
-			for n < 3000 && in.Hold(t.Context(), chat, chat+strconv.Itoa(n), strings.Repeat("x", size)) == nil {
+		fill := func(chatID string, size int) (n int) {
+			for n < 3000 && in.Hold(t.Context(), chatID, chatID+strconv.Itoa(n), strings.Repeat("x", size)) == nil {
 				n++
 			}
 			return n

@@ -407,7 +407,7 @@ func (s *supervisor) deps() Deps {
 		Claim:      s.claim,
 		Forget:     s.forget,
 		Refine:     func(change func(*Caps)) { s.out.a.refine(change) }, // like Back
-		Quoted:     func(chat bus.Route, id string) (Quoted, bool) { return s.out.a.quotes.get(chat.ChatID, id) },
+		Quoted:     func(route bus.Route, id string) (Quoted, bool) { return s.out.a.quotes.get(route.ChatID, id) },
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,
@@ -417,7 +417,7 @@ func (s *supervisor) deps() Deps {
 		Known:      known,
 		Settled:    settled,
 		Ending:     s.m.ending,
-		Back:       func(chat bus.Route) { s.out.back(chat) }, // a channel runs only after attach
+		Back:       func(route bus.Route) { s.out.back(route) }, // a channel runs only after attach
 		Log:        s.log,
 		Now:        o.Now,
 	}

@@ -45,7 +45,7 @@ type sender struct {
 
 	mu      sync.Mutex
 	closing bool // starts nothing any more
-	chats   map[chatKey]*chat
+	chats   map[chatKey]*conversation
 	rates   map[string]*chatRate // by the chat
 	swept   time.Time
 	said    *recent.Map[sayKey, string]
@@ -67,7 +67,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f F
 		total:      &shared{bucket: bucket{limit: a.caps.Rate.Total}},
 		edits:      &shared{bucket: bucket{limit: a.caps.Rate.Edit}},
 		replies:    newReplies(a.caps),
-		chats:      map[chatKey]*chat{},
+		chats:      map[chatKey]*conversation{},
 		rates:      map[string]*chatRate{},
 		said:       recent.New[sayKey, string](saidKept),
 	}
@@ -111,7 +111,7 @@ func (w *sender) waiting() (n int) {
 // park notes that a chat waits for something that we cannot bring about: a client,
 // the end of a pause after a failure, or the platform to take more. The returned
 // func notes that it goes on.
-func (w *sender) park(c *chat) (resume func()) {
+func (w *sender) park(c *conversation) (resume func()) {
 	set := func(parked bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -256,7 +256,7 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 }
 
 // begin makes a chat. The caller holds the lock.
-func (w *sender) begin(key chatKey) *chat {
+func (w *sender) begin(key chatKey) *conversation {
 	rate := w.rates[key.chat]
 	if rate == nil {
 		rate = &chatRate{}
@@ -270,7 +270,7 @@ func (w *sender) begin(key chatKey) *chat {
 }
 
 // forget lets go of an idle chat. The caller holds the lock.
-func (w *sender) forget(c *chat) {
+func (w *sender) forget(c *conversation) {
 	delete(w.chats, c.key)
 	if c.rate.threads--; c.rate.threads == 0 {
 		delete(w.rates, c.key.chat)
@@ -289,7 +289,7 @@ func (w *sender) back(to bus.Route) {
 }
 
 // tell wakes a chat that waits for a client.
-func (c *chat) tell() {
+func (c *conversation) tell() {
 	select {
 	case c.listener <- struct{}{}:
 	default:
@@ -297,7 +297,7 @@ func (c *chat) tell() {
 }
 
 // setAway notes whether a chat waits for a client.
-func (w *sender) setAway(c *chat, away bool) {
+func (w *sender) setAway(c *conversation, away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !away {
@@ -309,7 +309,7 @@ func (w *sender) setAway(c *chat, away bool) {
 }
 
 // takeExcess reports whether the first answer of a chat is given up.
-func (w *sender) takeExcess(c *chat) bool {
+func (w *sender) takeExcess(c *conversation) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	excess := c.excess
@@ -320,7 +320,7 @@ func (w *sender) takeExcess(c *chat) bool {
 // boundAway gives up an answer of the chat that has waited longest if too many
 // wait for clients. The answer stays in its session. The caller holds the lock.
 func (w *sender) boundAway() {
-	var oldest *chat
+	var oldest *conversation
 	n, bytes := 0, 0
 	for _, c := range w.chats {
 		if c.away.IsZero() {
@@ -342,7 +342,7 @@ func (w *sender) boundAway() {
 
 // next takes the first message of a chat. False ends the goroutine, unless
 // keep is set, which it is while a preview is due.
-func (w *sender) next(c *chat, keep bool) (d bus.Delivery, more, ok bool) {
+func (w *sender) next(c *conversation, keep bool) (d bus.Delivery, more, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.busy, c.must = 0, false

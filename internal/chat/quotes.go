@@ -30,17 +30,17 @@ type chatQuotes struct {
 func newQuotes() *quotes { return &quotes{chats: recent.New[string, *chatQuotes](quoteChats)} }
 
 // put remembers a message, or what it says after an edit.
-func (q *quotes) put(chat, id string, m Quoted) {
+func (q *quotes) put(chatID, id string, m Quoted) {
 	if q == nil || id == "" {
 		return
 	}
 	m.Text = text.Ellipsis(m.Text, quoteChars)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c, ok := q.chats.Get(chat)
+	c, ok := q.chats.Get(chatID)
 	if !ok {
 		c = &chatQuotes{said: map[string]Quoted{}}
-		q.chats.Put(chat, c)
+		q.chats.Put(chatID, c)
 	}
 	if _, known := c.said[id]; !known {
 		c.ids = append(c.ids, id)
@@ -53,13 +53,13 @@ func (q *quotes) put(chat, id string, m Quoted) {
 }
 
 // get finds a message.
-func (q *quotes) get(chat, id string) (m Quoted, ok bool) {
+func (q *quotes) get(chatID, id string) (m Quoted, ok bool) {
 	if q == nil {
 		return m, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c, ok := q.chats.Get(chat)
+	c, ok := q.chats.Get(chatID)
 	if !ok {
 		return m, false
 	}
@@ -68,13 +68,13 @@ func (q *quotes) get(chat, id string) (m Quoted, ok bool) {
 }
 
 // remove forgets a message that is gone.
-func (q *quotes) remove(chat, id string) {
+func (q *quotes) remove(chatID, id string) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c, ok := q.chats.Get(chat); ok {
+	if c, ok := q.chats.Get(chatID); ok {
 		delete(c.said, id)
 		c.ids = slices.DeleteFunc(c.ids, func(other string) bool { return other == id })
 	}

@@ -17,11 +17,11 @@ func TestQuoted(t *testing.T) {
 		p := streaming()
 		p.caps.Quotes, p.caps.MaxMedia = true, 1000
 		r := newRig(t, map[string]*platform{"a": p})
-		find := func(chat, id, want string) channel.Quoted {
+		find := func(chatID, id, want string) channel.Quoted {
 			t.Helper()
-			m, ok := p.deps.Quoted(route("a", chat), id)
+			m, ok := p.deps.Quoted(route("a", chatID), id)
 			if ok != (want != "") || m.Text != want {
-				t.Errorf("message %s of %s: %q, %v; want %q", id, chat, m.Text, ok, want)
+				t.Errorf("message %s of %s: %q, %v; want %q", id, chatID, m.Text, ok, want)
 			}
 			return m
 		}

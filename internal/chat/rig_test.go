@@ -285,12 +285,12 @@ func (r *rig) undelivered() (n int) {
 	return n
 }
 
-func route(ch, chat string) bus.Route { return bus.Route{Channel: ch, ChatID: chat} }
+func route(ch, chatID string) bus.Route { return bus.Route{Channel: ch, ChatID: chatID} }
 
-func final(id, chat, text string) bus.Outbound {
-	return bus.Outbound{ID: id, Kind: bus.Final, Route: route("a", chat), Text: text}
+func final(id, chatID, text string) bus.Outbound {
+	return bus.Outbound{ID: id, Kind: bus.Final, Route: route("a", chatID), Text: text}
 }
 
-func delta(chat, stream, text string) bus.Outbound {
-	return bus.Outbound{Kind: bus.Delta, Route: route("a", chat), StreamID: stream, Text: text}
+func delta(chatID, stream, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Delta, Route: route("a", chatID), StreamID: stream, Text: text}
 }

@@ -15,7 +15,7 @@ import (
 // stream is a text that grows before the reader's eyes: a row of messages of one
 // chat that are edited as more text comes.
 type stream struct {
-	c     *chat
+	c     *conversation
 	id    string
 	route bus.Route
 	meta  map[string]string // of the text it began with
@@ -50,7 +50,7 @@ func (st *stream) parts() []string {
 }
 
 // grow takes text of a stream, and shows it if it is time and no more waits.
-func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
+func (c *conversation) grow(ctx context.Context, out bus.Outbound, more bool) {
 	st := c.streamFor(ctx, out)
 	st.write(out.Text)
 	if !more && st.due() && !time.Now().Before(st.next) {
@@ -60,7 +60,7 @@ func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
 
 // streamFor is the stream that a text belongs to. Its beginning ends another
 // one of the same answer.
-func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
+func (c *conversation) streamFor(ctx context.Context, out bus.Outbound) *stream {
 	if st := c.streamOf(out.StreamID); st != nil && !st.ended {
 		return st
 	}
@@ -84,7 +84,7 @@ func (c *chat) streamFor(ctx context.Context, out bus.Outbound) *stream {
 }
 
 // streamOf is the stream of an id, nil if there is none.
-func (c *chat) streamOf(id string) *stream {
+func (c *conversation) streamOf(id string) *stream {
 	for _, st := range c.streams {
 		if st.id == id {
 			return st
@@ -95,7 +95,7 @@ func (c *chat) streamOf(id string) *stream {
 
 // streamTo is the stream of the answer to the message of a route, nil if there
 // is none.
-func (c *chat) streamTo(to bus.Route) *stream {
+func (c *conversation) streamTo(to bus.Route) *stream {
 	for _, st := range c.streams {
 		if st.route.MessageID == to.MessageID {
 			return st
@@ -105,12 +105,12 @@ func (c *chat) streamTo(to bus.Route) *stream {
 }
 
 // drop forgets a stream.
-func (c *chat) drop(st *stream) {
+func (c *conversation) drop(st *stream) {
 	c.streams = slices.DeleteFunc(c.streams, func(other *stream) bool { return other == st })
 }
 
 // nextPreview is the stream whose preview comes first, nil if none is due.
-func (c *chat) nextPreview() (first *stream) {
+func (c *conversation) nextPreview() (first *stream) {
 	for _, st := range c.streams {
 		if st.due() && (first == nil || st.next.Before(first.next)) {
 			first = st
@@ -122,7 +122,7 @@ func (c *chat) nextPreview() (first *stream) {
 // findStream makes the stream of an answer out of the messages that show it
 // already, as the queue knows: those of a process that is gone, or of a turn
 // that is done again. What they say is not known.
-func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
+func (c *conversation) findStream(ctx context.Context, to bus.Route) *stream {
 	st := &stream{c: c, route: to}
 	ids, err := c.w.queue.Showing(ctx, to)
 	if err != nil && !errors.Is(err, bus.ErrClosed) {
@@ -153,7 +153,7 @@ func (st *stream) noteShown(ctx context.Context) {
 }
 
 // awaitPreview waits until the preview may be shown, or something comes.
-func (c *chat) awaitPreview(ctx context.Context, st *stream) {
+func (c *conversation) awaitPreview(ctx context.Context, st *stream) {
 	t := time.NewTimer(time.Until(st.next))
 	defer t.Stop()
 	select {
@@ -329,7 +329,7 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 // endStream ends a segment. If the turn goes on, its text stays as a message
 // of its own; else the final reply will say whether it is right. One that
 // broke off leaves its messages to the one that says it all again.
-func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
+func (c *conversation) endStream(ctx context.Context, out bus.Outbound) {
 	if out.Text != "" {
 		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text, Meta: out.Meta}, true)
 	}
@@ -392,7 +392,7 @@ func (st *stream) close(ctx context.Context) {
 // settleStream makes what was streamed, perhaps by an earlier process, say what
 // the final reply says, and returns how many parts of it are shown by that.
 // False means that ctx ended.
-func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+func (c *conversation) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	st := c.streamTo(d.Route)
 	if st == nil {
 		st = c.findStream(ctx, d.Route)

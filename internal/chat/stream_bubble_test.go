@@ -18,8 +18,8 @@ func streaming() *platform {
 	return &platform{caps: channel.Caps{MaxChars: 64, EditEvery: time.Second, Typing: 4 * time.Second}}
 }
 
-func end(chat, stream string, resuming bool) bus.Outbound {
-	return bus.Outbound{Kind: bus.DeltaEnd, Route: route("a", chat), StreamID: stream, Resuming: resuming}
+func end(chatID, stream string, resuming bool) bus.Outbound {
+	return bus.Outbound{Kind: bus.DeltaEnd, Route: route("a", chatID), StreamID: stream, Resuming: resuming}
 }
 
 // settled leaves out whether there was time to show a text between its last word
@@ -145,10 +145,10 @@ func TestStreamTrouble(t *testing.T) {
 			return nil
 		}
 		r := newRig(t, map[string]*platform{"a": p})
-		for _, chat := range []string{"c", "gone"} {
-			r.publish(delta(chat, "s", "Hel"))
+		for _, chatID := range []string{"c", "gone"} {
+			r.publish(delta(chatID, "s", "Hel"))
 			time.Sleep(time.Second)
-			r.publish(delta(chat, "s", "lo"), end(chat, "s", false), final("f"+chat, chat, "Hello, world"))
+			r.publish(delta(chatID, "s", "lo"), end(chatID, "s", false), final("f"+chatID, chatID, "Hello, world"))
 		}
 		time.Sleep(time.Minute)
 		last := map[string]string{}

@@ -192,20 +192,20 @@ func (b *board) fixture() channeltest.Fixture {
 		Refuse:  func() { failing(channel.Permanent(errors.New("no"))) },
 		Cut:     func() { b.cut <- struct{}{} },
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Marks: func(chat, id string) (out []string) {
+		Marks: func(chatID, id string) (out []string) {
 			b.with(func() {
-				if phase := b.marks[chat+"/"+id]; phase != "" {
+				if phase := b.marks[chatID+"/"+id]; phase != "" {
 					out = []string{string(phase)}
 				}
 			})
 			return out
 		},
-		Tap: func(_ *testing.T, chat, label string) {
+		Tap: func(_ *testing.T, chatID, label string) {
 			b.with(func() { b.taps["tap"] = &bus.Answer{QuestionID: b.asked.ID, Option: label} })
-			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chat, Text: label}
+			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chatID, Text: label}
 		},
 		Acked:  func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
-		Typing: func(chat, _ string) (n int, on bool) { b.with(func() { n = b.typing[chat] }); return n, false },
+		Typing: func(chatID, _ string) (n int, on bool) { b.with(func() { n = b.typing[chatID] }); return n, false },
 		Alias:  func(sender string) string { return "alias of " + sender },
 		Lacks: map[string]string{
 			"Frame":     "a platform in memory has no frames",

@@ -38,7 +38,7 @@ func (st *stream) cutUnsealed() {
 
 // turnOf is the stream that progress belongs to, nil if it is a message of its
 // own: on other platforms, and for a notice outside of a turn.
-func (c *chat) turnOf(ctx context.Context, out bus.Outbound) *stream {
+func (c *conversation) turnOf(ctx context.Context, out bus.Outbound) *stream {
 	if !c.w.a.caps.OneMessage || c.w.a.streamer == nil || out.Kind == bus.Reasoning || out.Kind == bus.Gone {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (st *stream) progress(ctx context.Context, text string) {
 }
 
 // endTurn closes the message of a turn that ended without a reply.
-func (c *chat) endTurn(ctx context.Context, to bus.Route) {
+func (c *conversation) endTurn(ctx context.Context, to bus.Route) {
 	st := c.streamTo(to)
 	if !c.w.a.caps.OneMessage || st == nil {
 		return
@@ -74,7 +74,7 @@ func (c *chat) endTurn(ctx context.Context, to bus.Route) {
 // settleTurn makes the message of a turn say all of it, with the final reply at
 // the end. An error stands behind what was said, the model's reply in place of
 // the last segment.
-func (c *chat) settleTurn(ctx context.Context, st *stream, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+func (c *conversation) settleTurn(ctx context.Context, st *stream, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	if texts(parts) == 0 || d.Parts > 0 { // nothing to add
 		st.close(ctx)
 		return d.Parts, ctx.Err() == nil

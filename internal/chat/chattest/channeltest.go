@@ -319,10 +319,10 @@ func (h *house) received() []bus.Inbound {
 }
 
 // texts are what people see in a chat, "" for all.
-func (h *house) texts(chat string) []string {
+func (h *house) texts(chatID string) []string {
 	out := []string{}
 	for _, s := range h.Seen() {
-		if chat == "" || s.Chat == chat {
+		if chatID == "" || s.Chat == chatID {
 			out = append(out, strings.TrimSpace(s.Text))
 		}
 	}

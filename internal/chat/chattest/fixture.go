@@ -60,13 +60,13 @@ type Fixture struct {
 	// AnyName says that the fake can deliver files of any name.
 	AnyName bool
 	// Marks are the marks of ours that a message bears now.
-	Marks func(chat, id string) []string
+	Marks func(chatID, id string) []string
 	// Tap taps, as the owner, the button with a label below the last message
 	// in a chat that has buttons.
-	Tap func(t *testing.T, chat, label string)
+	Tap func(t *testing.T, chatID, label string)
 	// Typing tells how often the platform was told that we work on something
 	// in a chat, and whether it shows that until it is told otherwise.
-	Typing func(chat, thread string) (times int, on bool)
+	Typing func(chatID, thread string) (times int, on bool)
 	// Acked reports whether the platform was told that a message arrived, so
 	// that it would not deliver it again.
 	Acked func(id string) bool

@@ -114,10 +114,10 @@ func (h *house) calm(what string, happens func() (times int, on bool)) {
 // one memory.
 func testAliases(t *testing.T, h *house) {
 	h.need("Stranger", "Alias")
-	chat := h.Chat(h.Stranger)
-	h.Deliver(t, In{ID: "2100", Sender: h.Stranger, Also: h.Alias(h.Stranger), Chat: chat, Text: "let me in"})
-	h.await("the code", func() bool { return len(h.texts(chat)) == 1 })
-	h.write(1, "/pairing approve "+pairingCode(h.texts(chat)[0]))
+	chatID := h.Chat(h.Stranger)
+	h.Deliver(t, In{ID: "2100", Sender: h.Stranger, Also: h.Alias(h.Stranger), Chat: chatID, Text: "let me in"})
+	h.await("the code", func() bool { return len(h.texts(chatID)) == 1 })
+	h.write(1, "/pairing approve "+pairingCode(h.texts(chatID)[0]))
 	h.await("the approval", func() bool { return len(h.texts(h.Chat(h.Owner))) == 1 })
 
 	for i, in := range []In{
@@ -125,9 +125,9 @@ func testAliases(t *testing.T, h *house) {
 		{Sender: h.Alias(h.Stranger), Text: "by the second"},
 		{Sender: h.Stranger, Text: "by the first"},
 	} {
-		in.ID, in.Chat = fmt.Sprint(2101+i), chat
+		in.ID, in.Chat = fmt.Sprint(2101+i), chatID
 		h.Deliver(t, in)
-		h.await("the answer to "+in.Text, func() bool { return slices.Contains(h.texts(chat), "re: "+in.Text) })
+		h.await("the answer to "+in.Text, func() bool { return slices.Contains(h.texts(chatID), "re: "+in.Text) })
 	}
 	scopes := map[string]bool{}
 	for _, got := range h.received() {

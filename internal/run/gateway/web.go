@@ -88,13 +88,13 @@ func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage)
 }
 
 // chatState is what a conversation's metadata tells its clients.
-func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket.ChatState) {
+func (w *webClients) chatState(ctx context.Context, route bus.Route) (s websocket.ChatState) {
 	a, err := w.state.current(ctx)
 	if err != nil {
 		return s
 	}
-	key := a.Agent.KeyOf(bus.Inbound{Route: chat})
-	if key != chat.SessionKey() {
+	key := a.Agent.KeyOf(bus.Inbound{Route: route})
+	if key != route.SessionKey() {
 		s.Kept = key
 	}
 	meta, err := a.Sessions.Metadata(ctx, key)
@@ -203,8 +203,8 @@ func (w *webClients) seq(key string) (int64, bool) {
 	if !open {
 		return 0, false
 	}
-	if chat, ours := strings.CutPrefix(key, "websocket:"); ours {
-		return c.Seq(chat)
+	if chatID, ours := strings.CutPrefix(key, "websocket:"); ours {
+		return c.Seq(chatID)
 	}
 	return c.Seq("@" + key) // if it is watched
 }

@@ -14,7 +14,7 @@ func TestTemporaryChatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(time.Now, channel.Filters{})
 		connect := func(device string) *socket {
-			s := &socket{person: person{client: "page", device: device, proven: true}, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+			s := &socket{person: person{client: "page", device: device, proven: true}, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 			h.join(s)
 			return s
 		}
@@ -28,7 +28,7 @@ func TestTemporaryChatWaits(t *testing.T) {
 		if _, ok := h.openPrivate(first, id); !ok {
 			t.Fatal("no temporary chat")
 		}
-		h.update(id, func(c *chat) { c.private.said(bus.RoleUser, "one", true) })
+		h.update(id, func(c *conversation) { c.private.said(bus.RoleUser, "one", true) })
 		h.leave(first)
 		h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{ChatID: id}, ID: "m", Text: "while it was away"}, nil)
 

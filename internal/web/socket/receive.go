@@ -284,11 +284,11 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 }
 
 // chatState is what is kept about a chat.
-func chatState(ctx context.Context, c *Channel, chat string) ChatState {
-	if c.o.ChatState == nil || strings.HasPrefix(chat, privatePrefix) {
+func chatState(ctx context.Context, c *Channel, chatID string) ChatState {
+	if c.o.ChatState == nil || strings.HasPrefix(chatID, privatePrefix) {
 		return ChatState{}
 	}
-	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
+	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chatID})
 }
 
 // words are what is said, and apart from it what it is said about: that was
@@ -459,7 +459,7 @@ func (r *receiver) recall(ctx context.Context, in bus.Inbound) {
 		return
 	}
 	if out.Text != "" {
-		r.reply((&chat{id: in.Route.ChatID}).message(out, nil))
+		r.reply((&conversation{id: in.Route.ChatID}).message(out, nil))
 	}
 	r.reply(turnEnd(in.Route.ChatID, in.Route.MessageID, out))
 }

@@ -65,7 +65,7 @@ func TestTopicsNeedProof(t *testing.T) {
 func TestTopicsAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Channel{hub: newHub(time.Now, channel.Filters{})}
-		s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+		s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 		s.feed.topics = []string{"sessions", "log"}
 		c.hub.join(s)
 		for range 100 {
@@ -83,7 +83,7 @@ func TestTopicsAreJoined(t *testing.T) {
 
 func TestTopicsThatAreDropped(t *testing.T) {
 	c := &Channel{hub: newHub(time.Now, channel.Filters{})}
-	s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+	s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 	s.feed.topics = []string{"log"}
 	c.hub.join(s)
 	for n := range topicRoom {

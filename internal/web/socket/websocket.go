@@ -47,15 +47,15 @@ type Options struct {
 	Model func() string
 	// ChatState tells what is kept about a chat besides what was said in it. Nil:
 	// nothing is known.
-	ChatState func(ctx context.Context, chat bus.Route) ChatState
+	ChatState func(ctx context.Context, to bus.Route) ChatState
 	// Scope gives a chat a folder to work in, as far as its client may: remote
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
-	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	Scope func(ctx context.Context, to bus.Route, want Scope, remote bool) (Scope, error)
 	// SetModel chooses the model of a chat by its name or that of a preset; neither is
 	// the usual one. It returns the name of the model; an error is for the person.
 	// Nil: clients are told that it cannot be done.
-	SetModel func(ctx context.Context, chat bus.Route, model, preset string) (string, error)
+	SetModel func(ctx context.Context, to bus.Route, model, preset string) (string, error)
 	// Recall is the final reply to a message that was answered before; false if
 	// there is none. Nil: nobody remembers.
 	Recall func(ctx context.Context, in bus.Inbound) (bus.Outbound, bool)
@@ -117,7 +117,7 @@ func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel,
 	}
 	c.hub.ending = d.Ending
 	if d.Back != nil {
-		c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
+		c.hub.back = func(chatID string) { d.Back(bus.Route{Channel: d.Name, ChatID: chatID}) }
 	}
 	return c, nil
 }
@@ -428,7 +428,7 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
-		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
+		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*conversation]*place{},
 		local: c.isLocal(r), gone: gone,
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it

@@ -215,10 +215,10 @@ func (c *client) modern() string {
 	return id
 }
 
-func route(chat, message string) bus.Route { return bus.Route{ChatID: chat, MessageID: message} }
+func route(chatID, message string) bus.Route { return bus.Route{ChatID: chatID, MessageID: message} }
 
-func final(id, chat, message, text string) bus.Outbound {
-	return bus.Outbound{ID: id, Kind: bus.Final, Route: route(chat, message), Text: text, Turn: &bus.Turn{ID: "t", StopReason: "completed", DurationMS: 7}}
+func final(id, chatID, message, text string) bus.Outbound {
+	return bus.Outbound{ID: id, Kind: bus.Final, Route: route(chatID, message), Text: text, Turn: &bus.Turn{ID: "t", StopReason: "completed", DurationMS: 7}}
 }
 
 // strip removes what changes from run to run.
@@ -257,8 +257,8 @@ func TestSubmitFails(t *testing.T) {
 		t.Errorf("got %v, want text_too_large", m)
 	}
 	r.failWith(nil)
-	chat := c.modern()
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"again","turn_id":"t9"}`)
+	chatID := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"again","turn_id":"t9"}`)
 	if m := c.until("message_accepted"); m["starts_turn"] != true {
 		t.Errorf("a refused message left a turn behind: %v", m)
 	}

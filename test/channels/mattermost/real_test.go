@@ -123,9 +123,9 @@ func (s *server) direct(t *testing.T) string {
 }
 
 // say posts a message.
-func (a *account) say(t *testing.T, chat, root, text string, files ...string) (p post) {
+func (a *account) say(t *testing.T, chatID, root, text string, files ...string) (p post) {
 	t.Helper()
-	a.call(t, http.MethodPost, "/posts", map[string]any{"channel_id": chat, "root_id": root, "message": text, "file_ids": files}, &p)
+	a.call(t, http.MethodPost, "/posts", map[string]any{"channel_id": chatID, "root_id": root, "message": text, "file_ids": files}, &p)
 	return p
 }
 
@@ -171,10 +171,10 @@ func (s *server) talk(t *testing.T) {
 	if got := h.Refined(); got.MaxChars != 16383 || got.MaxMedia != 100<<20 {
 		t.Errorf("the limits are %d characters and %d bytes", got.MaxChars, got.MaxMedia)
 	}
-	chat := s.direct(t)
-	question := s.Ann.say(t, chat, "", "hello driver")
+	chatID := s.direct(t)
+	question := s.Ann.say(t, chatID, "", "hello driver")
 	in := h.receive("hello driver")
-	if in.Route.ChatID != chat || in.Route.ThreadID != "" || in.Route.MessageID != question.ID || in.SenderID != s.Ann.ID || in.Untrusted || in.Scope != "" {
+	if in.Route.ChatID != chatID || in.Route.ThreadID != "" || in.Route.MessageID != question.ID || in.SenderID != s.Ann.ID || in.Untrusted || in.Scope != "" {
 		t.Errorf("the message is %+v", in)
 	}
 	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
@@ -213,7 +213,7 @@ func (s *server) talk(t *testing.T) {
 	if again := h.send(out); again != id {
 		t.Errorf("after a restart the same key made %s and %s", id, again)
 	}
-	s.files(t, h, chat)
+	s.files(t, h, chatID)
 	if err := h.ch.Erase(t.Context(), in.Route, id); err != nil {
 		t.Error(err)
 	}
@@ -223,13 +223,13 @@ func (s *server) talk(t *testing.T) {
 }
 
 // files go both ways.
-func (s *server) files(t *testing.T, h *house, chat string) {
+func (s *server) files(t *testing.T, h *house, chatID string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out.txt")
 	if err := os.WriteFile(path, []byte("for Ann"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	id := h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "mattermost", ChatID: chat}, Text: "a file", Media: []bus.Media{{Path: path}}})
+	id := h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "mattermost", ChatID: chatID}, Text: "a file", Media: []bus.Media{{Path: path}}})
 	var infos []struct {
 		Name string
 		Size int64
@@ -241,7 +241,7 @@ func (s *server) files(t *testing.T, h *house, chat string) {
 
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
-	if err := w.WriteField("channel_id", chat); err != nil {
+	if err := w.WriteField("channel_id", chatID); err != nil {
 		t.Fatal(err)
 	}
 	part, err := w.CreateFormFile("files", "in.txt")
@@ -258,7 +258,7 @@ func (s *server) files(t *testing.T, h *house, chat string) {
 		Infos []struct{ ID string } `json:"file_infos"`
 	}
 	s.Ann.send(t, http.MethodPost, "/api/v4/files", w.FormDataContentType(), &body, &up)
-	s.Ann.say(t, chat, "", "my file", up.Infos[0].ID)
+	s.Ann.say(t, chatID, "", "my file", up.Infos[0].ID)
 	h.Await("the file", func() bool {
 		for _, in := range h.Inbound() {
 			if len(in.Media) == 1 && strings.HasPrefix(in.Text, "my file") {
@@ -321,9 +321,9 @@ func (s *server) buttons(t *testing.T) {
 	}))
 	t.Cleanup(front.Close)
 	defer h.begin(map[string]any{"webhookUrl": front.URL + "/mattermost"})()
-	chat := s.direct(t)
+	chatID := s.direct(t)
 	id := h.send(bus.Outbound{
-		Kind: bus.Ask, Route: bus.Route{Channel: "mattermost", ChatID: chat}, Text: "May I?",
+		Kind: bus.Ask, Route: bus.Route{Channel: "mattermost", ChatID: chatID}, Text: "May I?",
 		Question: &bus.Question{ID: "q1", Options: []string{"Allow once", "Deny"}},
 	})
 	shown, err := json.Marshal(s.Ann.look(t, id).Props["attachments"])
@@ -345,29 +345,29 @@ func (s *server) buttons(t *testing.T) {
 func (s *server) lost(t *testing.T) {
 	h := newHouse(t, s)
 	end := h.begin(nil)
-	chat := s.direct(t)
-	s.Ann.say(t, chat, "", "before")
+	chatID := s.direct(t)
+	s.Ann.say(t, chatID, "", "before")
 	h.receive("before")
 
 	n := len(h.States())
 	s.Cut()
-	s.Ann.say(t, chat, "", "while cut")
+	s.Ann.say(t, chatID, "", "while cut")
 	h.receive("while cut")
 	h.ready(n)
-	s.Ann.say(t, chat, "", "after the cut")
+	s.Ann.say(t, chatID, "", "after the cut")
 	h.receive("after the cut")
 
 	n = len(h.States())
 	s.Restart()
-	s.Ann.say(t, chat, "", "while it restarts")
+	s.Ann.say(t, chatID, "", "while it restarts")
 	h.receive("while it restarts")
 	h.ready(n)
 
 	end()
-	s.Ann.say(t, chat, "", "while we are down")
+	s.Ann.say(t, chatID, "", "while we are down")
 	defer h.begin(nil)()
 	h.receive("while we are down")
-	s.Ann.say(t, chat, "", "at last")
+	s.Ann.say(t, chatID, "", "at last")
 	h.receive("at last")
 	for _, text := range []string{"before", "while cut", "after the cut", "while it restarts", "while we are down"} {
 		h.receive(text) // still once

@@ -110,12 +110,12 @@ func TestSentOnce(t *testing.T) {
 	fake := loopback(t)
 	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
 	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
-	chat := fake.DM("42")
-	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chat + "/messages", After: true, Times: 2})
-	fake.Write("42", chat, "hi", nil)
-	await(t, "the third try", func() bool { return len(fake.Calls("POST", "/channels/"+chat+"/messages")) == 3 })
+	chatID := fake.DM("42")
+	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chatID + "/messages", After: true, Times: 2})
+	fake.Write("42", chatID, "hi", nil)
+	await(t, "the third try", func() bool { return len(fake.Calls("POST", "/channels/"+chatID+"/messages")) == 3 })
 	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
-	if got := contents(fake, chat); !slices.Equal(got, []string{"re: hi"}) {
+	if got := contents(fake, chatID); !slices.Equal(got, []string{"re: hi"}) {
 		t.Errorf("people see %q", got)
 	}
 }
@@ -127,11 +127,11 @@ func TestLongStream(t *testing.T) {
 	fake := loopback(t)
 	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
 	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
-	chat := fake.DM("42")
-	fake.Write("42", chat, "a long one", nil)
-	await(t, "all of it", func() bool { return strings.Count(strings.Join(contents(fake, chat), "\n"), "many words") >= 250 })
+	chatID := fake.DM("42")
+	fake.Write("42", chatID, "a long one", nil)
+	await(t, "all of it", func() bool { return strings.Count(strings.Join(contents(fake, chatID), "\n"), "many words") >= 250 })
 	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
-	list := contents(fake, chat)
+	list := contents(fake, chatID)
 	if n := strings.Count(strings.Join(list, "\n"), "many words in a line"); n != 250 || len(list) < 3 {
 		t.Errorf("%d lines in %d messages", n, len(list))
 	}

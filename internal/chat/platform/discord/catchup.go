@@ -71,17 +71,17 @@ func (p *progress) note(ctx context.Context) {
 }
 
 // direct notes a message in a direct chat of a person who is admitted.
-func (p *progress) direct(ctx context.Context, chat, message string) {
+func (p *progress) direct(ctx context.Context, chatID, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.keep(ctx, chat, message)
+		p.keep(ctx, chatID, message)
 	}
 }
 
 // keep notes a cursor. The lock is held.
-func (p *progress) keep(ctx context.Context, chat, at string) {
-	if err := p.cursors.Set(chat, at); err != nil { // what is read again is known by its ids
+func (p *progress) keep(ctx context.Context, chatID, at string) {
+	if err := p.cursors.Set(chatID, at); err != nil { // what is read again is known by its ids
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }

@@ -41,7 +41,7 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Write(in.Sender, fake.DM(in.Sender), in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "username": name, "global_name": name, "discriminator": "0"}})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Deliver: func(_ *testing.T, in channeltest.In) { inject(fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -55,13 +55,13 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, Thread: discordtest.Thread, MediaLimit: true, AnyName: true,
 		Marks: fake.Reactions,
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
 		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
 			fake.Write(in.Sender, in.Chat, in.Text, object{"timestamp": time.Now().Add(-age).Format(time.RFC3339)})
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
-			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chat)+"/typing")), false
+		Typing: func(chatID, thread string) (n int, on bool) {
+			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chatID)+"/typing")), false
 		},
 		Impatient: func(channel.Channel) { fake.Beat(time.Second) },
 		Lacks: map[string]string{
@@ -73,15 +73,15 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 }
 
 // tap presses the button with a label.
-func tap(t *testing.T, fake *discordtest.Server, chat, label string) {
+func tap(t *testing.T, fake *discordtest.Server, chatID, label string) {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		rows, _ := m.Body["components"].([]any)
 		for _, row := range rows {
 			list, _ := row.(object)["components"].([]any)
 			for _, b := range list {
 				if btn, _ := b.(object); btn["label"] == label {
-					fake.Press("42", chat, m.ID, fmt.Sprint(btn["custom_id"]))
+					fake.Press("42", chatID, m.ID, fmt.Sprint(btn["custom_id"]))
 					return
 				}
 			}
@@ -107,7 +107,7 @@ func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) jso
 	return data
 }
 
-func deliver(fake *discordtest.Server, in channeltest.In) {
+func inject(fake *discordtest.Server, in channeltest.In) {
 	m := object{"id": in.ID}
 	if in.Mentioned {
 		in.Text = "<@" + discordtest.BotID + "> " + in.Text

@@ -227,12 +227,12 @@ type fetched struct {
 
 // quoted is the message that another one answers, with its files. What began the
 // topic that a message is in was given to the agent before.
-func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) ([]bus.Quote, []bus.Media) {
+func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bus.Quote, []bus.Media) {
 	b, m := rc.bot, &e.Message
 	if m.Parent == "" || m.Thread != "" && m.Parent == m.Root && b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.Root) {
 		return nil, nil
 	}
-	if q, ok := b.deps.Quoted(chat, m.Parent); ok {
+	if q, ok := b.deps.Quoted(route, m.Parent); ok {
 		to := "you"
 		if q.SenderID != "" {
 			to = "a message"

@@ -112,7 +112,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Say(feishutest.Message{ID: "om_" + in.ID, Sender: in.Sender, UserID: name, Chat: in.Chat, Content: feishutest.Text(in.Text)})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Deliver: func(_ *testing.T, in channeltest.In) { inject(fake, in) },
 		Idle:    fake.Idle,
 		Seen: func() []channeltest.Seen {
 			var out []channeltest.Seen
@@ -145,9 +145,9 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Repeats:    true,
 		MediaLimit: true,
 		AnyName:    true,
-		Tap: func(t *testing.T, chat, label string) {
+		Tap: func(t *testing.T, chatID, label string) {
 			t.Helper()
-			for _, m := range slices.Backward(fake.Messages(chat)) {
+			for _, m := range slices.Backward(fake.Messages(chatID)) {
 				if slices.Contains(m.Buttons, label) {
 					if got := fake.Press(m.ID, feishutest.AnnID, label); !got.Updated {
 						t.Errorf("people see %+v", got)
@@ -178,7 +178,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 	return f
 }
 
-func deliver(fake *feishutest.Server, in channeltest.In) {
+func inject(fake *feishutest.Server, in channeltest.In) {
 	m := feishutest.Message{ID: "om_" + in.ID, Sender: in.Sender, Chat: in.Chat, Content: feishutest.Text(in.Text)}
 	if in.Thread != "" {
 		m.Thread, m.Root, m.Parent = "omt_root", in.Thread, in.Thread

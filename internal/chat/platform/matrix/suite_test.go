@@ -113,8 +113,8 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			fake.Room(where, nil, who, self)
 			fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: where, Sender: who, At: time.Now().UnixMilli()}, matrixtest.Text(in.Text))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
-		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in, 0) },
+		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { inject(t, fake, in, age) },
 		Idle:    func() int { return fake.Idle(self) },
 		Seen:    func() []channeltest.Seen { return seen(fake, self) },
 		Touched: func() int {
@@ -127,13 +127,13 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 		Refuse:  fail(matrixtest.Failure{Status: 403, Code: "M_FORBIDDEN"}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Typing: func(chat, _ string) (n int, on bool) {
+		Typing: func(chatID, _ string) (n int, on bool) {
 			for _, c := range fake.Calls("/typing/") {
-				if strings.Contains(c.Path, chat) && strings.Contains(string(c.Body), "true") {
+				if strings.Contains(c.Path, chatID) && strings.Contains(string(c.Body), "true") {
 					n++
 				}
 			}
-			return n, fake.Typing(chat, self)
+			return n, fake.Typing(chatID, self)
 		},
 		Frame: func(_ *testing.T, frame []byte) {
 			if json.Valid(frame) {
@@ -157,7 +157,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 	}
 }
 
-func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Duration) {
+func inject(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Duration) {
 	t.Helper()
 	c := matrixtest.Text(in.Text)
 	if in.File != "" {

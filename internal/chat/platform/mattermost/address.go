@@ -42,7 +42,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 
 // byID is the channel of an id, or the direct one of a person's id.
 func (b *bot) byID(ctx context.Context, id string) (string, error) {
-	var c chat
+	var c conversation
 	err := b.calls.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &c)
 	if !refusal(err).refused() {
 		return c.ID, err
@@ -60,7 +60,7 @@ func (b *bot) directTo(ctx context.Context, id string) (string, error) {
 	if me == nil {
 		return "", channel.ErrNotReady
 	}
-	var c chat
+	var c conversation
 	err := b.calls.call(ctx, http.MethodPost, "/channels/direct", []string{me.ID, id}, &c)
 	return c.ID, err
 }
@@ -80,7 +80,7 @@ func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
 	found, in := "", ""
 	last := error(&apiError{Call: "find a channel", Code: http.StatusNotFound, Message: "no team has it; add the bot to the team"})
 	for _, t := range teams {
-		var c chat
+		var c conversation
 		err := b.calls.call(ctx, http.MethodGet, "/teams/"+url.PathEscape(t.ID)+"/channels/name/"+url.PathEscape(strings.ToLower(name)), nil, &c)
 		switch {
 		case refusal(err).refused():
@@ -112,7 +112,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		return channel.Report{}, b.refusedToken(err)
 	}
 	b.me.Store(&me)
-	var chats []chat
+	var chats []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &chats); err != nil {
 		return channel.Report{}, err
 	}

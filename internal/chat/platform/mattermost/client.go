@@ -96,12 +96,12 @@ func (c *client) ask(ctx context.Context, method, path string, body, result any)
 }
 
 // upload sends one file to a channel and returns its id.
-func (c *client) upload(ctx context.Context, chat string, f *channel.Attachment) (string, error) {
+func (c *client) upload(ctx context.Context, chatID string, f *channel.Attachment) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
-	if err := w.WriteField("channel_id", chat); err != nil {
+	if err := w.WriteField("channel_id", chatID); err != nil {
 		return "", err
 	}
 	if _, err := w.CreateFormFile("files", f.Name); err != nil {

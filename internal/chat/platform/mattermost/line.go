@@ -248,7 +248,7 @@ func (l *line) catchUp(ctx context.Context) error {
 		return nil
 	}
 	from := max(since.Add(-skew).UnixMilli(), l.cursor(cursorBegan), l.cursor(cursorSeen)-overlap.Milliseconds())
-	var all []chat
+	var all []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &all); err != nil {
 		return err
 	}

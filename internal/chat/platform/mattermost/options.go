@@ -199,7 +199,7 @@ func isID(s string) bool {
 }
 
 // forUs reports whether a post in a channel, or in a thread of it, is for us.
-func (o *options) forUs(chat, thread string, mentioned bool) bool {
+func (o *options) forUs(chatID, thread string, mentioned bool) bool {
 	policy := o.GroupPolicy
 	if thread != "" {
 		policy = o.GroupPolicyInThread
@@ -208,7 +208,7 @@ func (o *options) forUs(chat, thread string, mentioned bool) bool {
 	case channel.Open:
 		return true
 	case channel.Allowlist:
-		return slices.Contains(o.GroupAllowFrom, chat)
+		return slices.Contains(o.GroupAllowFrom, chatID)
 	}
 	return mentioned
 }

@@ -94,13 +94,13 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 	return nil
 }
 
-func (b *bot) upload(ctx context.Context, chat string, m bus.Media) (string, error) {
+func (b *bot) upload(ctx context.Context, chatID string, m bus.Media) (string, error) {
 	f, err := channel.OpenAttachment(ctx, b.deps, m, b.most.Load())
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	return b.calls.upload(ctx, chat, f)
+	return b.calls.upload(ctx, chatID, f)
 }
 
 // props are those of every post of ours.

@@ -185,12 +185,12 @@ func TestReceiveFiles(t *testing.T) {
 	r.deps.Transcribe = func(context.Context, string) string { return "hello" }
 	r.reopen(nil)
 	defer r.begin()()
-	chat, ann := r.fake.Direct(mattermosttest.AnnID()), mattermosttest.AnnID()
+	chatID, ann := r.fake.Direct(mattermosttest.AnnID()), mattermosttest.AnnID()
 	ids := []string{
-		r.fake.Store(ann, chat, "../../etc/passwd\x00\n.txt", []byte("small")),
-		r.fake.Store(ann, chat, "big.bin", make([]byte, 11)),
-		r.fake.Store(ann, chat, "lost.txt", []byte("x")),
-		r.fake.Store(ann, chat, "a.mp3", []byte("ID3 sounds")),
+		r.fake.Store(ann, chatID, "../../etc/passwd\x00\n.txt", []byte("small")),
+		r.fake.Store(ann, chatID, "big.bin", make([]byte, 11)),
+		r.fake.Store(ann, chatID, "lost.txt", []byte("x")),
+		r.fake.Store(ann, chatID, "a.mp3", []byte("ID3 sounds")),
 	}
 	r.fake.Fail(
 		mattermosttest.Failure{Name: "GET /files/{file}/info", Code: 500}, // tried again

@@ -47,9 +47,9 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		Owner: mattermosttest.AnnID(), Stranger: mattermosttest.ID("mallory"), Chat: fake.Direct, Group: mattermosttest.TownID(), Thread: "root",
 		Pose: func(t *testing.T, in channeltest.In, name string) {
 			fake.AddUser(mattermosttest.User{ID: in.Sender, Username: name, Nickname: name, FirstName: name, Email: name})
-			deliver(t, fake, in, 0)
+			inject(t, fake, in, 0)
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in, 0) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -67,10 +67,10 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
 		Marks: func(_, id string) []string { return fake.Reactions(mattermosttest.ID(id)) },
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
-		Typing: func(chat, thread string) (n int, on bool) {
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, at := range fake.Typing() {
-				if at == chat+" "+mattermosttest.ID(thread) {
+				if at == chatID+" "+mattermosttest.ID(thread) {
 					n++
 				}
 			}
@@ -78,7 +78,7 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		},
 		Frame:   func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
 		Forge:   func(t *testing.T, in channeltest.In) { forge(t, front+path, in) },
-		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
+		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { inject(t, fake, in, age) },
 		Impatient: func(ch channel.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
@@ -92,9 +92,9 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 }
 
 // tap presses the button with a label, as Ann does.
-func tap(t *testing.T, fake *mattermosttest.Server, chat, label string) {
+func tap(t *testing.T, fake *mattermosttest.Server, chatID, label string) {
 	t.Helper()
-	for _, p := range slices.Backward(fake.Posts(chat)) {
+	for _, p := range slices.Backward(fake.Posts(chatID)) {
 		list, _ := p.Props["attachments"].([]any)
 		for _, raw := range list {
 			actions, _ := raw.(map[string]any)["actions"].([]any)
@@ -158,7 +158,7 @@ func commonSection(t *testing.T, c channel.Common, fake *mattermosttest.Server, 
 	return data
 }
 
-func deliver(t *testing.T, fake *mattermosttest.Server, in channeltest.In, age time.Duration) {
+func inject(t *testing.T, fake *mattermosttest.Server, in channeltest.In, age time.Duration) {
 	t.Helper()
 	p := mattermosttest.Post{ID: mattermosttest.ID(in.ID), UserID: in.Sender, ChannelID: in.Chat, Message: in.Text}
 	if in.Thread != "" {

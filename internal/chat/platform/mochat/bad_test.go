@@ -160,13 +160,13 @@ func TestSend(t *testing.T) {
 	r := newRig(t, fields{"sessions": []string{"odd"}, "panels": []string{}})
 	r.fake.AddSession("odd", mochattest.Ann)
 	defer r.start()()
-	send := func(chat string, meta map[string]string) error {
-		_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: chat}, ReplyTo: "m9", Text: " **hi** ", Meta: meta})
+	send := func(chatID string, meta map[string]string) error {
+		_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: chatID}, ReplyTo: "m9", Text: " **hi** ", Meta: meta})
 		return err
 	}
-	for _, chat := range []string{annSession, "mochat:" + annSession, "odd", mochattest.Panel, "Panel: " + mochattest.Panel, "channel:" + mochattest.Panel, "group:" + mochattest.Panel} {
-		if err := send(chat, map[string]string{"group_id": mochattest.Group}); err != nil {
-			t.Errorf("%s: %v", chat, err)
+	for _, chatID := range []string{annSession, "mochat:" + annSession, "odd", mochattest.Panel, "Panel: " + mochattest.Panel, "channel:" + mochattest.Panel, "group:" + mochattest.Panel} {
+		if err := send(chatID, map[string]string{"group_id": mochattest.Group}); err != nil {
+			t.Errorf("%s: %v", chatID, err)
 		}
 	}
 	s, p := mochattest.Sent{Chat: annSession, Text: "**hi**", ReplyTo: "m9"}, mochattest.Sent{Chat: mochattest.Panel, Panel: true, Text: "**hi**", ReplyTo: "m9", Group: mochattest.Group}
@@ -211,10 +211,10 @@ func TestSendErrors(t *testing.T) {
 			t.Errorf("the pause is %v", limited.After)
 		}
 	}
-	for _, chat := range []string{"", "panel:", "session_none", "nowhere"} {
-		out.Route.ChatID = chat
+	for _, chatID := range []string{"", "panel:", "session_none", "nowhere"} {
+		out.Route.ChatID = chatID
 		if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
-			t.Errorf("%q: %v", chat, err)
+			t.Errorf("%q: %v", chatID, err)
 		}
 	}
 	if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: annSession}, Text: " "}); err != nil {

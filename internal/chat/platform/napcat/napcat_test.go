@@ -304,10 +304,10 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, chat := range []string{"", "20001", "private:x", "group:-1", "mars:1", "private:404"} {
-		out.Route.ChatID = chat
+	for _, chatID := range []string{"", "20001", "private:x", "group:-1", "mars:1", "private:404"} {
+		out.Route.ChatID = chatID
 		if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
-			t.Errorf("%q: %v", chat, err)
+			t.Errorf("%q: %v", chatID, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 			}
 			fake.Say(napcattest.Message{ID: id, From: from, CQ: in.Text, Name: name})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, self, in) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, self, in) },
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
@@ -62,9 +62,9 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 		Refuse:  fail(1200, "发送失败"),
 		Cut:     fake.Cut,
 		Repeats: true, MediaLimit: true, AnyName: true,
-		Typing: func(chat, _ string) (n int, on bool) {
+		Typing: func(chatID, _ string) (n int, on bool) {
 			for _, c := range fake.Calls("set_input_status") {
-				if user, ok := c.Params["user_id"].(float64); ok && chat == privatePrefix+strconv.Itoa(int(user)) {
+				if user, ok := c.Params["user_id"].(float64); ok && chatID == privatePrefix+strconv.Itoa(int(user)) {
 					n++
 				}
 			}
@@ -115,7 +115,7 @@ func commonSection(t *testing.T, c channel.Common, fake *napcattest.Server) json
 	return data
 }
 
-func deliver(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In) {
+func inject(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In) {
 	t.Helper()
 	whole := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -140,11 +140,11 @@ func deliver(t *testing.T, fake *napcattest.Server, self int64, in channeltest.I
 func seen(fake *napcattest.Server) []channeltest.Seen {
 	var out []channeltest.Seen
 	for _, m := range fake.Sent() {
-		chat := privatePrefix + fmt.Sprint(m.To)
+		chatID := privatePrefix + fmt.Sprint(m.To)
 		if m.Group != 0 {
-			chat = groupPrefix + fmt.Sprint(m.Group)
+			chatID = groupPrefix + fmt.Sprint(m.Group)
 		}
-		out = append(out, channeltest.Seen{Chat: chat, Text: strings.TrimSpace(m.Words()), Files: m.Files})
+		out = append(out, channeltest.Seen{Chat: chatID, Text: strings.TrimSpace(m.Words()), Files: m.Files})
 	}
 	return out
 }

@@ -39,14 +39,14 @@ type target struct {
 // target finds it. The kind of a chat came with the message that is answered, or
 // is known from earlier ones.
 func (b *bot) target(out bus.Outbound) (target, error) {
-	chat := out.Route.ChatID
-	t := target{kind: b.book.kind(chat), id: chat}
+	chatID := out.Route.ChatID
+	t := target{kind: b.book.kind(chatID), id: chatID}
 	if k := kind(out.Meta[metaKind]); t.kind == direct && k == group {
 		t.kind = group
 	}
-	t.id = strings.TrimPrefix(strings.TrimPrefix(chat, guildPrefix), guildDirectPrefix)
+	t.id = strings.TrimPrefix(strings.TrimPrefix(chatID, guildPrefix), guildDirectPrefix)
 	if t.id == "" || strings.ContainsAny(t.id, "/?# \n") {
-		return t, channel.Permanent(fmt.Errorf("%q is not a chat of QQ: use the openid of a person or a group", chat))
+		return t, channel.Permanent(fmt.Errorf("%q is not a chat of QQ: use the openid of a person or a group", chatID))
 	}
 	return t, nil
 }

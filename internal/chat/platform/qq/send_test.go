@@ -16,10 +16,10 @@ import (
 )
 
 // heardIn lets Ann write and returns the message as the agent got it.
-func heardIn(r *rig, k qqtest.Kind, chat string) bus.Inbound {
+func heardIn(r *rig, k qqtest.Kind, chatID string) bus.Inbound {
 	r.t.Helper()
 	n := len(r.Inbound())
-	r.fake.Write(k, "ann", chat, "hi", nil)
+	r.fake.Write(k, "ann", chatID, "hi", nil)
 	return r.receive(n + 1)[n]
 }
 

@@ -102,8 +102,8 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			return n
 		},
-		Typing: func(chat, _ string) (n int, on bool) {
-			for _, c := range fake.Calls("", "/v2/users/"+chat+"/messages") {
+		Typing: func(chatID, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("", "/v2/users/"+chatID+"/messages") {
 				if c.Body["msg_type"] == 6.0 {
 					n++
 				}
@@ -140,9 +140,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 	out.Lacks["Tap"] = "plain messages have no buttons"
 	if format == formatMarkdown {
 		delete(out.Lacks, "Tap")
-		out.Tap = func(t *testing.T, chat, label string) {
+		out.Tap = func(t *testing.T, chatID, label string) {
 			t.Helper()
-			if _, ok := fake.Tap(qqtest.Direct, "ann", chat, label); !ok {
+			if _, ok := fake.Tap(qqtest.Direct, "ann", chatID, label); !ok {
 				t.Errorf("no message has a button %q", label)
 			}
 		}

@@ -124,13 +124,13 @@ func (f *facts) chat(ids []string) string {
 }
 
 // meet remembers the chat with a person who was let in.
-func (f *facts) meet(ids []string, chat string) error {
+func (f *facts) meet(ids []string, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	news := false
 	for _, id := range ids {
 		if f.book.Chats[id] == "" && len(f.book.Chats) < peopleMost {
-			f.book.Chats[id], news = chat, true
+			f.book.Chats[id], news = chatID, true
 		}
 	}
 	if !news {

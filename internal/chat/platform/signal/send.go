@@ -22,19 +22,19 @@ const (
 )
 
 // address is whom a request is for.
-func (b *bot) address(chat string) (map[string]any, error) {
-	if id, ok := strings.CutPrefix(chat, groupPrefix); ok {
+func (b *bot) address(chatID string) (map[string]any, error) {
+	if id, ok := strings.CutPrefix(chatID, groupPrefix); ok {
 		return map[string]any{"groupId": id}, nil
 	}
-	switch id := normal(chat); {
+	switch id := normal(chatID); {
 	case isNumber(id), isUUID(id):
 		return map[string]any{"recipient": []string{id}}, nil
 	case strings.HasPrefix(id, "u:"):
 		return map[string]any{"username": []string{strings.TrimPrefix(id, "u:")}}, nil
-	case isGroup(chat):
-		return map[string]any{"groupId": chat}, nil
+	case isGroup(chatID):
+		return map[string]any{"groupId": chatID}, nil
 	}
-	return nil, channel.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chat))
+	return nil, channel.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
 }
 
 // Send implements channel.Channel.
@@ -79,19 +79,19 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // send sends, and once more after a new safety number was accepted.
-func (b *bot) send(ctx context.Context, chat string, params map[string]any) (string, error) {
+func (b *bot) send(ctx context.Context, chatID string, params map[string]any) (string, error) {
 	id, err := b.try(ctx, params)
 	e, ok := errors.AsType[*rpcError](err)
 	if !ok || e.Code != codeUntrusted && !e.says("untrusted") {
 		return id, classify(err)
 	}
 	if !b.o.TrustChangedKeys {
-		return "", channel.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chat, b.o.PhoneNumber, chat))
+		return "", channel.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chatID, b.o.PhoneNumber, chatID))
 	}
-	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chat, "trustAllKnownKeys": true}, nil); err != nil {
+	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chatID, "trustAllKnownKeys": true}, nil); err != nil {
 		return "", classify(err)
 	}
-	b.deps.Log.WarnContext(ctx, "a changed safety number was accepted (trustChangedKeys)", "chat", chat)
+	b.deps.Log.WarnContext(ctx, "a changed safety number was accepted (trustChangedKeys)", "chat", chatID)
 	id, err = b.try(ctx, params)
 	return id, classify(err)
 }

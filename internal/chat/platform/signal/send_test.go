@@ -15,23 +15,23 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
-func to(chat, text string) bus.Outbound {
-	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: chat}, Text: text}
+func to(chatID, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: chatID}, Text: text}
 }
 
 func TestSend(t *testing.T) {
 	t.Parallel()
-	for chat, want := range map[string]string{
+	for chatID, want := range map[string]string{
 		ann: ann, strings.TrimPrefix(ann, "+"): ann, strings.ToUpper(annUUID): annUUID, crowd: crowd, "group." + crowd: crowd,
 	} {
 		r := newRig(t, nil)
-		id, err := r.Send(t.Context(), to(chat, "a **b**"))
+		id, err := r.Send(t.Context(), to(chatID, "a **b**"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := r.fake.Messages()
 		if len(got) != 1 || got[0].Chat != want || got[0].Text != "a b" || !cmp.Equal(got[0].Styles, []string{"2:1:BOLD"}) || id == "" {
-			t.Errorf("%s: id %s, %+v", chat, id, got)
+			t.Errorf("%s: id %s, %+v", chatID, id, got)
 		}
 	}
 

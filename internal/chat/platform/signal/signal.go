@@ -191,11 +191,11 @@ func (b *bot) take(ctx context.Context, in *channel.Intake[event], data []byte) 
 	if m == nil || len(ids) == 0 || edited && !b.o.EditedMessages {
 		return
 	}
-	chat := m.group()
-	if chat == "" {
-		chat = b.facts.chat(ids)
+	chatID := m.group()
+	if chatID == "" {
+		chatID = b.facts.chat(ids)
 	}
-	for in.Hold(ctx, chat, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
+	for in.Hold(ctx, chatID, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
 		b.warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
 		if wait.For(ctx, holdPause) != nil {
 			return

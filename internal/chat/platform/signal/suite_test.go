@@ -33,7 +33,7 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Post(from(in.Sender, "", name, began+2100, object{"message": in.Text, "profileName": name}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, began, in) },
 		Seen: func() []channeltest.Seen {
 			var out []channeltest.Seen
 			for _, m := range fake.Messages() {
@@ -58,7 +58,7 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 			fake.PostRaw("data:" + strings.ReplaceAll(string(data), "\n", "\ndata:") + "\n\n")
 		},
 		Marks:  func(_, id string) []string { return marks(fake, began, id) },
-		Typing: func(chat, _ string) (int, bool) { return typing(fake, chat) },
+		Typing: func(chatID, _ string) (int, bool) { return typing(fake, chatID) },
 		Alias:  func(string) string { return bobUUID },
 		Impatient: func(ch channel.Channel) {
 			if b, ok := ch.(*bot); ok {
@@ -94,9 +94,9 @@ func marks(fake *signaltest.Server, began int64, id string) (out []string) {
 }
 
 // typing counts how often we were shown as typing. A message ends it.
-func typing(fake *signaltest.Server, chat string) (n int, on bool) {
+func typing(fake *signaltest.Server, chatID string) (n int, on bool) {
 	for _, c := range fake.Calls("") {
-		if c.Method != "send" && c.Method != "sendTyping" || !strings.Contains(fmt.Sprint(c.Params["recipient"]), chat) {
+		if c.Method != "send" && c.Method != "sendTyping" || !strings.Contains(fmt.Sprint(c.Params["recipient"]), chatID) {
 			continue
 		}
 		on = c.Method == "sendTyping" && c.Params["stop"] != true
@@ -121,7 +121,7 @@ func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.
 	return section(t, fake.Host(), fake.Port(), all)
 }
 
-func deliver(t *testing.T, fake *signaltest.Server, began int64, in channeltest.In) {
+func inject(t *testing.T, fake *signaltest.Server, began int64, in channeltest.In) {
 	t.Helper()
 	n, err := strconv.ParseInt(in.ID, 10, 64)
 	if err != nil {

@@ -155,7 +155,7 @@ func (c *client) download(ctx context.Context, address string) (*http.Response, 
 }
 
 // upload sends the file of a part.
-func (b *bot) upload(ctx context.Context, chat string, out bus.Outbound) error {
+func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error {
 	if len(out.Media) != 1 {
 		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
@@ -172,7 +172,7 @@ func (b *bot) upload(ctx context.Context, chat string, out bus.Outbound) error {
 			return err
 		}
 		_, err := b.api.UploadFileContext(ctx, api.UploadFileParameters{
-			Reader: f, FileSize: int(f.Size()), Filename: f.Name, Title: f.Name, Channel: chat, ThreadTimestamp: thread,
+			Reader: f, FileSize: int(f.Size()), Filename: f.Name, Title: f.Name, Channel: chatID, ThreadTimestamp: thread,
 			InitialComment: escaper().Replace(out.Text),
 		})
 		return err

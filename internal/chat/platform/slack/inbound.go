@@ -42,9 +42,9 @@ func (b *bot) interesting(raw json.RawMessage) (*message, error) {
 // keeps the message as it is now.
 func (b *bot) concerns(m *message) bool {
 	if m.SubType == "message_changed" && b.o.EditedMessages && m.Changed != nil && m.Changed.Edited != nil {
-		chat, before := m.Channel, m.Before
+		chatID, before := m.Channel, m.Before
 		*m = *m.Changed
-		m.Channel = chat
+		m.Channel = chatID
 		if before != nil && before.Text == m.Text {
 			return false
 		}
@@ -134,12 +134,12 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	return nil
 }
 
-func (rc *receiver) visitor(chat, user, thread string) channel.Visitor {
+func (rc *receiver) visitor(chatID, user, thread string) channel.Visitor {
 	return channel.Visitor{
 		IDs:    []string{user},
 		Name:   rc.bot.web.cached(user),
-		Direct: isDirect(chat),
-		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: chat, ThreadID: thread},
+		Direct: isDirect(chatID),
+		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: chatID, ThreadID: thread},
 	}
 }
 
@@ -276,12 +276,12 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	in.Untrusted = false
 	in.WantsStream = b.caps.EditEvery > 0
 	if v.Direct {
-		chat, err := b.web.open(ctx, c.User)
+		chatID, err := b.web.open(ctx, c.User)
 		if err != nil {
 			b.web.report(ctx, "the conversation with a person cannot be opened", refusal(err), err)
 			return nil
 		}
-		in.Route.ChatID = chat
+		in.Route.ChatID = chatID
 	}
 	return rc.submit(ctx, in)
 }

@@ -193,4 +193,4 @@ func (o *options) caps() channel.Caps {
 }
 
 // isDirect reports whether a conversation is one with a single person.
-func isDirect(chat string) bool { return strings.HasPrefix(chat, "D") }
+func isDirect(chatID string) bool { return strings.HasPrefix(chatID, "D") }

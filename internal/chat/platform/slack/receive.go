@@ -115,7 +115,7 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 // comes of it.
 func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) error {
 	e := event{Bot: b.me.Load().UserID}
-	var chat, key string
+	var chatID, key string
 	var err error
 	switch kind {
 	case kindEvent:
@@ -124,15 +124,15 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 			e.Message, err = b.interesting(outer.Event)
 		}
 		if m := e.Message; m != nil {
-			chat, key = m.Channel, b.id(m)
+			chatID, key = m.Channel, b.id(m)
 		}
 	case kindTap:
 		if err = json.Unmarshal(payload, &e.Tap); err == nil && e.Tap != nil && e.Tap.Type == "block_actions" && len(e.Tap.Actions) > 0 {
-			chat, key = e.Tap.Channel.ID, "tap."+e.Tap.Trigger
+			chatID, key = e.Tap.Channel.ID, "tap."+e.Tap.Trigger
 		}
 	case kindCommand:
 		if err = json.Unmarshal(payload, &e.Command); err == nil && e.Command != nil {
-			chat, key = e.Command.Channel, "command."+e.Command.Trigger
+			chatID, key = e.Command.Channel, "command."+e.Command.Trigger
 		}
 	}
 	if err != nil {
@@ -141,12 +141,12 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 	}
 	in := b.in.Load()
 	switch {
-	case chat == "":
+	case chatID == "":
 		return nil
 	case in == nil:
 		return channel.ErrStopping
 	}
-	return in.Hold(ctx, chat, key, e)
+	return in.Hold(ctx, chatID, key, e)
 }
 
 // post receives a request of the Events API.

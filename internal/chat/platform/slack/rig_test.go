@@ -111,8 +111,8 @@ func (r *rig) receive(n int) []bus.Inbound {
 }
 
 // route is a conversation.
-func route(chat, thread string) bus.Route {
-	return bus.Route{Channel: "slack", ChatID: chat, ThreadID: thread}
+func route(chatID, thread string) bus.Route {
+	return bus.Route{Channel: "slack", ChatID: chatID, ThreadID: thread}
 }
 
 func (r *rig) send(out bus.Outbound) string {

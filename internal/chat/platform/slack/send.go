@@ -25,12 +25,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
-	chat, err := b.web.chat(ctx, out.Route.ChatID)
+	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return "", err
 	}
 	if len(out.Media) > 0 {
-		return "", b.upload(ctx, chat, out)
+		return "", b.upload(ctx, chatID, out)
 	}
 	var ts string
 	thread := out.Route.ThreadID
@@ -40,7 +40,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			options = append(options, api.MsgOptionTS(thread))
 		}
 		ts, err = call(ctx, func(ctx context.Context) (string, error) {
-			_, ts, err := b.api.PostMessageContext(ctx, chat, options...)
+			_, ts, err := b.api.PostMessageContext(ctx, chatID, options...)
 			return ts, err
 		})
 		return err
@@ -54,7 +54,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", b.web.classify(err)
 	}
 	if out.Question != nil && out.Question.Clean {
-		b.clean.Put(chat+"/"+ts, true)
+		b.clean.Put(chatID+"/"+ts, true)
 	}
 	return ts, nil
 }
@@ -139,13 +139,13 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
 	}
-	chat, err := b.web.chat(ctx, out.Route.ChatID)
+	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return err
 	}
 	err = b.formatted(out, maxChanged, func(content api.MsgOption) error {
 		_, err := call(ctx, func(ctx context.Context) (string, error) {
-			_, ts, _, err := b.api.UpdateMessageContext(ctx, chat, id, content)
+			_, ts, _, err := b.api.UpdateMessageContext(ctx, chatID, id, content)
 			return ts, err
 		})
 		return err
@@ -155,12 +155,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 
 // Erase implements channel.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
-	chat, err := b.web.chat(ctx, route.ChatID)
+	chatID, err := b.web.chat(ctx, route.ChatID)
 	if err != nil {
 		return err
 	}
 	_, err = call(ctx, func(ctx context.Context) (string, error) {
-		_, ts, err := b.api.DeleteMessageContext(ctx, chat, id)
+		_, ts, err := b.api.DeleteMessageContext(ctx, chatID, id)
 		return ts, err
 	})
 	if says(err, "message_not_found") {

@@ -92,7 +92,7 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 				"user_profile": object{"name": name, "display_name": name, "real_name": name},
 			})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in); delivered.Store(in.ID, true) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in); delivered.Store(in.ID, true) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -109,15 +109,15 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 		Refuse:  post(slacktest.Failure{Error: "restricted_action"}),
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Marks: func(chat, id string) []string { return fake.Reactions(chat, stamp(id)) },
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
-		Typing: func(chat, thread string) (n int, on bool) {
+		Marks: func(chatID, id string) []string { return fake.Reactions(chatID, stamp(id)) },
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls("assistant.threads.setStatus") {
-				if c.Params["channel_id"] == chat && c.Params["thread_ts"] == thread && c.Params["status"] != "" {
+				if c.Params["channel_id"] == chatID && c.Params["thread_ts"] == thread && c.Params["status"] != "" {
 					n++
 				}
 			}
-			return n, fake.Status(chat, thread) != ""
+			return n, fake.Status(chatID, thread) != ""
 		},
 		Acked: func(id string) bool {
 			_, ok := delivered.Load(id)
@@ -140,9 +140,9 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 }
 
 // tap presses the button with a label.
-func tap(t *testing.T, fake *slacktest.Server, chat, label string) {
+func tap(t *testing.T, fake *slacktest.Server, chatID, label string) {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		var blocks []struct {
 			Elements []struct {
 				Action string `json:"action_id"`
@@ -158,7 +158,7 @@ func tap(t *testing.T, fake *slacktest.Server, chat, label string) {
 		for _, b := range blocks {
 			for _, e := range b.Elements {
 				if e.Text.Text == label {
-					fake.Tap("U0ANN", chat, m.TS, e.Action, e.Value)
+					fake.Tap("U0ANN", chatID, m.TS, e.Action, e.Value)
 					return
 				}
 			}
@@ -189,7 +189,7 @@ func commonSection(t *testing.T, c channel.Common, fake *slacktest.Server, chang
 // same message.
 func stamp(id string) string { return "17" + "00000000"[:8-len(id)] + id + ".000100" }
 
-func deliver(t *testing.T, fake *slacktest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *slacktest.Server, in channeltest.In) {
 	t.Helper()
 	m := object{"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": stamp(in.ID)}
 	if in.Thread != "" {

@@ -136,7 +136,7 @@ func shown(in bus.Inbound) string {
 	return strings.Join(lines, "\n")
 }
 
-func to(chat string) bus.Route { return bus.Route{Channel: "msteams", ChatID: chat} }
+func to(chatID string) bus.Route { return bus.Route{Channel: "msteams", ChatID: chatID} }
 
 // in is a conversation of several people, for an activity.
 func in(kind, id string) teamstest.Object {

@@ -53,9 +53,9 @@ func (r *rig) edit(id string, out bus.Outbound, final bool) {
 }
 
 // only is the one message of a chat.
-func (r *rig) only(chat string) teamstest.Message {
+func (r *rig) only(chatID string) teamstest.Message {
 	r.t.Helper()
-	list := r.fake.Messages(chat)
+	list := r.fake.Messages(chatID)
 	if len(list) != 1 {
 		r.t.Fatalf("people see %+v, want one message", list)
 	}

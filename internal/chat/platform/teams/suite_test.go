@@ -46,7 +46,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 				"from": teamstest.Object{"id": "29:" + in.Sender, "name": name, "aadObjectId": in.Sender, "userPrincipalName": name},
 			}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int {
@@ -65,7 +65,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 		Refuse:  fail(teamstest.Failure{Status: http.StatusForbidden, Code: "BotNotInConversationRoster", Text: "The bot is not part of the conversation roster."}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Tap:   func(t *testing.T, chat, label string) { tapLast(t, fake, chat, label) },
+		Tap:   func(t *testing.T, chatID, label string) { tapLast(t, fake, chatID, label) },
 		Acked: fake.Accepted,
 		Frame: func(_ *testing.T, frame []byte) { fake.Deliver(fake.Sign(teamstest.KeyID, fake.Claims(nil)), frame) },
 		Forge: func(t *testing.T, in channeltest.In) {
@@ -75,9 +75,9 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 			}
 			fake.Deliver(fake.Sign(teamstest.OtherKey, fake.Claims(nil)), body)
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls(http.MethodPost, "/activities") {
-				if c.Body["type"] == "typing" && strings.Contains(c.Path, chat) && strings.Contains(c.Path, thread) {
+				if c.Body["type"] == "typing" && strings.Contains(c.Path, chatID) && strings.Contains(c.Path, thread) {
 					n++
 				}
 			}
@@ -107,7 +107,7 @@ func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server, chang
 	return section(fake, all)
 }
 
-func deliver(t *testing.T, fake *teamstest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *teamstest.Server, in channeltest.In) {
 	t.Helper()
 	changes := teamstest.Object{}
 	if in.Group {
@@ -149,7 +149,7 @@ func seen(fake *teamstest.Server) []channeltest.Seen {
 }
 
 // tapLast taps a button of the last message that has any, as Teams reports it.
-func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
+func tapLast(t *testing.T, fake *teamstest.Server, chatID, label string) {
 	t.Helper()
 	var card struct {
 		Attachments []struct {
@@ -168,7 +168,7 @@ func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
 			} `json:"content"`
 		} `json:"attachments"`
 	}
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		data, err := json.Marshal(m.Activity)
 		if err != nil || json.Unmarshal(data, &card) != nil || len(card.Attachments) == 0 {
 			continue
@@ -176,11 +176,11 @@ func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
 		for _, row := range card.Attachments[0].Content.Body {
 			for _, a := range row.Actions {
 				if a.Title == label {
-					fake.Post(fake.Activity("tap"+m.ID, "owner", chat, a.Data.Teams.Text, teamstest.Object{"value": a.Data.Teams.Value, "replyToId": m.ID}))
+					fake.Post(fake.Activity("tap"+m.ID, "owner", chatID, a.Data.Teams.Text, teamstest.Object{"value": a.Data.Teams.Value, "replyToId": m.ID}))
 					return
 				}
 			}
 		}
 	}
-	t.Errorf("no message in %s has the button %q", chat, label)
+	t.Errorf("no message in %s has the button %q", chatID, label)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
-func to(chat string) bus.Route { return bus.Route{Channel: "telegram", ChatID: chat} }
+func to(chatID string) bus.Route { return bus.Route{Channel: "telegram", ChatID: chatID} }
 
 // Telegram must not fetch what an answer or a question names: with the address
 // words of ours would leave, without anybody having opened it.

@@ -77,22 +77,22 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 		Refuse:  send(telegramtest.Failure{Code: 403, Text: "Forbidden: bot was blocked by the user"}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Marks: func(chat, id string) []string {
-			if r := fake.Reaction(atoi(t, chat), atoi(t, id)); r != "" {
+		Marks: func(chatID, id string) []string {
+			if r := fake.Reaction(atoi(t, chatID), atoi(t, id)); r != "" {
 				return []string{r}
 			}
 			return nil
 		},
-		Tap: func(t *testing.T, chat, label string) {
-			fake.Update(object{"callback_query": tapOn(t, fake, chat, label)})
+		Tap: func(t *testing.T, chatID, label string) {
+			fake.Update(object{"callback_query": tapOn(t, fake, chatID, label)})
 		},
 		Acked: func(id string) bool {
 			_, ok := delivered.Load(id)
 			return ok && fake.Pending() == 0
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls("sendChatAction") {
-				if c.Params["chat_id"] == chat && c.Params["message_thread_id"] == thread {
+				if c.Params["chat_id"] == chatID && c.Params["message_thread_id"] == thread {
 					n++
 				}
 			}
@@ -118,9 +118,9 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 }
 
 // tapOn is a tap on a button of the last message that has such a one.
-func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
+func tapOn(t *testing.T, fake *telegramtest.Server, chatID, label string) object {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(atoi(t, chat))) {
+	for _, m := range slices.Backward(fake.Messages(atoi(t, chatID))) {
 		var k keyboard
 		if m.Params["reply_markup"] == "" || json.Unmarshal([]byte(m.Params["reply_markup"]), &k) != nil {
 			continue
@@ -129,7 +129,7 @@ func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
 			if row[0].Text == label {
 				return object{
 					"id": "tap1", "from": object{"id": 42, "first_name": "Ann"}, "data": row[0].Data,
-					"message": object{"message_id": m.ID, "from": us(), "chat": private(atoi(t, chat)), "text": m.Plain, "reply_markup": k},
+					"message": object{"message_id": m.ID, "from": us(), "chat": private(atoi(t, chatID)), "text": m.Plain, "reply_markup": k},
 				}
 			}
 		}
@@ -247,9 +247,9 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 		"Backlog":   f.Lacks["Backlog"],
 		"Alias":     f.Lacks["Alias"],
 	}
-	f.Tap = func(t *testing.T, chat, label string) {
+	f.Tap = func(t *testing.T, chatID, label string) {
 		t.Helper()
-		c.update("tap", object{"callback_query": tapOn(t, fake, chat, label)})
+		c.update("tap", object{"callback_query": tapOn(t, fake, chatID, label)})
 	}
 	f.Acked = func(id string) bool {
 		c.mu.Lock()

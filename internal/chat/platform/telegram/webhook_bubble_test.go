@@ -48,8 +48,8 @@ func (r *rig) pushRaw(method, secret string, data []byte) int {
 }
 
 func words(id int, text string) object {
-	const chat = int64(42)
-	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chat), "from": object{"id": chat, "first_name": "Ann"}}}
+	const chatID = int64(42)
+	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chatID), "from": object{"id": chatID, "first_name": "Ann"}}}
 }
 
 func TestWebhookRefuses(t *testing.T) {

@@ -182,13 +182,13 @@ func (l *line) accept(ctx context.Context, f frame, m *message) error {
 }
 
 // add queues an event that is in memory only.
-func (l *line) add(ctx context.Context, chat string, e event) {
+func (l *line) add(ctx context.Context, chatID string, e event) {
 	if l.waiting.Add(1) > heldMost {
 		l.waiting.Add(-1)
 		l.bot.once(ctx, "too many wait")
 		return
 	}
-	l.in.Add(chat, e, func() { l.waiting.Add(-1) })
+	l.in.Add(chatID, e, func() { l.waiting.Add(-1) })
 }
 
 // newID makes the id of a command that answers nothing.

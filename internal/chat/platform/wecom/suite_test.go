@@ -43,7 +43,7 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Say(wecomtest.Message{ID: in.ID, From: name, Corp: "another corp", Text: in.Text})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in) },
 		Idle:    fake.Idle,
 		Seen:    func() []channeltest.Seen { return seen(fake) },
 		Touched: func() int { return fake.Fetched() + len(fake.Frames(cmdRespond)) },
@@ -51,9 +51,9 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 		Refuse:  fail(40058, "invalid parameter"),
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Tap: func(t *testing.T, chat, label string) {
+		Tap: func(t *testing.T, chatID, label string) {
 			t.Helper()
-			if err := fake.Press(wecomtest.Message{From: chat}, label, false); err != nil {
+			if err := fake.Press(wecomtest.Message{From: chatID}, label, false); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -101,7 +101,7 @@ func commonSection(t *testing.T, c channel.Common, fake *wecomtest.Server, bot s
 	return data
 }
 
-func deliver(t *testing.T, fake *wecomtest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *wecomtest.Server, in channeltest.In) {
 	t.Helper()
 	m := wecomtest.Message{ID: in.ID, From: in.Sender, Text: in.Text}
 	if in.Group {

@@ -128,7 +128,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 }
 
 // quote is what the message said that another one answers.
-func (rc *receiver) quote(chat bus.Route, r *refer) string {
+func (rc *receiver) quote(route bus.Route, r *refer) string {
 	var said []string
 	if r.Title != "" {
 		said = append(said, r.Title)
@@ -142,7 +142,7 @@ func (rc *receiver) quote(chat bus.Route, r *refer) string {
 		return strings.Join(said, " | ")
 	}
 
-	known, ok := rc.bot.deps.Quoted(chat, string(r.ID))
+	known, ok := rc.bot.deps.Quoted(route, string(r.ID))
 	if !ok {
 		if p := r.Partial; p != nil && p.Start != "" {
 			return p.Start + " … " + p.End

@@ -35,9 +35,9 @@ func impatient() channel.Driver {
 }
 
 // typed is how often the service was told that we type.
-func typed(fake *weixintest.Server, chat string) (n int) {
+func typed(fake *weixintest.Server, chatID string) (n int) {
 	for _, c := range fake.Calls("sendtyping") {
-		if c.Body["ilink_user_id"] == chat && c.Body["status"] == 1.0 {
+		if c.Body["ilink_user_id"] == chatID && c.Body["status"] == 1.0 {
 			n++
 		}
 	}
@@ -92,7 +92,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: true,
 		Acked:  fake.Acked,
-		Typing: func(chat, _ string) (int, bool) { return typed(fake, chat), false },
+		Typing: func(chatID, _ string) (int, bool) { return typed(fake, chatID), false },
 		Impatient: func(ch channel.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.longest, b.extra = time.Second, time.Second

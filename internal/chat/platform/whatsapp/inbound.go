@@ -40,11 +40,11 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	if !ok {
 		return nil
 	}
-	chat := ""
+	chatID := ""
 	if v.Direct {
-		chat = v.Route.ChatID
+		chatID = v.Route.ChatID
 	}
-	if err := b.facts.meet(who, chat); err != nil {
+	if err := b.facts.meet(who, chatID); err != nil {
 		return err
 	}
 

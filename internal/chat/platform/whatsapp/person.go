@@ -32,8 +32,8 @@ func parseJID(jid string) (user, server string) {
 func isGroup(route bus.Route) bool { return strings.HasSuffix(route.ChatID, "@"+groupServer) }
 
 // target is the id to send to, "" if it is none.
-func target(chat string) string {
-	user, server := parseJID(chat)
+func target(chatID string) string {
+	user, server := parseJID(chatID)
 	if user == "" || strings.Trim(user, "0123456789-") != "" || server == phoneServer && len(user) < 5 {
 		return ""
 	}
@@ -157,7 +157,7 @@ func (f *facts) chat(p person, now string) string {
 }
 
 // meet remembers a person who was let in; chat is "" in a group.
-func (f *facts) meet(p person, chat string) error {
+func (f *facts) meet(p person, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	news := false
@@ -167,8 +167,8 @@ func (f *facts) meet(p person, chat string) error {
 		}
 	}
 	note(f.book.Phones, p.lid, p.phone)
-	note(f.book.Chats, p.phone, chat)
-	note(f.book.Chats, p.lid, chat)
+	note(f.book.Chats, p.phone, chatID)
+	note(f.book.Chats, p.lid, chatID)
 	if !news {
 		return nil
 	}

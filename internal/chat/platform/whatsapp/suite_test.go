@@ -125,9 +125,9 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 	f.Acked = func(id string) bool {
 		return slices.ContainsFunc(fake.Asked("ack"), func(a whatsapptest.Frame) bool { return a["id"] == id })
 	}
-	f.Typing = func(chat, _ string) (n int, on bool) {
+	f.Typing = func(chatID, _ string) (n int, on bool) {
 		for _, a := range fake.Asked("") {
-			if a["to"] != chat || a["type"] == "read" {
+			if a["to"] != chatID || a["type"] == "read" {
 				continue
 			}
 			if on = a["state"] == "composing"; on { // a message ends it

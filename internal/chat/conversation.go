@@ -15,10 +15,10 @@ type chatKey struct{ chat, thread string }
 
 func keyOf(r bus.Route) chatKey { return chatKey{r.ChatID, r.ThreadID} }
 
-// chat is one conversation on its way out. A goroutine works on it while there
+// conversation is a chat on its way out. A goroutine works on it while there
 // is something to do. Of what waits, answers are bounded by the queue they come
 // from and never dropped; the rest is joined or dropped beyond volatileMax.
-type chat struct {
+type conversation struct {
 	w   *sender
 	key chatKey
 
@@ -43,8 +43,8 @@ type chat struct {
 	thought string        // reasoning not shown yet
 }
 
-func newChat(w *sender, key chatKey, rate *chatRate) *chat {
-	return &chat{
+func newChat(w *sender, key chatKey, rate *chatRate) *conversation {
+	return &conversation{
 		w:        w,
 		key:      key,
 		wake:     make(chan struct{}, 1),
@@ -54,7 +54,7 @@ func newChat(w *sender, key chatKey, rate *chatRate) *chat {
 }
 
 // add queues a message. The caller holds the sender's lock.
-func (c *chat) add(d bus.Delivery) {
+func (c *conversation) add(d bus.Delivery) {
 	if d.Kind.Durable() {
 		if d.Kind == bus.Final && c.lossy {
 			c.lossy, d.Streamed = false, false
@@ -81,12 +81,12 @@ func (c *chat) add(d bus.Delivery) {
 
 // idle reports whether nothing is lost when a chat is forgotten. The caller
 // holds the sender's lock.
-func (c *chat) idle(now time.Time) bool {
+func (c *conversation) idle(now time.Time) bool {
 	return !c.running && len(c.queue) == 0 && len(c.streams) == 0 && c.thought == "" && c.rate.chat.full(now) && c.rate.group.full(now)
 }
 
 // serve works on a chat until nothing is left to do.
-func (c *chat) serve(ctx context.Context) {
+func (c *conversation) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		due := c.nextPreview()
 		d, more, ok := c.w.next(c, due != nil)
@@ -102,7 +102,7 @@ func (c *chat) serve(ctx context.Context) {
 }
 
 // handle does what a message asks for. More says that others wait behind it.
-func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
+func (c *conversation) handle(ctx context.Context, d bus.Delivery, more bool) {
 	switch {
 	case d.Kind.Durable():
 		c.deliver(ctx, d)
@@ -126,7 +126,7 @@ func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
 }
 
 // think shows the reasoning so far as one message.
-func (c *chat) think(ctx context.Context, to bus.Route) {
+func (c *conversation) think(ctx context.Context, to bus.Route) {
 	text := c.thought
 	if c.thought = ""; text != "" {
 		c.mention(ctx, bus.Outbound{Kind: bus.Reasoning, Route: to, Text: text})
@@ -135,7 +135,7 @@ func (c *chat) think(ctx context.Context, to bus.Route) {
 
 // mention sends what only shows progress: once, with what else of the kind
 // waits, and not at all when an answer is waiting already.
-func (c *chat) mention(ctx context.Context, out bus.Outbound) {
+func (c *conversation) mention(ctx context.Context, out bus.Outbound) {
 	turn := c.turnOf(ctx, out)
 	if turn == nil && !c.pace(ctx, out.Route) {
 		return
@@ -164,7 +164,7 @@ func (c *chat) mention(ctx context.Context, out bus.Outbound) {
 
 // join adds what waits and only shows progress, too, to a message of that kind,
 // or to that of a turn. It reports whether an answer waits.
-func (c *chat) join(out *bus.Outbound, turn bool) (answered bool) {
+func (c *conversation) join(out *bus.Outbound, turn bool) (answered bool) {
 	look := func(o *bus.Outbound) string {
 		if hint := c.w.a.caps.Hint; turn && o.Kind == bus.ToolHint && hint != nil {
 			return hint(o.Text)
