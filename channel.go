@@ -6,6 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // What a chat platform of your own is made of; see WithChannel. A platform only
@@ -32,17 +33,17 @@ type (
 	// ChannelPlanner is a Channel that divides messages by itself.
 	ChannelPlanner = channel.Planner
 	// Visitor is somebody who wrote, for ChannelDeps.Gate to decide about.
-	Visitor = channel.Visitor
+	Visitor = access.Visitor
 	// ChannelGate decides who may talk to us.
-	ChannelGate = channel.Gate
+	ChannelGate = access.Gate
 	// ChannelRules are a platform's own rules for its gate.
-	ChannelRules = channel.Rules
+	ChannelRules = access.Rules
 	// ChannelDecision is what such a rule says.
-	ChannelDecision = channel.Decision
+	ChannelDecision = access.Decision
 	// ChannelPass is what the gate decided.
-	ChannelPass = channel.Pass
+	ChannelPass = access.Pass
 	// ChannelVerdict is the decision in a word.
-	ChannelVerdict = channel.Verdict
+	ChannelVerdict = access.Verdict
 	// Submit hands a message to the agent. Nil means that it is on disk.
 	Submit = channel.Submit
 	// Inbound is a message for the agent; Pass.Inbound begins one.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 func statusOf(r *rig, name string) channel.Status {
@@ -282,7 +283,7 @@ func TestForget(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		known := func(name string, ids ...string) channel.Known {
+		known := func(name string, ids ...string) access.Known {
 			t.Helper()
 			k, err := p.Known(name, ids...)
 			if err != nil {
@@ -308,7 +309,7 @@ func TestForget(t *testing.T) {
 		}
 		forget(one, "app2", "")
 		waiting, approved, err := p.List()
-		if err != nil || known("a", "ann", "alias-of-ann") != (channel.Known{}) || len(waiting) != 0 || len(approved["a"]) != 0 || !known("b", "ann").Owner {
+		if err != nil || known("a", "ann", "alias-of-ann") != (access.Known{}) || len(waiting) != 0 || len(approved["a"]) != 0 || !known("b", "ann").Owner {
 			t.Errorf("waiting %v, approved %v, %v", waiting, approved, err)
 		}
 		let("a", "eve")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // How long one call of a platform may take.
@@ -30,13 +31,13 @@ type adapter struct {
 	signaller Signaller            // nil: cannot show what happens to a message
 	quotes    *quotes              // nil: the platform needs none
 	planner   Planner              // nil: messages are divided as texts are
-	gate      *Gate
+	gate      *access.Gate
 	log       *slog.Logger
 }
 
 // newAdapter makes the adapter of a channel. Without streaming its messages are
 // never edited, even if the platform could.
-func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapter {
+func newAdapter(ch Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
 	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
 	if !a.caps.Refines {
 		close(a.known)

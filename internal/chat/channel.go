@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Submit hands a message to the agent. Nil means that it is durable: only then
@@ -194,7 +195,7 @@ type Limit struct {
 // Deps is what a channel gets from the house.
 type Deps struct {
 	Name  string // runtime name of this channel: the key of its section
-	Gate  *Gate
+	Gate  *access.Gate
 	Media *media.Store // where files that came in are kept
 	State *State       // small facts that survive a restart, such as offsets
 	// Dir is a private folder of this account, made when it is asked for, for

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Driver is a chat platform: what its section of the configuration may say, and
@@ -71,7 +72,7 @@ func (d Driver) Section() any {
 	}
 	section := d.Options()
 	if c, ok := reflect.ValueOf(section).Elem().FieldByName("Common").Addr().Interface().(*Common); ok {
-		c.GroupPolicy = cmp.Or(c.GroupPolicy, Mention)
+		c.GroupPolicy = cmp.Or(c.GroupPolicy, access.Mention)
 		c.RestartBackoffMaxS = int(c.LongestPause() / time.Second)
 		c.MaxMediaBytes = c.MediaLimit()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // submit takes a message of the channel. The message has a context of its own;
@@ -45,7 +46,7 @@ func (s *supervisor) language(profile string) string {
 }
 
 func pairingArgs(text string) (string, bool) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/"+PairingCommand)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/"+access.PairingCommand)
 	if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\n' {
 		return "", false
 	}

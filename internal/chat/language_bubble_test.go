@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // A section decides the language, then the person's profile, then the platform.
@@ -32,7 +33,7 @@ func TestLanguage(t *testing.T) {
 					o.Sections["a"] = json.RawMessage(`{` + tt.section + `"enabled":true,"allowFrom":["7"]}`)
 				})
 				synctest.Wait()
-				pass, _ := p.deps.Gate.Admit(t.Context(), channel.Visitor{IDs: []string{"7"}, Direct: true, Language: tt.profile, Route: bus.Route{Channel: "a", ChatID: "c"}})
+				pass, _ := p.deps.Gate.Admit(t.Context(), access.Visitor{IDs: []string{"7"}, Direct: true, Language: tt.profile, Route: bus.Route{Channel: "a", ChatID: "c"}})
 				if err := p.submit(t.Context(), pass.Inbound("1", "hello")); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +67,7 @@ func TestChineseChat(t *testing.T) {
 			d.Language = "zh"
 			o.Drivers["a"] = d
 		})
-		p.deps.Gate.Admit(t.Context(), channel.Visitor{IDs: []string{"8"}, Direct: true, Route: bus.Route{Channel: "a", ChatID: "stranger"}})
+		p.deps.Gate.Admit(t.Context(), access.Visitor{IDs: []string{"8"}, Direct: true, Route: bus.Route{Channel: "a", ChatID: "stranger"}})
 		q := bus.Question{ID: "q", Code: "a2b3", Text: "可以运行吗？", Options: []string{"yes", "no", "session"}, Expires: time.Now().Add(time.Hour)}
 		r.publish(bus.Outbound{ID: "ask", Kind: bus.Ask, Route: route("a", "c"), Text: q.Text, Question: &q, Language: "zh"})
 		synctest.Wait()

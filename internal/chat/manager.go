@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Bounds of the manager's life.
@@ -65,7 +66,7 @@ type Options struct {
 // Manager runs the channels. A channel that fails never disturbs another.
 type Manager struct {
 	o        Options
-	pairing  *Pairing
+	pairing  *access.Pairing
 	requests chan order // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
 	ending   chan struct{} // closed by StopIntake
@@ -115,7 +116,7 @@ func NewManager(o Options) (*Manager, error) {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
 	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
-	m.pairing = OpenPairing(PairingOptions{
+	m.pairing = access.OpenPairing(access.PairingOptions{
 		Store:   o.Store,
 		Changed: func() { o.Changed("pairing") },
 		Log:     o.Log,
@@ -129,7 +130,7 @@ func NewManager(o Options) (*Manager, error) {
 }
 
 // Pairing is the list of people who were let in by hand.
-func (m *Manager) Pairing() *Pairing { return m.pairing }
+func (m *Manager) Pairing() *access.Pairing { return m.pairing }
 
 // Run starts the channels and ends when ctx ends, after what is being sent at
 // that time is out or five seconds have passed. What was not sent stays in the
@@ -396,7 +397,7 @@ func (s *supervisor) deps() Deps {
 		known, settled = k.Known, k.Settled
 	}
 	if s.gate == nil {
-		s.gate = NewGate(GateOptions{Name: s.name, Lists: s.common.Lists, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
 	}
 	return Deps{
 		Name:       s.name,

@@ -15,13 +15,14 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Common are the settings every platform has. A platform's own settings embed
 // it, and Decode fills both.
 type Common struct {
 	Enabled bool `json:"enabled" doc:"Connect to this platform."`
-	Lists
+	access.Lists
 	Streaming          *bool    `json:"streaming" doc:"Show answers while they grow, where the platform can; on if unset."`
 	SendProgress       *bool    `json:"sendProgress" doc:"Replaces channels.sendProgress."`
 	SendToolHints      *bool    `json:"sendToolHints" doc:"Replaces channels.sendToolHints."`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
@@ -91,7 +92,7 @@ func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Sub
 	if in.Also != "" {
 		ids = append(ids, in.Also)
 	}
-	pass, ok := m.d.Gate.Admit(ctx, channel.Visitor{
+	pass, ok := m.d.Gate.Admit(ctx, access.Visitor{
 		Route: bus.Route{Channel: m.d.Name, ChatID: in.Chat, ThreadID: in.Thread, MessageID: in.ID}, IDs: ids, Direct: !in.Group, Mentioned: in.Mentioned,
 	})
 	if !ok {

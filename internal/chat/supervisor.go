@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // healthyAfter is how long a channel must run for its next failure to count as
@@ -29,7 +30,7 @@ type supervisor struct {
 	usual   string // language of the platform
 	enabled bool
 	broken  error // why there is no channel
-	gate    *Gate
+	gate    *access.Gate
 	log     *slog.Logger
 	health  *health
 

@@ -98,7 +98,7 @@ func webReadsOfSettings() []webType {
 		{"Platform", set, "featureState", is{"state": `"starting" | "running" | "failed" | "stopped"`}},
 		{"PlatformList", set, "readFeatures()", is{"channels": "Platform[]"}},
 		{"Described", set, "channels.readSchema()", is{"name": "string", "title": "string", "schema": "Schema", "needed": "string[]", "settings": "Values | null"}},
-		{"PairingRequest", channel, "PairingRequest", nil},
+		{"PairingRequest", "internal/chat/access", "PairingRequest", nil},
 		{"Person", set, "person", nil},
 		{"People", set, "readPairing()", is{"pending": "PairingRequest[]", "approved": "Person[]"}},
 		{"ChannelCheck", channel, "Check", nil},

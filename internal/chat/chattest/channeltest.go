@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // timeout is how long something that must happen may take.
@@ -147,7 +148,7 @@ func (h *house) begin() {
 		h.t.Fatal(err)
 	}
 	common := func(f *Fixture) json.RawMessage {
-		c := channel.Common{Enabled: true, Lists: channel.Lists{AllowFrom: []string{f.Owner}}}
+		c := channel.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{f.Owner}}}
 		if h.change != nil {
 			h.change(&c)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Rig is what stands around a channel that is tested alone: a queue that takes
@@ -86,13 +87,13 @@ func (r *Rig) Deps(name string) channel.Deps {
 func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 
 // Gate is one for a channel with this configuration. pairing may be nil.
-func (r *Rig) Gate(name string, section json.RawMessage, pairing *channel.Pairing) *channel.Gate {
+func (r *Rig) Gate(name string, section json.RawMessage, pairing *access.Pairing) *access.Gate {
 	r.t.Helper()
-	var lists channel.Lists
+	var lists access.Lists
 	if err := json.Unmarshal(section, &lists); err != nil {
 		r.t.Fatal(err)
 	}
-	return channel.NewGate(channel.GateOptions{
+	return access.NewGate(access.GateOptions{
 		Name: name, Lists: lists, Now: r.now, Pairing: pairing,
 		Say: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -34,7 +35,7 @@ type party struct {
 	made   int
 	left   int // logouts
 	submit channel.Submit
-	gate   *channel.Gate
+	gate   *access.Gate
 	joined chan struct{} // one value per Run
 	said   chan bus.Outbound
 
@@ -133,7 +134,7 @@ func (p *party) write(t *testing.T, who, id, text string, change ...func(*bus.In
 	p.mu.Lock()
 	submit, gate := p.submit, p.gate
 	p.mu.Unlock()
-	pass, ok := gate.Admit(t.Context(), channel.Visitor{Route: bus.Route{Channel: "party", ChatID: who}, IDs: []string{who}, Direct: true})
+	pass, ok := gate.Admit(t.Context(), access.Visitor{Route: bus.Route{Channel: "party", ChatID: who}, IDs: []string{who}, Direct: true})
 	if !ok {
 		return errors.New("not admitted")
 	}

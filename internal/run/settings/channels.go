@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
 )
@@ -326,7 +327,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	for i := range waiting {
 		waiting[i].Expires = waiting[i].Expires.UTC()
 	}
-	return map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": people}, nil
+	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
 func (ch *channels) settlePairing(approve bool) webui.Action {
@@ -349,10 +350,10 @@ func (ch *channels) settlePairing(approve bool) webui.Action {
 			return nil, webui.Refuse(http.StatusBadRequest, "owner belongs to approve")
 		}
 		who, err := settle(ctx, in.Code)
-		if errors.Is(err, channel.ErrNoSuchCode) {
+		if errors.Is(err, access.ErrNoSuchCode) {
 			return nil, webui.Refuse(http.StatusNotFound, "%v", err)
 		}
-		if errors.Is(err, channel.ErrManyCodes) {
+		if errors.Is(err, access.ErrManyCodes) {
 			return nil, webui.Refuse(http.StatusTooManyRequests, "%v", err)
 		}
 		if err != nil {

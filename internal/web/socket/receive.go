@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -392,7 +393,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		id = ownID + rand.Text()
 	}
 	route := bus.Route{Channel: r.c.d.Name, ChatID: m.chat, MessageID: id}
-	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
+	pass, ok := r.c.d.Gate.Admit(ctx, access.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return

@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 	tb.Helper()
 	dir := tb.TempDir()
 	return channel.Deps{
-		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
+		Name: "websocket", Gate: access.NewGate(access.GateOptions{Name: "websocket", Now: now}),
 		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
 		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,

@@ -638,7 +638,7 @@ export interface Described {
   title: string;
 }
 
-/** internal/chat: PairingRequest */
+/** internal/chat/access: PairingRequest */
 export interface PairingRequest {
   channel: string;
   sender_id: string;

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -138,7 +139,7 @@ func (m *message) ownStaff() bool {
 }
 
 // visitor is who wrote. False: nothing says who.
-func (rc *receiver) visitor(m *message) (v channel.Visitor, ok bool) {
+func (rc *receiver) visitor(m *message) (v access.Visitor, ok bool) {
 	v.Route = bus.Route{Channel: rc.bot.deps.Name, MessageID: m.ID}
 	if m.ownStaff() {
 		v.IDs = append(v.IDs, m.StaffID)
@@ -203,7 +204,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 }
 
 // decline tells a person that the bot works in groups, now and then.
-func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[string]string) {
+func (rc *receiver) decline(ctx context.Context, v access.Visitor, meta map[string]string) {
 	who, now := v.IDs[0], rc.bot.deps.Now()
 	if last, ok := rc.bot.told.Get(who); ok && now.Sub(last) < tellEvery {
 		return
@@ -218,7 +219,7 @@ func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[str
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	files := &files{bot: rc.bot}
 	var quotes []bus.Quote
 	if r := m.Text.Replied; m.Text.IsReply && r != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -117,7 +118,7 @@ func (rc *receiver) forUs(m *message) bool {
 	if c, ok := rc.bot.places.known.Get(m.ChannelID); ok && m.GuildID != "" && !rc.bot.o.answersIn(rc.bot.routeIn(c)) {
 		return false
 	}
-	return m.GuildID == "" || policy != "" && policy != channel.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
+	return m.GuildID == "" || policy != "" && policy != access.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
 }
 
 // named reports whether a message names the bot or its role.
@@ -162,8 +163,8 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote, or used a command or a button.
-func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) channel.Visitor {
-	v := channel.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
+func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) access.Visitor {
+	v := access.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
 	if who.unique() {
 		v.Names = []string{who.Username}
 	}
@@ -259,7 +260,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 
 // complete fetches the message that is answered, if Discord left it out and it
 // decides whether a message is for us.
-func (rc *receiver) complete(ctx context.Context, m *message, v channel.Visitor) error {
+func (rc *receiver) complete(ctx context.Context, m *message, v access.Visitor) error {
 	r := m.Reference
 	if m.Type != typeReply || r == nil || m.Referenced != nil || number(r.MessageID) == 0 || !rc.bot.deps.Gate.Knows(ctx, v) {
 		return nil
@@ -357,7 +358,7 @@ func (rc *receiver) overheard(m *message) string {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they passed on, answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	files := channel.NewFiles(rc.bot.deps)
 	quotes := rc.replyTag(ctx, m, files)

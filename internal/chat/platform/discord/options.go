@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The intents that matter here; see the gateway's documentation.
@@ -103,8 +104,8 @@ func (o *options) proxy() string {
 }
 
 // rules are those of allowChannels, and that people have names besides their ids.
-func (o *options) rules() channel.Rules {
-	r := channel.Rules{Entries: channel.ReadNames(channel.Digits)}
+func (o *options) rules() access.Rules {
+	r := access.Rules{Entries: access.ReadNames(access.Digits)}
 	if len(o.AllowChannels) > 0 {
 		r.Group = o.inAllowedChannel
 	}
@@ -113,17 +114,17 @@ func (o *options) rules() channel.Rules {
 
 // inAllowedChannel is the rule of allowChannels. A thread has the chat id of its
 // channel.
-func (o *options) inAllowedChannel(v channel.Visitor) channel.Decision {
+func (o *options) inAllowedChannel(v access.Visitor) access.Decision {
 	if o.answersIn(v.Route) {
 		return ""
 	}
-	return channel.Ignore
+	return access.Ignore
 }
 
 // answersIn reports whether the lists allow a place in a server.
 func (o *options) answersIn(r bus.Route) bool {
 	return (len(o.AllowChannels) == 0 || slices.Contains(o.AllowChannels, r.ChatID) || slices.Contains(o.AllowChannels, r.ThreadID)) &&
-		(o.GroupPolicy != channel.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
+		(o.GroupPolicy != access.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
 }
 
 // caps are the limits of the platform. The margin to 2000 is for escapes.

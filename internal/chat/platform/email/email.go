@@ -31,6 +31,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.
@@ -82,7 +83,7 @@ func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
 	}
 	if d.Gate != nil {
-		d.Gate.SetRules(channel.Rules{Entries: readEntry})
+		d.Gate.SetRules(access.Rules{Entries: readEntry})
 	}
 	if o.oauth != nil {
 		var h *http.Client

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // verdict is what became of a mail.
@@ -211,8 +212,8 @@ func (p *post) unwanted() verdict {
 	return passed
 }
 
-func (p *post) visitor(l letter, h head) channel.Visitor {
-	return channel.Visitor{
+func (p *post) visitor(l letter, h head) access.Visitor {
+	return access.Visitor{
 		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
 		IDs:   []string{l.from.Address}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
 	}
@@ -227,7 +228,7 @@ type mailData struct {
 }
 
 // inbound makes a message of a mail.
-func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailData) bus.Inbound {
+func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailData) bus.Inbound {
 	c := d.content
 	whole := c.text()
 	sure := d.sure

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
@@ -206,14 +207,14 @@ func loopback(host string) bool {
 // readEntry reads an entry of allowFrom or owners: an address, in which large and
 // small letters of ASCII are the same. Other letters are not: some of them are
 // taken for letters of ASCII, and the mailbox is another person's.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	s := strings.TrimSpace(written)
 	if s == "*" {
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	}
-	e := channel.Entry{Kind: channel.ID, Value: text.LowerASCII(s), As: written}
+	e := access.Entry{Kind: access.ID, Value: text.LowerASCII(s), As: written}
 	if local, host, ok := strings.Cut(s, "@"); !ok || local == "" || host == "" {
 		e.Advice = "it is no address; write person@example.org"
 	}
-	return []channel.Entry{e}
+	return []access.Entry{e}
 }

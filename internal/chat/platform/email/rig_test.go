@@ -26,6 +26,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
@@ -307,7 +308,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(channel.PairingOptions{Store: disk.Open(r.t.TempDir(), nil)}))
+	r.deps.Gate = r.Gate("email", raw, access.OpenPairing(access.PairingOptions{Store: disk.Open(r.t.TempDir(), nil)}))
 	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -284,9 +285,9 @@ func (p *press) here() bool {
 }
 
 // presser is who pressed a button, for the gate.
-func (qs *questions) presser(p *press) channel.Visitor {
+func (qs *questions) presser(p *press) access.Visitor {
 	b, c := qs.bot, &p.Choice
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs: p.ids(), Direct: c.direct(), Mentioned: true, Name: p.Operator.Open,
 		Route: bus.Route{Channel: b.deps.Name, ChatID: c.Chat, ThreadID: c.Thread, MessageID: p.Context.Message},
 	}

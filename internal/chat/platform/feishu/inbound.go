@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -32,9 +33,9 @@ type receiver struct {
 // forUs reports whether a message in a group is for us.
 func (b *bot) forUs(e *event) bool {
 	switch b.o.GroupPolicy {
-	case channel.Open:
+	case access.Open:
 		return true
-	case channel.Allowlist:
+	case access.Allowlist:
 		return slices.Contains(b.o.GroupAllowFrom, e.Message.Chat)
 	}
 	return b.named(e)
@@ -60,7 +61,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		return nil
 	}
 	body := b.read(m)
-	v := channel.Visitor{
+	v := access.Visitor{
 		Direct:    e.direct(),
 		Mentioned: b.named(&e),
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: m.Chat, MessageID: m.ID},
@@ -91,7 +92,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // written hands over what a person wrote.
-func (rc *receiver) written(ctx context.Context, e *event, body content, v channel.Visitor, pass channel.Pass) error {
+func (rc *receiver) written(ctx context.Context, e *event, body content, v access.Visitor, pass access.Pass) error {
 	b, m := rc.bot, &e.Message
 	for _, n := range m.Mentions {
 		b.names.Put(n.ID.Open, text.Label(n.Name, nameShown))

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
@@ -41,7 +42,7 @@ const (
 
 func defaults() *options {
 	o := &options{Homeserver: "https://matrix.org", E2EEEnabled: true, MaxDownloads: 2}
-	o.MaxMediaBytes, o.GroupPolicy, o.Streaming = maxMedia, channel.Open, new(false) // as the Python nanobot has them
+	o.MaxMediaBytes, o.GroupPolicy, o.Streaming = maxMedia, access.Open, new(false) // as the Python nanobot has them
 	return o
 }
 
@@ -68,7 +69,7 @@ func (o *options) check() error {
 		o.Streaming = new(false)
 	}
 	if o.GroupPolicy == "" {
-		o.GroupPolicy = channel.Open
+		o.GroupPolicy = access.Open
 	}
 
 	name, server, ok := strings.Cut(o.UserID, ":")
@@ -108,23 +109,23 @@ func (o *options) caps() channel.Caps {
 
 // rules are what the gate cannot know: open is our default, and ids begin as names
 // do elsewhere.
-func (o *options) rules() channel.Rules {
-	r := channel.Rules{Entries: readEntry}
-	if o.GroupPolicy == channel.Open {
-		r.ForUs = func(channel.Visitor) bool { return true }
+func (o *options) rules() access.Rules {
+	r := access.Rules{Entries: readEntry}
+	if o.GroupPolicy == access.Open {
+		r.ForUs = func(access.Visitor) bool { return true }
 	}
 	return r
 }
 
 // readEntry reads an entry of allowFrom or owners.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	s := strings.TrimSpace(written)
 	if s == "*" {
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	}
-	e := channel.Entry{Kind: channel.ID, Value: s}
+	e := access.Entry{Kind: access.ID, Value: s}
 	if !strings.HasPrefix(s, "@") || !strings.Contains(s, ":") {
 		e.Advice = "it is no Matrix id; write @person:server"
 	}
-	return []channel.Entry{e}
+	return []access.Entry{e}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Sections of Python nanobot load as they are: 0.1.5 with all of its keys, and
@@ -24,7 +25,7 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if o.UserID != "@bot:example.org" || o.Password.Reveal() != "secret" || !o.E2EEEnabled || o.GroupPolicy != channel.Open || *o.Streaming {
+		if o.UserID != "@bot:example.org" || o.Password.Reveal() != "secret" || !o.E2EEEnabled || o.GroupPolicy != access.Open || *o.Streaming {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if c := o.caps(); c.EditEvery != 0 || c.MaxMedia != 20971520 || !c.Keys {

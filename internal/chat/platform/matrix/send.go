@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -334,7 +335,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 
 // directRoom is where we are alone with a person.
 func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
-	if !b.deps.Gate.Knows(ctx, channel.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
+	if !b.deps.Gate.Knows(ctx, access.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
 		return "", fmt.Errorf("%s is not in channels.%s.allowFrom and is not paired", user, b.deps.Name)
 	}
 	data := path(clientV3+"/user", b.o.UserID, "account_data", "m.direct")

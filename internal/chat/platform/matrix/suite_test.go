@@ -9,6 +9,7 @@ import (
 	"time"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
@@ -91,7 +92,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 		},
 		Section: func(c channel.Common) json.RawMessage {
-			c.Streaming, c.GroupPolicy = &on, channel.Mention
+			c.Streaming, c.GroupPolicy = &on, access.Mention
 			if c.MaxMediaBytes == 0 {
 				c.MaxMediaBytes = maxMedia
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -326,7 +327,7 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 	if by == "" {
 		return false
 	}
-	v := channel.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
+	v := access.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
 	known := b.deps.Gate.Knows(ctx, v)
 	if !known && (!direct || !b.strangers.take(b.deps.Now())) {
 		if b.once("invite:" + by) {
@@ -343,7 +344,7 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 		return true
 	}
 	if r, err := b.rooms.get(ctx, id); err == nil && r.direct() {
-		if pass, _ := b.deps.Gate.Admit(ctx, v); pass.Verdict() == channel.Invited {
+		if pass, _ := b.deps.Gate.Admit(ctx, v); pass.Verdict() == access.Invited {
 			return true
 		}
 	}

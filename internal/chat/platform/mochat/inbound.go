@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -339,8 +340,8 @@ func (b *bot) weigh(ctx context.Context, e *event) bool {
 	return false
 }
 
-func (b *bot) visitor(e *event, s *entry) channel.Visitor {
-	v := channel.Visitor{
+func (b *bot) visitor(e *event, s *entry) access.Visitor {
+	v := access.Visitor{
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: e.Chat, MessageID: s.ID},
 		IDs:       []string{s.Author},
 		Name:      cmp.Or(s.Name, s.Username, text.Label(s.Author, nameShown)),

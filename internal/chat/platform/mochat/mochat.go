@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const memory = 2000 // messages of a chat, and causes, that are remembered
@@ -63,7 +64,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	if err != nil {
 		return nil, err
 	}
-	rules := channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }} // see accept
+	rules := access.Rules{ForUs: func(v access.Visitor) bool { return v.Mentioned }} // see accept
 	if b.o.ReplyDelayMode == delayed && b.o.GroupHistory == 0 {
 		rules.History = collected
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -161,9 +162,9 @@ func (o *options) required(group, panel string) bool {
 		}
 	}
 	switch o.GroupPolicy {
-	case channel.Mention:
+	case access.Mention:
 		return true
-	case channel.Open, channel.Allowlist:
+	case access.Open, access.Allowlist:
 		return false
 	}
 	return o.Mention.RequireInGroups
@@ -171,7 +172,7 @@ func (o *options) required(group, panel string) bool {
 
 // barred reports whether the common settings keep us out of a panel.
 func (o *options) barred(group, panel string) bool {
-	return o.GroupPolicy == channel.Allowlist && !slices.Contains(o.GroupAllowFrom, panel) && (group == "" || !slices.Contains(o.GroupAllowFrom, group))
+	return o.GroupPolicy == access.Allowlist && !slices.Contains(o.GroupAllowFrom, panel) && (group == "" || !slices.Contains(o.GroupAllowFrom, group))
 }
 
 // caps are the limits of the platform. The server takes 120 requests a minute,

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
@@ -62,11 +63,11 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o.Common = channel.Common{Lists: channel.Lists{AllowFrom: o.AllowFrom}}
+		o.Common = channel.Common{Lists: access.Lists{AllowFrom: o.AllowFrom}}
 		token := o.ClawToken.Reveal()
 		o.ClawToken = defaults().ClawToken
 		want := options{
-			Common: channel.Common{Lists: channel.Lists{AllowFrom: []string{"u1", "u2"}}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
+			Common: channel.Common{Lists: access.Lists{AllowFrom: []string{"u1", "u2"}}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
 			SocketReconnectDelayMS: 1500, SocketMaxReconnectDelayMS: 9000, SocketConnectTimeoutMS: 8000, RefreshIntervalMS: 20000, WatchTimeoutMS: 15000, WatchLimit: 50,
 			RetryDelayMS: 700, MaxRetryAttempts: 3, AgentUserID: "6982abcdef", Sessions: []string{"*", "session_a"}, Panels: []string{"*", "p1"},
 			Mention: mentionRule{true}, Groups: map[string]groupRule{"*": {true}, "g1": {}, "p2": {}}, ReplyDelayMode: "non-mention", ReplyDelayMS: 60000,
@@ -82,7 +83,7 @@ func TestPythonSections(t *testing.T) {
 	if o := defaults(); o.required("g", "p") || o.delay() != 2*time.Minute {
 		t.Error("the defaults are not those of Python nanobot")
 	}
-	for policy, want := range map[channel.Policy][2]bool{channel.Mention: {true, false}, channel.Open: {false, false}, channel.Allowlist: {false, true}} {
+	for policy, want := range map[access.Policy][2]bool{access.Mention: {true, false}, access.Open: {false, false}, access.Allowlist: {false, true}} {
 		o := defaults()
 		o.GroupPolicy, o.GroupAllowFrom = policy, []string{"g2"}
 		if got := [2]bool{o.required("g", "p"), o.barred("g", "p")}; got != want || o.barred("g2", "p") {

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -54,8 +55,8 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.written(ctx, e, &f, list)
 }
 
-func (rc *receiver) visitor(e event, f *frame) channel.Visitor {
-	return channel.Visitor{
+func (rc *receiver) visitor(e event, f *frame) access.Visitor {
+	return access.Visitor{
 		IDs:    []string{string(f.UserID)},
 		Name:   text.Label(cmp.Or(f.Sender.Card, f.Sender.Name, string(f.UserID)), nameShown),
 		Direct: f.Type == "private",

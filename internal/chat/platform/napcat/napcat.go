@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // memory is how many messages of ours and causes are remembered.
@@ -57,7 +58,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	if err != nil {
 		return nil, err
 	}
-	d.Gate.SetRules(channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }}) // see forUs
+	d.Gate.SetRules(access.Rules{ForUs: func(v access.Visitor) bool { return v.Mentioned }}) // see forUs
 	return b, nil
 }
 

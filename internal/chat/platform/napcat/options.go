@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -41,8 +42,8 @@ type policy string
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *policy) UnmarshalJSON(data []byte) error {
 	word := strings.Trim(string(data), `" `)
-	switch channel.Policy(word) {
-	case "", channel.Mention, channel.Open, channel.Allowlist:
+	switch access.Policy(word) {
+	case "", access.Mention, access.Open, access.Allowlist:
 		*p = policy(word)
 		return nil
 	}
@@ -100,12 +101,12 @@ func (o *options) forUs(group, message string) bool {
 	if !ok {
 		p = o.policy
 	}
-	switch channel.Policy(p) {
-	case "", channel.Mention:
+	switch access.Policy(p) {
+	case "", access.Mention:
 		return false
-	case channel.Open:
+	case access.Open:
 		return true
-	case channel.Allowlist:
+	case access.Allowlist:
 		return slices.Contains(o.GroupAllowFrom, group) || slices.Contains(o.GroupAllowFrom, groupPrefix+group)
 	}
 	limit, _ := strconv.ParseFloat(string(p), 64) // it was checked

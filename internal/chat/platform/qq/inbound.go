@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -79,7 +80,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote or pressed a button. False: it says nothing to a bot.
-func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
+func (rc *receiver) visitor(e event) (v access.Visitor, ok bool) {
 	v.Route.Channel = rc.bot.deps.Name
 	switch {
 	case e.Tap != nil:
@@ -121,7 +122,7 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 	return v, v.Route.ChatID != "" && len(v.IDs) > 0
 }
 
-func tapper(v channel.Visitor, t *tap) (channel.Visitor, bool) {
+func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 	v.Mentioned, v.At = true, t.Timestamp.time()
 	switch t.ChatType {
 	case 1:
@@ -218,7 +219,7 @@ func (rc *receiver) words(m *message) string {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
 	files := channel.NewFiles(rc.bot.deps)
@@ -282,7 +283,7 @@ func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {
 
 // tapped makes of a button the answer to a question. Only buttons that the
 // program wrote call back.
-func (rc *receiver) tapped(ctx context.Context, pass channel.Pass, t *tap, k kind) error {
+func (rc *receiver) tapped(ctx context.Context, pass access.Pass, t *tap, k kind) error {
 	data, ok := strings.CutPrefix(t.Data.Resolved.Data, askMark)
 	id, label, whole := strings.Cut(data, askMark)
 	if !ok || !whole || id == "" || label == "" {

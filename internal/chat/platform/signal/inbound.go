@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -97,11 +98,11 @@ func (rc *receiver) handle(ctx context.Context, ev event) error {
 	return nil
 }
 
-func (rc *receiver) visitor(l *letter) channel.Visitor {
+func (rc *receiver) visitor(l *letter) access.Visitor {
 	b := rc.bot
 	words, mentioned := rc.withoutUs(l.dataMessage)
 	l.words = words
-	v := channel.Visitor{IDs: l.ids, Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
+	v := access.Visitor{IDs: l.ids, Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
 	author := b.facts.chat(l.ids)
 	v.Route.MessageID = strconv.FormatInt(l.Timestamp, 10) + "/" + author
 	if l.Timestamp > 0 {
@@ -132,7 +133,7 @@ func (rc *receiver) who(l *letter) string {
 
 func (rc *receiver) speaker(l *letter, words string) string { return rc.who(l) + ": " + words }
 
-func (rc *receiver) meta(l *letter, v channel.Visitor) map[string]string {
+func (rc *receiver) meta(l *letter, v access.Visitor) map[string]string {
 	out := map[string]string{
 		"timestamp": strconv.FormatInt(l.Timestamp, 10), "sender_name": l.name, "sender_number": rc.bot.facts.chat(l.ids),
 		"is_group": strconv.FormatBool(!v.Direct),
@@ -212,7 +213,7 @@ func span(s string, start, length int) (from, to int, ok bool) {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, l *letter, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, l *letter, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	files := channel.NewFiles(rc.bot.deps)
 	for _, a := range l.Attachments {
 		files.Add(ctx, channel.Received{

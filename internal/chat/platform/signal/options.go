@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
@@ -156,21 +157,21 @@ func (o *options) caps() channel.Caps {
 }
 
 // rules are those of dm and group.
-func (o *options) rules() channel.Rules {
+func (o *options) rules() access.Rules {
 	dm := newList(o.DM.AllowFrom)
 	everyone := o.DM.Policy == policyOpen || slices.Contains(o.DM.AllowFrom, anyone)
-	person := func(v channel.Visitor) channel.Decision {
+	person := func(v access.Visitor) access.Decision {
 		if everyone || dm.has(v.IDs) {
-			return channel.Admit
+			return access.Admit
 		}
 		return ""
 	}
-	r := channel.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
+	r := access.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
 	if o.GroupHistory > 0 {
 		r.History = o.GroupHistory
 	}
 	if o.GroupPolicy == "" { // else it stands for the whole of group
-		r.ForUs = func(v channel.Visitor) bool {
+		r.ForUs = func(v access.Visitor) bool {
 			g := o.Group
 			here := g.Policy == policyOpen || slices.Contains(g.AllowFrom, anyone) || slices.Contains(g.AllowFrom, v.Route.ChatID) ||
 				slices.Contains(g.AllowFrom, groupPrefix+v.Route.ChatID)

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -134,8 +135,8 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	return nil
 }
 
-func (rc *receiver) visitor(chatID, user, thread string) channel.Visitor {
-	return channel.Visitor{
+func (rc *receiver) visitor(chatID, user, thread string) access.Visitor {
+	return access.Visitor{
 		IDs:    []string{user},
 		Name:   rc.bot.web.cached(user),
 		Direct: isDirect(chatID),

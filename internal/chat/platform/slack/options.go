@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
@@ -129,29 +130,29 @@ func (o *options) checkWebhook() error {
 // rules are what dm, groupPolicy and groupRequireMention say. Allow lists and
 // pairing stay with the gate: an open dm.policy alone admits no one, since every
 // older file has it.
-func (o *options) rules() channel.Rules {
-	return channel.Rules{
-		Direct: func(v channel.Visitor) channel.Decision {
+func (o *options) rules() access.Rules {
+	return access.Rules{
+		Direct: func(v access.Visitor) access.Decision {
 			has := func(list []string) bool {
 				return slices.ContainsFunc(v.IDs, func(id string) bool { return slices.Contains(list, id) })
 			}
 			switch {
 			case !o.DM.Enabled:
-				return channel.Ignore
+				return access.Ignore
 			case o.DM.Policy != allowlist || has(o.Owners):
 				return ""
 			case !has(o.DM.AllowFrom) && !slices.Contains(o.DM.AllowFrom, "*"):
-				return channel.Refuse
+				return access.Refuse
 			case len(o.AllowFrom) == 0:
-				return channel.Admit
+				return access.Admit
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool {
+		ForUs: func(v access.Visitor) bool {
 			switch o.GroupPolicy {
-			case channel.Open:
+			case access.Open:
 				return true
-			case channel.Allowlist:
+			case access.Allowlist:
 				return slices.Contains(o.GroupAllowFrom, v.Route.ChatID) && (v.Mentioned || !o.GroupRequireMention)
 			}
 			return v.Mentioned

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // probe asks Telegram who we are and whether another program stands in the way.
@@ -34,7 +35,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	groups := channel.Check{Name: "groups", OK: true, Detail: "the bot sees only what names it or answers it"}
 	if me.ReadsGroups {
 		groups.Detail = "the bot sees all messages of its groups"
-	} else if b.o.GroupPolicy == channel.Open {
+	} else if b.o.GroupPolicy == access.Open {
 		groups.OK, groups.Detail = false, "groupPolicy is open, but the bot sees only what names it: switch off privacy mode with /setprivacy at @BotFather, then add the bot to the group again"
 	}
 	way := channel.Check{Name: "updates", OK: true, Detail: "by " + b.o.Mode}

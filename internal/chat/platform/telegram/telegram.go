@@ -30,6 +30,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // bot is the channel.
@@ -81,7 +82,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		*c = &client{base: o.APIBase, token: o.Token, http: h}
 	}
 	if d.Gate != nil {
-		d.Gate.SetRules(channel.Rules{Entries: channel.ReadNames(isID)})
+		d.Gate.SetRules(access.Rules{Entries: access.ReadNames(isID)})
 	}
 	return b, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
@@ -59,7 +60,7 @@ func TestStoppedTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes := true
-	section := commonSection(t, channel.Common{Enabled: true, Lists: channel.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
+	section := commonSection(t, channel.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
 	m, err := channel.NewManager(channel.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Drivers: map[string]channel.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},

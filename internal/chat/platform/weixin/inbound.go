@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -39,7 +40,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		b.account.met(m.From, m.Context, m.at())
 	}
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
-	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
+	v := access.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
 	if group {
 		v.Text = m.words()
 	}

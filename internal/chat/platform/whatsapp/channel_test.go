@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
@@ -70,7 +71,7 @@ func TestNumbersOfOtherKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if e := readEntry(c.listed); channel.Matches(e, channel.Visitor{IDs: []string{ann + "@lid"}, Names: []string{ann}}) {
+			if e := readEntry(c.listed); access.Matches(e, access.Visitor{IDs: []string{ann + "@lid"}, Names: []string{ann}}) {
 				t.Errorf("%q is read as %+v", c.listed, e)
 			}
 			r := newRig(t, false, object{"allowFrom": []string{"*", c.listed}, "owners": []string{c.listed}})

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -83,9 +84,9 @@ func (f *frame) person() person {
 	return p
 }
 
-func (rc *receiver) visitor(f *frame, who person) channel.Visitor {
+func (rc *receiver) visitor(f *frame, who person) access.Visitor {
 	b := rc.bot
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs: who.ids(), Names: who.loose(), Name: cleanName(f.Name), Direct: !f.IsGroup,
 		Mentioned: f.WasMentioned || strings.HasPrefix(f.Content, "/") || f.ReplyTo != nil && f.ReplyTo.Ours,
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: f.Sender, MessageID: f.ID},
@@ -118,7 +119,7 @@ func (f *frame) kinds() []string {
 	return out
 }
 
-func (f *frame) meta(who person, v channel.Visitor) map[string]string {
+func (f *frame) meta(who person, v access.Visitor) map[string]string {
 	out := map[string]string{
 		"message_id": f.ID, "timestamp": strconv.FormatInt(f.seconds(), 10), "is_group": strconv.FormatBool(!v.Direct),
 		"is_forwarded": strconv.FormatBool(f.Forwarded), "is_reply_to_bot": strconv.FormatBool(f.ReplyTo != nil && f.ReplyTo.Ours),
@@ -140,7 +141,7 @@ func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they passed on, answer or sent along.
-func (rc *receiver) compose(ctx context.Context, f *frame, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	files := rc.fetch(ctx, f)
 	quotes := answered(f.ReplyTo)
 	words := strings.TrimSpace(text.Valid(f.Content))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
@@ -37,7 +38,7 @@ const (
 )
 
 func defaults() *options {
-	return &options{Common: channel.Common{Lists: channel.Lists{GroupPolicy: channel.Open}}, ReadReceipts: true}
+	return &options{Common: channel.Common{Lists: access.Lists{GroupPolicy: access.Open}}, ReadReceipts: true}
 }
 
 func decode(section json.RawMessage) (*options, error) {
@@ -93,24 +94,24 @@ func (o *options) caps() channel.Caps {
 
 // rules: a group may be listed itself, and groups are open unless the section
 // says otherwise.
-func (o *options) rules() channel.Rules {
+func (o *options) rules() access.Rules {
 	listed := func(list []string, jid string) bool {
 		user, _, _ := strings.Cut(jid, "@")
 		return slices.Contains(list, jid) || slices.Contains(list, user)
 	}
-	return channel.Rules{
+	return access.Rules{
 		Entries: readEntry,
-		Group: func(v channel.Visitor) channel.Decision {
+		Group: func(v access.Visitor) access.Decision {
 			if listed(o.AllowFrom, v.Route.ChatID) {
-				return channel.Admit
+				return access.Admit
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool {
+		ForUs: func(v access.Visitor) bool {
 			switch o.GroupPolicy {
-			case channel.Mention:
+			case access.Mention:
 				return v.Mentioned
-			case channel.Allowlist:
+			case access.Allowlist:
 				return listed(o.GroupAllowFrom, v.Route.ChatID)
 			}
 			return true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
@@ -32,7 +33,7 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, o)
 		}
 	}
-	if o := defaults(); o.GroupPolicy != channel.Open {
+	if o := defaults(); o.GroupPolicy != access.Open {
 		t.Errorf("groupPolicy %q", o.GroupPolicy)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The servers of ids.
@@ -85,18 +86,18 @@ const phoneDigits = 13
 
 // readEntry reads an entry of allowFrom or owners: a number, perhaps with a plus,
 // or an id with its server, perhaps with the number of a device.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	user, server := parseJID(written)
-	e := channel.Entry{Kind: channel.ID, Value: user + "@" + server, As: written}
+	e := access.Entry{Kind: access.ID, Value: user + "@" + server, As: written}
 	switch {
 	case strings.TrimSpace(written) == anyone:
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	case user == "" || strings.Trim(user, "0123456789-") != "":
-		return []channel.Entry{{Kind: channel.Unreadable, Advice: "it is neither a phone number with the country code nor an id such as 123@lid or 123@g.us"}}
+		return []access.Entry{{Kind: access.Unreadable, Advice: "it is neither a phone number with the country code nor an id such as 123@lid or 123@g.us"}}
 	case !strings.Contains(written, "@") && len(user) > phoneDigits:
-		return []channel.Entry{e, {Kind: channel.Name, Value: user, As: written}}
+		return []access.Entry{e, {Kind: access.Name, Value: user, As: written}}
 	default:
-		return []channel.Entry{e}
+		return []access.Entry{e}
 	}
 }
 

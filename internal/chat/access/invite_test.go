@@ -1,4 +1,4 @@
-package channel_test
+package access_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package channel_test
+package access_test
 
 import (
 	"strings"
@@ -6,11 +6,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
-func person(direct bool, ids ...string) channel.Visitor {
-	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat"}, IDs: ids, Direct: direct, Mentioned: true}
+func person(direct bool, ids ...string) access.Visitor {
+	return access.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat"}, IDs: ids, Direct: direct, Mentioned: true}
 }
 
 // A person has several ids, of which any is enough; which one stands for them
@@ -64,47 +64,47 @@ func TestRules(t *testing.T) { storetest.Each(t, testRules) }
 func testRules(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{"allowFrom":["7"]}`)
-	d.SetRules(channel.Rules{
-		Direct: func(v channel.Visitor) channel.Decision {
+	d.SetRules(access.Rules{
+		Direct: func(v access.Visitor) access.Decision {
 			switch v.Name {
 			case "open":
-				return channel.Admit
+				return access.Admit
 			case "closed":
-				return channel.Refuse
+				return access.Refuse
 			case "off":
-				return channel.Ignore
+				return access.Ignore
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool { return v.Text == "lucky" },
+		ForUs: func(v access.Visitor) bool { return v.Text == "lucky" },
 	})
 	for _, c := range []struct {
 		id, name string
-		want     channel.Verdict
+		want     access.Verdict
 	}{
-		{"7", "", channel.Allowed},
-		{"8", "", channel.Invited},
-		{"8", "open", channel.Allowed},
-		{"8", "closed", channel.Refused},
-		{"7", "closed", channel.Refused},
-		{"7", "off", channel.NotForUs},
+		{"7", "", access.Allowed},
+		{"8", "", access.Invited},
+		{"8", "open", access.Allowed},
+		{"8", "closed", access.Refused},
+		{"7", "closed", access.Refused},
+		{"7", "off", access.NotForUs},
 	} {
 		v := person(true, c.id)
 		v.Name = c.name
 		said := len(d.said)
-		if knows := d.Knows(t.Context(), v); knows != (c.want == channel.Allowed) || len(d.said) != said {
+		if knows := d.Knows(t.Context(), v); knows != (c.want == access.Allowed) || len(d.said) != said {
 			t.Errorf("%+v: known %v", c, knows)
 		}
-		if pass, ok := d.Admit(t.Context(), v); pass.Verdict() != c.want || ok != (c.want == channel.Allowed) {
+		if pass, ok := d.Admit(t.Context(), v); pass.Verdict() != c.want || ok != (c.want == access.Allowed) {
 			t.Errorf("%+v: %v", c, pass.Verdict())
 		}
 	}
 	v := person(false, "7")
-	if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != channel.NotForUs {
+	if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != access.NotForUs {
 		t.Errorf("in a group: %v", pass.Verdict())
 	}
 	v.Text, v.Mentioned = "lucky", false
-	if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != channel.Allowed {
+	if pass, _ := d.Admit(t.Context(), v); pass.Verdict() != access.Allowed {
 		t.Errorf("in a group, with luck: %v", pass.Verdict())
 	}
 }

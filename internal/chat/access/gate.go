@@ -1,4 +1,13 @@
-package channel
+// Package access decides who may talk to us: it hides the lists of a section,
+// the people who were let in by hand, and what is told to strangers, owners and
+// the log.
+//
+// A Gate answers before anything else happens for a message, and in the same way
+// on every platform. decide is the rule, without effects; its table of tests is
+// the specification. Somebody who is not on a list, and did not pair, never gets
+// more than a pairing code. A name that people can choose never makes an owner. A
+// list of people that cannot be read lets nobody in and is not overwritten.
+package access
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package channel_test
+package access_test
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // door is a gate with a clock and ears.
 type door struct {
-	*channel.Gate
-	pairing *channel.Pairing
+	*access.Gate
+	pairing *access.Pairing
 	path    string // on disk
 	store   store.Store
 	now     time.Time
@@ -33,33 +33,33 @@ type door struct {
 func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	t.Helper()
 	d := &door{now: time.Unix(1_700_000_000, 0), path: filepath.Join(t.TempDir(), "pairing.json")}
-	var lists channel.Lists
+	var lists access.Lists
 	if err := json.Unmarshal([]byte(section), &lists); err != nil {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.store = open(t, filepath.Dir(d.path))
-	d.pairing = channel.OpenPairing(channel.PairingOptions{Store: d.store, Log: log, Now: now})
-	d.Gate = channel.NewGate(channel.GateOptions{
+	d.pairing = access.OpenPairing(access.PairingOptions{Store: d.store, Log: log, Now: now})
+	d.Gate = access.NewGate(access.GateOptions{
 		Name: "tg", Lists: lists, Pairing: d.pairing, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
 	})
 	return d
 }
 
-func visitor(direct bool, ids ...string) channel.Visitor {
-	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids[:1], Names: ids[1:], Direct: direct}
+func visitor(direct bool, ids ...string) access.Visitor {
+	return access.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids[:1], Names: ids[1:], Direct: direct}
 }
 
 func TestAdmit(t *testing.T) { storetest.Each(t, testAdmit) }
 
 func testAdmit(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	group := func(v channel.Visitor, mentioned bool) channel.Visitor { v.Mentioned = mentioned; return v }
+	group := func(v access.Visitor, mentioned bool) access.Visitor { v.Mentioned = mentioned; return v }
 	for name, c := range map[string]struct {
 		section string
-		v       channel.Visitor
+		v       access.Visitor
 		want    bool
 		scope   string
 	}{
@@ -80,12 +80,12 @@ func testAdmit(t *testing.T, open storetest.Open) {
 		"group on the list":     {`{"allowFrom":["7"],"groupPolicy":"allowlist","groupAllowFrom":["chat7"]}`, visitor(false, "7"), true, "tg:chat7/7"},
 		"group not on the list": {`{"allowFrom":["7"],"groupPolicy":"allowlist"}`, group(visitor(false, "7"), true), false, ""},
 		"no id":                 {`{"allowFrom":["*"]}`, visitor(true, ""), false, ""},
-		"proof of the channel":  {`{}`, channel.Visitor{IDs: []string{"x"}, Direct: true, Owner: true}, true, ""},
+		"proof of the channel":  {`{}`, access.Visitor{IDs: []string{"x"}, Direct: true, Owner: true}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDoor(t, open, c.section)
-			d.SetRules(channel.Rules{Entries: channel.ReadNames(channel.Digits)})
+			d.SetRules(access.Rules{Entries: access.ReadNames(access.Digits)})
 			pass, ok := d.Admit(t.Context(), c.v)
 			if ok != c.want {
 				t.Fatalf("admitted %v, want %v", ok, c.want)
@@ -209,7 +209,7 @@ func TestPairingCodesAreHashed(t *testing.T) { storetest.Each(t, testPairingCode
 func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{}`)
-	ask := func(p *channel.Pairing) string {
+	ask := func(p *access.Pairing) string {
 		t.Helper()
 		code, err := p.Ask(t.Context(), "tg", "8")
 		if err != nil {
@@ -225,13 +225,13 @@ func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	if ask(d.pairing) != first {
 		t.Error("another code while the first is good")
 	}
-	other := channel.OpenPairing(channel.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
-	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, channel.ErrPairingSoon) || code != "" {
+	other := access.OpenPairing(access.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, access.ErrPairingSoon) || code != "" {
 		t.Errorf("a second code at once: %q, %v", code, err)
 	}
 	d.now = d.now.Add(2 * time.Minute)
 	second := ask(other)
-	if _, err := other.Approve(t.Context(), first); !errors.Is(err, channel.ErrNoSuchCode) {
+	if _, err := other.Approve(t.Context(), first); !errors.Is(err, access.ErrNoSuchCode) {
 		t.Errorf("the code that was replaced: %v", err)
 	}
 	if text := d.pairing.Command(t.Context(), "list"); strings.Contains(text, second) || !strings.Contains(text, "8 on tg") {
@@ -254,12 +254,12 @@ func testPairingGuesses(t *testing.T, open storetest.Open) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		p := channel.OpenPairing(channel.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
-		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, channel.ErrNoSuchCode) {
+		p := access.OpenPairing(access.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, access.ErrNoSuchCode) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
 	}
-	if _, err := d.pairing.ApproveOwner(t.Context(), code); !errors.Is(err, channel.ErrManyCodes) {
+	if _, err := d.pairing.ApproveOwner(t.Context(), code); !errors.Is(err, access.ErrManyCodes) {
 		t.Errorf("after ten guesses: %v", err)
 	}
 	d.now = d.now.Add(11 * time.Minute)
@@ -289,7 +289,7 @@ func TestPairingFile(t *testing.T) {
 	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
 		t.Error("somebody of the old file is not let in")
 	}
-	other := channel.OpenPairing(channel.PairingOptions{Store: storetest.Disk(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+	other := access.OpenPairing(access.PairingOptions{Store: storetest.Disk(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
@@ -353,7 +353,7 @@ func TestWarnsOfNames(t *testing.T) { storetest.Each(t, testWarnsOfNames) }
 func testWarnsOfNames(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{"allowFrom":["ann"]}`)
-	d.SetRules(channel.Rules{Entries: channel.ReadNames(channel.Digits)})
+	d.SetRules(access.Rules{Entries: access.ReadNames(access.Digits)})
 	for range 2 {
 		if pass, ok := d.Admit(t.Context(), visitor(true, "7", "ann")); !ok || pass.Owner() {
 			t.Errorf("admitted %v, as the owner %v, want as a guest", ok, pass.Owner())
@@ -465,17 +465,17 @@ func testCatchUpAge(t *testing.T, open storetest.Open) {
 		section string
 		backlog bool
 		age     time.Duration
-		want    channel.Verdict
+		want    access.Verdict
 	}{
-		{`{"allowFrom":["1"]}`, true, 10 * time.Minute, channel.Allowed},
-		{`{"allowFrom":["1"]}`, true, 12 * time.Minute, channel.Late},
-		{`{"allowFrom":["1"]}`, false, 48 * time.Hour, channel.Allowed},
-		{`{"allowFrom":["1"],"catchUpMaxAgeS":7200}`, true, time.Hour, channel.Allowed},
-		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, true, 3 * time.Minute, channel.Late},
-		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 3 * time.Hour, channel.Late},
-		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 30 * time.Minute, channel.Allowed}, // written since the start, and held
-		{`{"allowFrom":["1"],"catchUp":false}`, true, time.Second, channel.Late},
-		{`{"catchUpMaxAgeS":60}`, true, time.Hour, channel.Late},
+		{`{"allowFrom":["1"]}`, true, 10 * time.Minute, access.Allowed},
+		{`{"allowFrom":["1"]}`, true, 12 * time.Minute, access.Late},
+		{`{"allowFrom":["1"]}`, false, 48 * time.Hour, access.Allowed},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":7200}`, true, time.Hour, access.Allowed},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, true, 3 * time.Minute, access.Late},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 3 * time.Hour, access.Late},
+		{`{"allowFrom":["1"],"catchUpMaxAgeS":60}`, false, 30 * time.Minute, access.Allowed}, // written since the start, and held
+		{`{"allowFrom":["1"],"catchUp":false}`, true, time.Second, access.Late},
+		{`{"catchUpMaxAgeS":60}`, true, time.Hour, access.Late},
 	} {
 		d := newDoor(t, open, c.section)
 		d.now = d.now.Add(time.Hour) // the start was some time ago
@@ -485,7 +485,7 @@ func testCatchUpAge(t *testing.T, open storetest.Open) {
 			t.Errorf("%s, backlog %v, age %s: %s and %d words, want %s and none", c.section, c.backlog, c.age, pass.Verdict(), len(d.said), c.want)
 		}
 		since, wanted := d.Backlog()
-		if in := wanted && !v.At.Before(since); c.backlog && in != (c.want == channel.Allowed) {
+		if in := wanted && !v.At.Before(since); c.backlog && in != (c.want == access.Allowed) {
 			t.Errorf("%s: a message of %s ago is part of the backlog: %v", c.section, c.age, in)
 		}
 	}
@@ -498,8 +498,8 @@ func TestGroupHistory(t *testing.T) { storetest.Each(t, testGroupHistory) }
 func testGroupHistory(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{"allowFrom":["1"],"groupHistory":2}`)
-	say := func(id, thread, words string, mentioned bool) (channel.Pass, bool) {
-		v := channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + "\n", Text: words, Mentioned: mentioned}
+	say := func(id, thread, words string, mentioned bool) (access.Pass, bool) {
+		v := access.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + "\n", Text: words, Mentioned: mentioned}
 		return d.Admit(t.Context(), v)
 	}
 	for _, words := range []string{"lost", " one\n\x1b[2J ", "", strings.Repeat("x", 600)} {
