@@ -15,6 +15,7 @@ import (
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // board is a platform in memory that does all that channels can.
@@ -65,7 +66,7 @@ func (*member) Caps() channel.Caps {
 }
 
 func (m *member) Run(ctx context.Context, submit channel.Submit) error {
-	intake, err := channel.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
+	intake, err := kit.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ var byPathAllowed = map[string]string{
 
 	"internal/chat/chattest/suite.go":                              "is for tests of channels",
 	"internal/chat/plan.go":                                        "looks at files to send, which are copies in the data folder",
-	"internal/chat/attach.go":                                      "sends copies in the data folder",
+	"internal/chat/kit/attach.go":                                  "sends copies in the data folder",
 	"internal/chat/platform/signal/inbound.go":                     "reads what signal-cli stored in its own folder",
 	"internal/chat/platform/signal/signaltest/signaltest.go":       "is for tests of channels",
 	"internal/chat/platform/mochat/marks.go":                       "keeps how far sessions were read in the data folder",

@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -107,7 +108,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer b.beside(ctx)()
 	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -94,7 +95,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 type receiver struct {
 	bot    *bot
 	submit channel.Submit
-	in     *channel.Intake[message]
+	in     *kit.Intake[message]
 
 	mu   sync.Mutex
 	told map[string]bool // causes that were logged
@@ -255,13 +256,13 @@ func (rc *receiver) words(ctx context.Context, files *files, kind string, c cont
 		if s := strings.TrimSpace(c.Recognition); s != "" {
 			return "[transcription: " + s + "]" // DingTalk did it
 		}
-		return files.add(ctx, channel.VoiceFile, c.DownloadCode, "voice.amr", own)
+		return files.add(ctx, kit.VoiceFile, c.DownloadCode, "voice.amr", own)
 	case "picture":
-		return files.add(ctx, channel.ImageFile, or(c.DownloadCode, c.PictureCode), "image.jpg", own)
+		return files.add(ctx, kit.ImageFile, or(c.DownloadCode, c.PictureCode), "image.jpg", own)
 	case "video":
-		return files.add(ctx, channel.VideoFile, c.DownloadCode, "video.mp4", own)
+		return files.add(ctx, kit.VideoFile, c.DownloadCode, "video.mp4", own)
 	case "file":
-		return files.add(ctx, channel.OtherFile, c.DownloadCode, or(c.FileName, "file"), own)
+		return files.add(ctx, kit.OtherFile, c.DownloadCode, or(c.FileName, "file"), own)
 	case "richText":
 		return rc.rich(ctx, files, c.RichText, own)
 	}
@@ -275,7 +276,7 @@ func (rc *receiver) rich(ctx context.Context, files *files, list []piece, own bo
 	for _, p := range list {
 		switch s := text.Valid(p.Text); {
 		case p.Type == "picture" || p.DownloadCode != "":
-			files.add(ctx, channel.ImageFile, or(p.DownloadCode, p.PictureCode), or(p.FileName, "image.jpg"), own)
+			files.add(ctx, kit.ImageFile, or(p.DownloadCode, p.PictureCode), or(p.FileName, "image.jpg"), own)
 		case p.Type == "at":
 			b.WriteString("@" + text.Label(or(p.AtName, s), nameShown) + " ")
 		case p.Type == "bold":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,7 +31,7 @@ type progress struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	cursors *channel.Cursors // nil before the first session
+	cursors *kit.Cursors // nil before the first session
 	last    uint64
 	reading int // channels that are being caught up with; the cursor waits for them
 }
@@ -41,7 +42,7 @@ func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors == nil {
-		if p.cursors, err = channel.OpenCursors(d, bot); err != nil {
+		if p.cursors, err = kit.OpenCursors(d, bot); err != nil {
 			return 0, nil, err
 		}
 		p.last = number(p.cursors.Get(allChats))

@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
@@ -83,7 +84,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	defer b.calls.http.CloseIdleConnections()
 	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
 	b.calls.revive()
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}

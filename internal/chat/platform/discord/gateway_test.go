@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -267,7 +268,7 @@ func TestTooMuch(t *testing.T) {
 // stored is a cursor on the disk.
 func (r *rig) stored(key string) string {
 	r.t.Helper()
-	c, err := channel.OpenCursors(r.deps, discordtest.BotID)
+	c, err := kit.OpenCursors(r.deps, discordtest.BotID)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -44,7 +45,7 @@ const (
 type receiver struct {
 	bot    *bot
 	submit channel.Submit
-	in     *channel.Intake[event]
+	in     *kit.Intake[event]
 	ready  chan struct{}  // closed when the first session begins
 	once   sync.Once      // closes it
 	side   sync.WaitGroup // answers to interactions, and the registration of commands
@@ -360,7 +361,7 @@ func (rc *receiver) overheard(m *message) string {
 // apart from it what they passed on, answer or sent along.
 func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
-	files := channel.NewFiles(rc.bot.deps)
+	files := kit.NewFiles(rc.bot.deps)
 	quotes := rc.replyTag(ctx, m, files)
 	typed := !m.Author.Bot && m.WebhookID == ""
 	switch s := rc.words(m); {
@@ -393,7 +394,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
 // repeat what a stranger said. Its files come first.
-func (rc *receiver) replyTag(ctx context.Context, m *message, files *channel.Files) []bus.Quote {
+func (rc *receiver) replyTag(ctx context.Context, m *message, files *kit.Files) []bus.Quote {
 	r := m.Referenced
 	if m.Type != typeReply || r == nil {
 		return nil

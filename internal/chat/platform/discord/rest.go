@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -72,7 +73,7 @@ type bucket struct {
 type call struct {
 	method, path string
 	body         any
-	files        []*channel.Attachment
+	files        []*kit.Attachment
 	patience     time.Duration // how long to wait for a bucket; more is an error
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // outgoing is a message that is sent or edited.
@@ -114,13 +115,13 @@ func (b *bot) inServer(r bus.Route) bool {
 
 // open opens the files of a message. One that is too large for the place is
 // named in the text instead.
-func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []*channel.Attachment, err error) {
+func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []*kit.Attachment, err error) {
 	if len(out.Media) > maxFiles {
 		return nil, channel.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
 	}
 	most := b.places.upload(target(out.Route))
 	for _, saved := range out.Media {
-		f, err := channel.OpenAttachment(ctx, b.deps, saved, most)
+		f, err := kit.OpenAttachment(ctx, b.deps, saved, most)
 		if errors.Is(err, media.ErrTooLarge) {
 			name := saved.Name
 			if name == "" {
@@ -149,7 +150,7 @@ func addLine(s, name, why string) string {
 	return s + line
 }
 
-func (b *bot) post(ctx context.Context, to string, m outgoing, files []*channel.Attachment) (string, error) {
+func (b *bot) post(ctx context.Context, to string, m outgoing, files []*kit.Attachment) (string, error) {
 	var sent message
 	err := b.calls.do(ctx, call{method: http.MethodPost, path: "/channels/" + to + "/messages", body: m, files: files}, &sent)
 	if err == nil && sent.ID == "" {

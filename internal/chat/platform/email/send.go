@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -143,7 +144,7 @@ func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []
 }
 
 func (p *post) read(ctx context.Context, m bus.Media) (file, error) {
-	a, err := channel.OpenAttachment(ctx, p.deps, m, p.o.MaxAttachmentSize)
+	a, err := kit.OpenAttachment(ctx, p.deps, m, p.o.MaxAttachmentSize)
 	if err != nil {
 		return file{}, err
 	}

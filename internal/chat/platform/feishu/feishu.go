@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // memory is how many messages and people are remembered.
@@ -32,15 +33,15 @@ type bot struct {
 	deps  channel.Deps
 	o     account
 	calls *client
-	web   channel.Webhook
+	web   kit.Webhook
 	run   sync.Mutex // one Run at a time
 
 	me      atomic.Pointer[person]
-	in      atomic.Pointer[channel.Intake[event]] // nil: Run does not go on
-	heard   atomic.Int64                          // messages for others that wait
-	plain   atomic.Bool                           // the app may not use card entities
-	silence time.Duration                         // after which a connection is dead
-	began   time.Time                             // before it, another process may have sent
+	in      atomic.Pointer[kit.Intake[event]] // nil: Run does not go on
+	heard   atomic.Int64                      // messages for others that wait
+	plain   atomic.Bool                       // the app may not use card entities
+	silence time.Duration                     // after which a connection is dead
+	began   time.Time                         // before it, another process may have sent
 
 	sent   *recent.Map[string, *record] // what we sent, by its id
 	opened *recent.Map[string, string]  // cards that were made, by the key of their message
@@ -110,7 +111,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		askedIn: recent.New[string, string](memory),
 		posed:   recent.New[string, *posed](memory),
 	}
-	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
+	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
 	return b, nil
 }
 
@@ -144,7 +145,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}

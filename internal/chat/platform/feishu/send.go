@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -299,7 +300,7 @@ func idType(id string) string {
 
 // sendFile uploads a file and sends it.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -332,12 +333,12 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // fileForm is what a file is shown as, and what its upload is called.
-func fileForm(f *channel.Attachment) (kind, form string) {
+func fileForm(f *kit.Attachment) (kind, form string) {
 	ext := strings.TrimPrefix(strings.ToLower(path.Ext(f.Name)), ".")
 	switch {
-	case f.Kind == channel.ImageFile && f.Size() <= maxImage && f.MIME != "image/heic" && f.MIME != "image/avif":
+	case f.Kind == kit.ImageFile && f.Size() <= maxImage && f.MIME != "image/heic" && f.MIME != "image/avif":
 		return "image", ""
-	case f.Kind == channel.VoiceFile:
+	case f.Kind == kit.VoiceFile:
 		return "audio", "opus"
 	case f.MIME == "video/mp4" || f.MIME == "video/quicktime":
 		return "media", "mp4"

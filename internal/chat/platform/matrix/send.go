@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -222,7 +223,7 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	if len(out.Media) != 1 {
 		return nil, channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -230,13 +231,13 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 
 	m := &outgoing{Type: "m.file", Body: f.Name, Filename: f.Name, Info: &fileInfo{f.MIME, f.Size()}}
 	switch f.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		m.Type = "m.image"
-	case channel.VideoFile:
+	case kit.VideoFile:
 		m.Type = "m.video"
-	case channel.AudioFile:
+	case kit.AudioFile:
 		m.Type = "m.audio"
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		m.Type, m.Voice = "m.audio", &struct{}{}
 	}
 	if out.Text != "" {

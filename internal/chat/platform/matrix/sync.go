@@ -14,8 +14,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -76,7 +76,7 @@ type facts struct {
 // all messages up to there are durable.
 type syncer struct {
 	bot    *bot
-	in     *channel.Intake[event]
+	in     *kit.Intake[event]
 	since  string
 	joined map[string]time.Time // rooms whose invitation was accepted, and when
 
@@ -95,7 +95,7 @@ type batch struct {
 	left int
 }
 
-func newSyncer(b *bot, in *channel.Intake[event]) (*syncer, error) {
+func newSyncer(b *bot, in *kit.Intake[event]) (*syncer, error) {
 	var f facts
 	if err := b.deps.State.Load(&f); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -96,7 +97,7 @@ func (c *client) ask(ctx context.Context, method, path string, body, result any)
 }
 
 // upload sends one file to a channel and returns its id.
-func (c *client) upload(ctx context.Context, chatID string, f *channel.Attachment) (string, error) {
+func (c *client) upload(ctx context.Context, chatID string, f *kit.Attachment) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	var head bytes.Buffer

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -34,13 +35,13 @@ var errGap = errors.New("events of the server are missing")
 // goroutine.
 type line struct {
 	bot *bot
-	in  *channel.Intake[event]
+	in  *kit.Intake[event]
 
 	id      string    // of the connection, to take it up again; "" begins another one
 	next    int64     // number of the event that must come next
 	now     time.Time // of the server, when it was asked last
 	greeted bool      // it was asked for this connection
-	cursors *channel.Cursors
+	cursors *kit.Cursors
 	heard   atomic.Int64 // posts for others that wait
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // memory is how many posts, people and channels are remembered.
@@ -39,8 +40,8 @@ type bot struct {
 	o     options
 	caps  channel.Caps
 	calls *client
-	web   channel.Webhook // of buttons
-	run   sync.Mutex      // one Run at a time
+	web   kit.Webhook // of buttons
+	run   sync.Mutex  // one Run at a time
 
 	me     atomic.Pointer[user]
 	conn   atomic.Pointer[socket.Conn] // the last one
@@ -86,7 +87,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		told:    recent.New[string, bool](memory),
 	}
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
-	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
+	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
 	b.most.Store(b.caps.MaxMedia)
 	d.Gate.SetRules(b.rules())
 	return b, nil
@@ -125,14 +126,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
 	defer in.Wait()
 	defer cancel()
 	l := &line{bot: b, in: in, now: now, greeted: true}
-	if l.cursors, err = channel.OpenCursors(b.deps, b.account()); err != nil {
+	if l.cursors, err = kit.OpenCursors(b.deps, b.account()); err != nil {
 		return err
 	}
 	defer func() {

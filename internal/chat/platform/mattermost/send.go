@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // draft is a post to be made.
@@ -95,7 +96,7 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 }
 
 func (b *bot) upload(ctx context.Context, chatID string, m bus.Media) (string, error) {
-	f, err := channel.OpenAttachment(ctx, b.deps, m, b.most.Load())
+	f, err := kit.OpenAttachment(ctx, b.deps, m, b.most.Load())
 	if err != nil {
 		return "", err
 	}

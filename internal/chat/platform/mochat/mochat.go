@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const memory = 2000 // messages of a chat, and causes, that are remembered
@@ -131,14 +132,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err != nil {
 		return err
 	}
-	panels, err := channel.OpenCursors(b.deps, b.account())
+	panels, err := kit.OpenCursors(b.deps, b.account())
 	if err != nil {
 		return err
 	}
 
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in, err := channel.NewIntake(running, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(running, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,7 +31,7 @@ var errBeats = errors.New("NapCat sends no heartbeats any more")
 // goroutine.
 type line struct {
 	bot *bot
-	in  *channel.Intake[event]
+	in  *kit.Intake[event]
 }
 
 // event is a message or a notice.

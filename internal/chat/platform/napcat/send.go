@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // target is a chat in the words of OneBot.
@@ -70,7 +71,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // video is uploaded, and nil is returned. NapCat may run on another machine, so
 // the content goes along.
 func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segment, error) {
-	f, err := channel.OpenAttachment(ctx, b.deps, m, fileMost)
+	f, err := kit.OpenAttachment(ctx, b.deps, m, fileMost)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segm
 		return nil, fmt.Errorf("read the file to send: %w", err)
 	}
 	content := "base64://" + base64.StdEncoding.EncodeToString(data)
-	kinds := map[channel.FileKind]string{channel.ImageFile: "image", channel.VideoFile: "video", channel.AudioFile: "record", channel.VoiceFile: "record"}
+	kinds := map[kit.FileKind]string{kit.ImageFile: "image", kit.VideoFile: "video", kit.AudioFile: "record", kit.VoiceFile: "record"}
 	if kind := kinds[f.Kind]; kind != "" {
 		return &segment{kind, map[string]any{"file": content, "name": f.Name}}, nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -59,7 +60,7 @@ type client struct {
 	mu    sync.Mutex // held while a token is fetched: one request is enough for all
 	token string
 	until time.Time
-	clock channel.Clock
+	clock kit.Clock
 }
 
 // call is one request.

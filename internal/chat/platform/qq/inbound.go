@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -40,7 +41,7 @@ type event struct {
 type receiver struct {
 	bot    *bot
 	submit channel.Submit
-	in     *channel.Intake[event]
+	in     *kit.Intake[event]
 	side   sync.WaitGroup // answers to buttons, and who we are
 
 	mu   sync.Mutex
@@ -222,7 +223,7 @@ func (rc *receiver) words(m *message) string {
 func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
-	files := channel.NewFiles(rc.bot.deps)
+	files := kit.NewFiles(rc.bot.deps)
 	if q, ok := rc.quoted(m, v.Route); ok {
 		to := "a message"
 		if q.SenderID == "" {
@@ -235,7 +236,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 		lines = append(lines, s)
 	}
 	for _, a := range m.Attachments {
-		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == channel.VoiceFile {
+		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == kit.VoiceFile {
 			files.Spoken = append(files.Spoken, "[transcription: "+words+"]") // QQ did it
 			continue
 		}

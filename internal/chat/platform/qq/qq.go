@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // silence ends a connection on which not even heartbeats are answered.
@@ -111,7 +112,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 
 	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}

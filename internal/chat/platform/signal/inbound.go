@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -214,9 +215,9 @@ func span(s string, start, length int) (from, to int, ok bool) {
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
 func (rc *receiver) compose(ctx context.Context, l *letter, v access.Visitor) (string, []bus.Quote, []bus.Media) {
-	files := channel.NewFiles(rc.bot.deps)
+	files := kit.NewFiles(rc.bot.deps)
 	for _, a := range l.Attachments {
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: a.kind(), Name: a.name(), Size: a.Size,
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.open(ctx, a, l) },
 		})
@@ -280,20 +281,20 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 }
 
 // kind is what a chat shows a file as. Voice messages are sounds without a name.
-func (a attachment) kind() channel.FileKind {
+func (a attachment) kind() kit.FileKind {
 	kind, _, _ := strings.Cut(a.ContentType, "/")
 	switch kind {
 	case "image":
-		return channel.ImageFile
+		return kit.ImageFile
 	case "video":
-		return channel.VideoFile
+		return kit.VideoFile
 	case "audio":
 		if a.Filename == "" {
-			return channel.VoiceFile
+			return kit.VoiceFile
 		}
-		return channel.AudioFile
+		return kit.AudioFile
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
 func (a attachment) name() string {

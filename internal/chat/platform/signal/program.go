@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -43,7 +44,7 @@ func (o *options) startHint(err error) error {
 // probeProgram looks whether signal-cli is there. It does not start it: that
 // would take the account from a gateway that runs.
 func (o *options) probeProgram() channel.Report {
-	return channel.Report{Identity: o.PhoneNumber, Checks: []channel.Check{checked(program, "is installed", channel.HasProgram(program))}}
+	return channel.Report{Identity: o.PhoneNumber, Checks: []channel.Check{checked(program, "is installed", kit.HasProgram(program))}}
 }
 
 // withProgram runs signal-cli while do goes on, and tells rpc where it is. Its
@@ -91,7 +92,7 @@ func accountMissing(o *options, err error) error {
 }
 
 // start starts signal-cli on a port of this machine that is free.
-func (o *options) start(ctx context.Context, d *channel.Deps, account []string) (*channel.Child, error) {
+func (o *options) start(ctx context.Context, d *channel.Deps, account []string) (*kit.Child, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("find a port for signal-cli: %w", err)
@@ -109,14 +110,14 @@ func (o *options) start(ctx context.Context, d *channel.Deps, account []string) 
 	args = append(args, account...)
 	// Messages must not get into our log.
 	args = append(args, "daemon", "--http", address, "--receive-mode", "on-connection", "--no-receive-stdout")
-	p := channel.Program{Name: program, Args: args, Address: address}
+	p := kit.Program{Name: program, Args: args, Address: address}
 	for _, name := range []string{"JAVA_HOME", "JAVA_OPTS", "SIGNAL_CLI_OPTS"} {
 		if v, there := os.LookupEnv(name); there {
 			p.Env = append(p.Env, name+"="+v)
 		}
 	}
-	child, err := channel.StartChild(ctx, d.Log, p)
-	if errors.Is(err, channel.ErrNoProgram) {
+	child, err := kit.StartChild(ctx, d.Log, p)
+	if errors.Is(err, kit.ErrNoProgram) {
 		err = channel.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
 	}
 	return child, err

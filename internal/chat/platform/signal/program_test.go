@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -156,7 +157,7 @@ func TestManagedCannot(t *testing.T) {
 		t.Errorf("an account that is not there: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) {
+	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !errors.Is(err, kit.ErrNoProgram) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	report, err := probe(t.Context(), r.deps, section(t, "x", 1, object{"managed": true}))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -156,7 +157,7 @@ func (b *bot) attach(ctx context.Context, list []bus.Media) ([]string, error) {
 	var out []string
 	room := int64(maxInline)
 	for _, m := range list {
-		f, err := channel.OpenAttachment(ctx, b.deps, m, b.o.caps().MaxMedia)
+		f, err := kit.OpenAttachment(ctx, b.deps, m, b.o.caps().MaxMedia)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -92,7 +93,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -107,7 +108,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 // receive receives messages until ctx ends or signal-cli has no such account.
-func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
+func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
 		err := b.session(ctx, in, func() { pause = firstPause })
 		if ctx.Err() != nil {
@@ -124,7 +125,7 @@ func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
 }
 
 // session makes one connection and receives until it is lost.
-func (b *bot) session(ctx context.Context, in *channel.Intake[event], opened func()) error {
+func (b *bot) session(ctx context.Context, in *kit.Intake[event], opened func()) error {
 	if err := b.o.startHint(b.rpc.check(ctx)); err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (b *bot) greet(ctx context.Context) error {
 }
 
 // take holds an event, if it is a message.
-func (b *bot) take(ctx context.Context, in *channel.Intake[event], data []byte) {
+func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 	if data == nil {
 		b.warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
 		return

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 				asked := 0
 				r := offline(t, c.changes, func(*http.Request) { asked++ })
 				ctx, cancel := context.WithCancel(t.Context())
-				in, err := channel.NewIntake(ctx, r.deps, (&receiver{bot: r.bot, submit: r.Submit}).handle)
+				in, err := kit.NewIntake(ctx, r.deps, (&receiver{bot: r.bot, submit: r.Submit}).handle)
 				if err != nil {
 					t.Fatal(err)
 				}

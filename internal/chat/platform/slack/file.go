@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -159,7 +160,7 @@ func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error
 	if len(out.Media) != 1 {
 		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}

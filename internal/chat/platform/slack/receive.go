@@ -18,6 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -152,7 +153,7 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 // post receives a request of the Events API.
 func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !b.signed(r.Header, body) {
-		channel.Reply(w, http.StatusUnauthorized)
+		kit.Reply(w, http.StatusUnauthorized)
 		return
 	}
 	kind, payload, err := unwrap(r.Header.Get("Content-Type"), body)
@@ -163,17 +164,17 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case err != nil:
 		b.web.report(r.Context(), "Slack sent something that is not understood", "request", err)
-		channel.Reply(w, http.StatusBadRequest)
+		kit.Reply(w, http.StatusBadRequest)
 	case outer.Type == "url_verification":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(outer.Challenge))
 	default:
 		if err := b.accept(r.Context(), kind, payload); err != nil {
 			b.web.report(r.Context(), "an event of Slack could not be kept and is left for another try", "hold", err)
-			channel.Reply(w, http.StatusServiceUnavailable)
+			kit.Reply(w, http.StatusServiceUnavailable)
 			return
 		}
-		channel.Reply(w, http.StatusOK)
+		kit.Reply(w, http.StatusOK)
 	}
 }
 
@@ -187,7 +188,7 @@ func (b *bot) signed(h http.Header, body []byte) bool {
 	mac := hmac.New(sha256.New, []byte(b.o.SigningSecret.Reveal()))
 	mac.Write([]byte("v0:" + stamp + ":"))
 	mac.Write(body)
-	return channel.SameSecret(h.Get("X-Slack-Signature"), "v0="+hex.EncodeToString(mac.Sum(nil)))
+	return kit.SameSecret(h.Get("X-Slack-Signature"), "v0="+hex.EncodeToString(mac.Sum(nil)))
 }
 
 // unwrap finds the payload of a request: JSON, or a form for buttons and

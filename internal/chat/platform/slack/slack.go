@@ -27,6 +27,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
@@ -36,7 +37,7 @@ type bot struct {
 	caps  channel.Caps
 	http  *http.Client
 	api   *api.Client
-	hook  channel.Webhook
+	hook  kit.Webhook
 	web   *client
 	clean *recent.Map[string, bool] // questions whose labels are as good as the person's own words
 	told  *recent.Map[string, bool] // threads whose earlier messages the agent was given
@@ -47,10 +48,10 @@ type bot struct {
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
 
-	run     sync.Mutex       // one Run at a time
-	cursors *channel.Cursors // of the Run that goes on
+	run     sync.Mutex   // one Run at a time
+	cursors *kit.Cursors // of the Run that goes on
 	stop    atomic.Pointer[context.CancelCauseFunc]
-	in      atomic.Pointer[channel.Intake[event]] // of the Run that goes on
+	in      atomic.Pointer[kit.Intake[event]] // of the Run that goes on
 }
 
 // Driver is the platform.
@@ -87,7 +88,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
 	b.web = newClient(d, &o, b.api, h, b.fail)
-	b.hook = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
+	b.hook = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
 	d.Gate.SetRules(o.rules())
 	return b, nil
 }
@@ -123,7 +124,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.deps.Claim(me.TeamID + "/" + me.UserID); err != nil {
 		return err
 	}
-	if b.cursors, err = channel.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
+	if b.cursors, err = kit.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
 		return err
 	}
 	if lack := missing(me.Header, needed()); lack != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -36,7 +37,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) != 1 {
 		return "", channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +69,7 @@ func note(language, name, why string) outgoing {
 
 // offer asks the person whether they want a file. What is sent later is the
 // file as it is now or none.
-func (b *bot) offer(ctx context.Context, out bus.Outbound, f *channel.Attachment) (string, error) {
+func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
@@ -153,7 +154,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 
 // give uploads a file that was accepted.
 func (b *bot) give(ctx context.Context, o offer, address string) error {
-	f, err := channel.OpenAttachment(ctx, b.deps, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
@@ -34,11 +35,11 @@ type bot struct {
 	calls   *client
 	auth    *verifier
 	facts   *facts
-	web     channel.Webhook
+	web     kit.Webhook
 	streams streams
 	asked   *recent.Map[string, bus.Question] // by chat and message
 	told    *recent.Map[string, time.Time]    // causes that were logged
-	in      atomic.Pointer[channel.Intake[activity]]
+	in      atomic.Pointer[kit.Intake[activity]]
 	stop    atomic.Pointer[context.CancelCauseFunc] // ends the Run that goes on
 	run     sync.Mutex                              // one Run at a time
 }
@@ -62,7 +63,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		deps: d, o: o, calls: newClient(d, o, h), auth: newVerifier(d, o, h), facts: &facts{state: d.State, o: o, now: d.Now},
 		asked: recent.New[string, bus.Question](1000), told: recent.New[string, time.Time](100),
 	}
-	b.web = channel.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
+	b.web = kit.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
 	return b, nil
 }
 
@@ -91,7 +92,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	b.stop.Store(&stop)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // staleOffset is how long an offset counts. After a week without updates
@@ -85,7 +86,7 @@ func (f *facts) setOffset(n int64, now time.Time) error {
 }
 
 // adopt moves what an older version held to where events are held now.
-func (f *facts) adopt(ctx context.Context, in *channel.Intake[job]) error {
+func (f *facts) adopt(ctx context.Context, in *kit.Intake[job]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.v.Held) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -37,7 +38,7 @@ func aboutFile(e *apiError) bool {
 
 // sendAs opens the file and sends it. An empty kind is looked up.
 func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outbound, sent *message) error {
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 
 // shownAs is what Telegram shows a file as; it is the name of the method and of
 // the field as well.
-func shownAs(f *channel.Attachment) string {
+func shownAs(f *kit.Attachment) string {
 	switch f.MIME {
 	case "image/gif":
 		return "animation"
@@ -94,9 +95,9 @@ func shownAs(f *channel.Attachment) string {
 		return "audio"
 	}
 	switch f.Kind {
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		return "voice"
-	case channel.VideoFile:
+	case kit.VideoFile:
 		return "video"
 	}
 	return "document"

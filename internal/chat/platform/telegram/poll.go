@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // there for the next round.
 type poller struct {
 	bot    *bot
-	in     *channel.Intake[job]
+	in     *kit.Intake[job]
 	offset int64
 	at     time.Time            // of the last update
 	albums map[string]time.Time // when an album counts as complete
@@ -40,7 +41,7 @@ type poller struct {
 	changed chan struct{}
 }
 
-func newPoller(b *bot, in *channel.Intake[job]) *poller {
+func newPoller(b *bot, in *kit.Intake[job]) *poller {
 	return &poller{
 		bot: b, in: in, offset: b.facts.offset(), at: b.deps.Now(),
 		albums: map[string]time.Time{}, done: map[int64]bool{}, changed: make(chan struct{}, 1),

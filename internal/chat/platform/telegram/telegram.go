@@ -31,6 +31,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
@@ -107,7 +108,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		}
 		return err
 	}
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
 	if err != nil {
 		return err
 	}

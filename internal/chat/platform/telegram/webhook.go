@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -23,26 +24,26 @@ const (
 // belong together, are held until they are.
 type hook struct {
 	bot  *bot
-	web  channel.Webhook
+	web  kit.Webhook
 	seen *recent.Map[string, bool] // updates that were handed over
 
 	mu     sync.Mutex
-	in     *channel.Intake[job] // of the Run that goes on
+	in     *kit.Intake[job] // of the Run that goes on
 	flying map[int64]chan struct{}
 }
 
 func (h *hook) prepare(b *bot) {
 	h.bot, h.seen = b, recent.New[string, bool](1000)
-	h.web = channel.Webhook{
+	h.web = kit.Webhook{
 		Path:    b.o.WebhookPath,
 		Host:    b.o.WebhookListenHost,
 		Port:    b.o.WebhookListenPort,
 		MaxBody: maxHook,
 		Known: func(r *http.Request) bool {
-			return channel.SameSecret(r.Header.Get(secretField), b.o.WebhookSecretToken.Reveal())
+			return kit.SameSecret(r.Header.Get(secretField), b.o.WebhookSecretToken.Reveal())
 		},
 		Receive: func(w http.ResponseWriter, r *http.Request, body []byte) {
-			channel.Reply(w, h.receive(r.Context(), body))
+			kit.Reply(w, h.receive(r.Context(), body))
 		},
 	}
 }
@@ -57,7 +58,7 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // serve receives until ctx ends.
-func (h *hook) serve(ctx context.Context, in *channel.Intake[job]) error {
+func (h *hook) serve(ctx context.Context, in *kit.Intake[job]) error {
 	h.mu.Lock()
 	h.in, h.flying = in, map[int64]chan struct{}{}
 	h.mu.Unlock()

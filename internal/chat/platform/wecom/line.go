@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -38,7 +39,7 @@ var (
 // goroutine, except for the heartbeat.
 type line struct {
 	bot     *bot
-	in      *channel.Intake[event]
+	in      *kit.Intake[event]
 	refused int          // times that the account was refused
 	missed  atomic.Int32 // pings without an answer
 	waiting atomic.Int32 // events in memory only

@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -129,7 +130,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	if err != nil {
 		return "", nil, channel.Permanent(errors.New("the file has no address"))
 	}
-	res, err := channel.Download(h, req)
+	res, err := kit.Download(h, req)
 	if err != nil {
 		return "", nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // The version of the protocol that we say we speak.
@@ -88,7 +89,7 @@ type client struct {
 	http     *http.Client
 	routeTag string
 	now      func() time.Time
-	clock    channel.Clock
+	clock    kit.Clock
 }
 
 // session is an account that we are logged in to.

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -84,7 +85,7 @@ func (m *message) words() string {
 // compose fills in what a message says and brings along.
 func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	b := rc.bot
-	files := channel.NewFiles(b.deps)
+	files := kit.NewFiles(b.deps)
 	var lines []string
 	var quoted *item // whose file is fetched if the message itself has none
 	fetched := false
@@ -116,8 +117,8 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	}
 	if quoted != nil && !fetched {
 		if r, ok := b.file(quoted); ok {
-			if r.Kind == channel.VoiceFile {
-				r.Kind = channel.AudioFile // spoken by anybody
+			if r.Kind == kit.VoiceFile {
+				r.Kind = kit.AudioFile // spoken by anybody
 			}
 			files.Add(ctx, r)
 		}

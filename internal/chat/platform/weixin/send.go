@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 var errSpent = errors.New("WeChat takes nothing more until the person writes again")
@@ -87,7 +88,7 @@ func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words strin
 	case len(out.Media) == 0:
 		return object{"type": itemText, "text_item": object{"text": words}}, nil
 	}
-	f, err := channel.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return nil, err
 	}

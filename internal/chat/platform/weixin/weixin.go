@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // moreFollows is what people read when an answer is longer than WeChat allows.
@@ -99,7 +100,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -151,7 +152,7 @@ func (b *bot) awaitLogin(ctx context.Context, path, lost string) error {
 
 // serve receives with one account until ctx ends or the account is of no use:
 // stale, or replaced by another login.
-func (b *bot) serve(ctx context.Context, in *channel.Intake[arrival], s session, shown string) (stale bool) {
+func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, shown string) (stale bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer func() {
@@ -193,7 +194,7 @@ func (b *bot) serve(ctx context.Context, in *channel.Intake[arrival], s session,
 // poll receives messages. Up says that the manager knows of the connection. The
 // service says itself how long it lets a poll wait: one that takes longer has
 // lost its connection.
-func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, shown string, up bool) (stale bool) {
+func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, shown string, up bool) (stale bool) {
 	limit, failures, told := time.Duration(b.o.PollTimeout)*time.Second, 0, false
 	_, account := b.account.name()
 	for ctx.Err() == nil {
@@ -288,7 +289,7 @@ type arrival struct {
 
 // hold keeps messages before the cursor passes them. False means that ctx ended
 // before all were kept.
-func (b *bot) hold(ctx context.Context, in *channel.Intake[arrival], account string, list []json.RawMessage) bool {
+func (b *bot) hold(ctx context.Context, in *kit.Intake[arrival], account string, list []json.RawMessage) bool {
 	for _, raw := range list {
 		var m message
 		if err := json.Unmarshal(raw, &m); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
@@ -399,7 +400,7 @@ func TestNoProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := newRig(t, false, object{"transport": "native"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) || !strings.Contains(err.Error(), "docs/how-to/channels/whatsapp.md") {
+	if !channel.IsFatal(err) || !errors.Is(err, kit.ErrNoProgram) || !strings.Contains(err.Error(), "docs/how-to/channels/whatsapp.md") {
 		t.Errorf("Run: %v", err)
 	}
 	report, err := Driver().Probe(t.Context(), r.deps, json.RawMessage(`{}`))

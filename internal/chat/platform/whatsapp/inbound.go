@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -219,42 +220,42 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 }
 
 // kind is what a chat shows a file as.
-func (a file) kind() channel.FileKind {
+func (a file) kind() kit.FileKind {
 	switch a.Kind {
 	case "image", "sticker":
-		return channel.ImageFile
+		return kit.ImageFile
 	case "video":
-		return channel.VideoFile
+		return kit.VideoFile
 	case "audio":
-		return channel.AudioFile
+		return kit.AudioFile
 	case "voice":
-		return channel.VoiceFile
+		return kit.VoiceFile
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
-func (rc *receiver) fetch(ctx context.Context, f *frame) *channel.Files {
-	files := channel.NewFiles(rc.bot.deps)
+func (rc *receiver) fetch(ctx context.Context, f *frame) *kit.Files {
+	files := kit.NewFiles(rc.bot.deps)
 	for _, a := range f.Files {
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: a.kind(), Name: a.Name, Size: a.Size,
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.download(ctx, a) },
 		})
 	}
 	for _, path := range f.Media {
-		kind := channel.OtherFile
+		kind := kit.OtherFile
 		switch strings.ToLower(filepath.Ext(path)) {
 		case ".jpeg", ".jpg", ".png", ".webp", ".gif":
-			kind = channel.ImageFile
+			kind = kit.ImageFile
 		case ".mp4":
-			kind = channel.VideoFile
+			kind = kit.VideoFile
 		case ".ogg", ".oga", ".opus", ".m4a", ".mp3":
-			kind = channel.AudioFile
+			kind = kit.AudioFile
 			if f.Content == voiceText {
-				kind = channel.VoiceFile
+				kind = kit.VoiceFile
 			}
 		}
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: kind, Name: filepath.Base(path),
 			Open: func(context.Context) (io.ReadCloser, error) { return openFile(path, false) },
 		})

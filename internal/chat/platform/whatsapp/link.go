@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 type endpoint struct {
 	url   string
 	token httpsafe.Secret
-	child *channel.Child
+	child *kit.Child
 }
 
 // endpoint starts the program, or finds the token of a bridge.
@@ -55,15 +56,15 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 		return endpoint{}, err
 	}
 	token := httpsafe.NewSecret(rand.Text())
-	p := channel.Program{Name: program, Args: []string{"--store", store, "--files", filepath.Join(dir, "files")}, Token: token}
+	p := kit.Program{Name: program, Args: []string{"--store", store, "--files", filepath.Join(dir, "files")}, Token: token}
 	if b.o.SelfChat {
 		p.Args = append(p.Args, "--self-chat")
 	}
 	if b.o.Proxy != "" {
 		p.Env = append(p.Env, "NANOBOT_WHATSAPP_PROXY="+b.o.Proxy) // it may hold a password
 	}
-	child, err := channel.StartChild(ctx, b.deps.Log, p)
-	if errors.Is(err, channel.ErrNoProgram) {
+	child, err := kit.StartChild(ctx, b.deps.Log, p)
+	if errors.Is(err, kit.ErrNoProgram) {
 		err = channel.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -127,7 +128,7 @@ func logout(ctx context.Context, d channel.Deps, section json.RawMessage) error 
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, channel.ErrNoProgram) {
+	if err != nil && !errors.Is(err, kit.ErrNoProgram) {
 		d.Log.WarnContext(ctx, "the phone could not be told; remove this device there", "err", err)
 	}
 	return forget(d, section)
@@ -168,7 +169,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 			linked.OK, linked.Detail = false, errUnlinked(d.Name).Error()
 		}
 		there := channel.Check{Name: "program", OK: true, Detail: program}
-		if err := channel.HasProgram(program); err != nil {
+		if err := kit.HasProgram(program); err != nil {
 			there.OK, there.Detail = false, err.Error()
 		}
 		return channel.Report{Checks: []channel.Check{there, linked}}, nil

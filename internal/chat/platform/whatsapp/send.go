@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const jitter = 400 * time.Millisecond // before a message: programs that write in step are blocked
@@ -67,7 +68,7 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 	if remote {
 		most = maxRemote
 	}
-	a, err := channel.OpenAttachment(ctx, b.deps, m, most)
+	a, err := kit.OpenAttachment(ctx, b.deps, m, most)
 	if err != nil {
 		return clean, err
 	}
@@ -88,25 +89,25 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 
 // shownAs is what WhatsApp shows a file as. Older bridges go by the type, so one
 // that is not played is given a type that is not a sound.
-func shownAs(a *channel.Attachment) (kind, mime string) {
+func shownAs(a *kit.Attachment) (kind, mime string) {
 	mime, _, _ = strings.Cut(a.MIME, ";")
 	switch a.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		if mime == "image/jpeg" || mime == "image/png" || mime == "image/webp" || mime == "image/gif" {
 			return "image", mime
 		}
-	case channel.VideoFile:
+	case kit.VideoFile:
 		if mime == "video/mp4" || mime == "video/3gpp" {
 			return "video", mime
 		}
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		return "voice", "audio/ogg; codecs=opus"
-	case channel.AudioFile:
+	case kit.AudioFile:
 		switch mime {
 		case "audio/aac", "audio/amr", "audio/mp4", "audio/mpeg":
 			return "audio", mime
 		}
-	case channel.OtherFile:
+	case kit.OtherFile:
 		if !strings.HasPrefix(mime, "image/") && !strings.HasPrefix(mime, "audio/") && !strings.HasPrefix(mime, "video/") {
 			return "document", mime
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const holdPause = time.Second // while too much waits
@@ -54,7 +55,7 @@ func Driver() channel.Driver {
 
 // needs is the second program, unless a bridge is used.
 func needs(settings map[string]string) error {
-	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || channel.HasProgram(program) == nil {
+	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || kit.HasProgram(program) == nil {
 		return nil
 	}
 	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " +
@@ -95,7 +96,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -106,7 +107,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 // take handles a frame that answers nothing.
-func (b *bot) take(ctx context.Context, in *channel.Intake[frame], f *frame) error {
+func (b *bot) take(ctx context.Context, in *kit.Intake[frame], f *frame) error {
 	switch f.Type {
 	case typeHello, typeStatus:
 		return b.status(f)
@@ -166,7 +167,7 @@ func reason(s string) string {
 }
 
 // hold keeps a message and tells the other side that it may forget it.
-func (b *bot) hold(ctx context.Context, in *channel.Intake[frame], f *frame) {
+func (b *bot) hold(ctx context.Context, in *kit.Intake[frame], f *frame) {
 	if f.Sender == "" || f.Sender == statusChat || f.ID == "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // picture is an event that may be a part of an album.
@@ -58,10 +59,10 @@ func (k *taker) deps() channel.Deps {
 }
 
 // start begins a run. stop ends it.
-func (k *taker) start() (in *channel.Intake[string], stop func()) {
+func (k *taker) start() (in *kit.Intake[string], stop func()) {
 	k.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(k.t.Context()))
-	in, err := channel.NewIntake(ctx, k.deps(), func(_ context.Context, event string) error {
+	in, err := kit.NewIntake(ctx, k.deps(), func(_ context.Context, event string) error {
 		k.mu.Lock()
 		refuse := k.refuse
 		k.mu.Unlock()
@@ -81,7 +82,7 @@ func (k *taker) start() (in *channel.Intake[string], stop func()) {
 	return in, func() { cancel(); in.Wait() }
 }
 
-func (k *taker) hold(in *channel.Intake[string], chatID, key string) {
+func (k *taker) hold(in *kit.Intake[string], chatID, key string) {
 	k.t.Helper()
 	if err := in.Hold(k.t.Context(), chatID, key, key); err != nil {
 		k.t.Fatal(err)
@@ -434,9 +435,9 @@ func TestIntakeTwoRuns(t *testing.T) {
 func TestIntakeJoins(t *testing.T) {
 	taken(t, func(t *testing.T, k *taker) {
 		refuse := true
-		start := func() (*channel.Intake[picture], func()) {
+		start := func() (*kit.Intake[picture], func()) {
 			ctx, cancel := context.WithCancel(t.Context())
-			in, err := channel.NewIntake(ctx, k.deps(), func(_ context.Context, p picture) error {
+			in, err := kit.NewIntake(ctx, k.deps(), func(_ context.Context, p picture) error {
 				if refuse {
 					return channel.ErrStopping
 				}
@@ -450,7 +451,7 @@ func TestIntakeJoins(t *testing.T) {
 			}
 			return in, func() { cancel(); in.Wait() }
 		}
-		hold := func(in *channel.Intake[picture], name, album string) {
+		hold := func(in *kit.Intake[picture], name, album string) {
 			if err := in.Hold(t.Context(), "a", name, picture{[]string{name}, album}); err != nil {
 				t.Fatal(err)
 			}

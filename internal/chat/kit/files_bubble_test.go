@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // A download that failed is tried again where that may help, and each file has
@@ -34,8 +35,8 @@ func TestFilesAgain(t *testing.T) {
 			"large":     {nil, true, 0, 3, 1, "too large"},
 		} {
 			tries := 0
-			f := channel.NewFiles(d)
-			f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "a", Max: c.max, Again: c.again, Open: func(context.Context) (io.ReadCloser, error) {
+			f := kit.NewFiles(d)
+			f.Add(t.Context(), kit.Received{Kind: kit.OtherFile, Name: "a", Max: c.max, Again: c.again, Open: func(context.Context) (io.ReadCloser, error) {
 				if tries++; tries <= c.fails {
 					return nil, c.err
 				}
@@ -66,7 +67,7 @@ func TestDownload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := channel.Download(&http.Client{Transport: answers(status)}, req)
+		res, err := kit.Download(&http.Client{Transport: answers(status)}, req)
 		if err == nil {
 			_ = res.Body.Close()
 		}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package channel
+package kit
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // Cursors survive a restart, are written seldom and are bounded. A crash may
@@ -17,16 +18,16 @@ func TestCursors(t *testing.T) { storetest.Each(t, testCursors) }
 func testCursors(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	reopen := func(account string) *channel.Cursors {
+	reopen := func(account string) *kit.Cursors {
 		t.Helper()
 		d := channel.Deps{State: channel.OpenState(open(t, dir), "channels/a.json", nil), Now: func() time.Time { return now }}
-		c, err := channel.OpenCursors(d, account)
+		c, err := kit.OpenCursors(d, account)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	set := func(c *channel.Cursors, chatID, at string) {
+	set := func(c *kit.Cursors, chatID, at string) {
 		t.Helper()
 		now = now.Add(time.Millisecond)
 		if err := c.Set(chatID, at); err != nil {

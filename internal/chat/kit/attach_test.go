@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // A file is what its content says.
@@ -22,40 +23,40 @@ func TestAttachmentKind(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		data string
-		kind channel.FileKind
+		kind kit.FileKind
 		mime string
 	}{
-		"a.jpg":        {"\xff\xd8\xff\xe0", channel.ImageFile, "image/jpeg"},
-		"b.bin":        {"\x89PNG\r\n\x1a\n", channel.ImageFile, "image/png"},
-		"c.gif":        {"GIF89a", channel.ImageFile, "image/gif"},
-		"d.webp":       {"RIFF\x00\x00\x00\x00WEBPVP8 ", channel.ImageFile, "image/webp"},
-		"e.heic":       {"\x00\x00\x00\x18ftypheic", channel.ImageFile, "image/heic"},
-		"text.jpg":     {"not a picture", channel.OtherFile, "text/plain; charset=utf-8"},
-		"page.png":     {"<html><script>alert(1)</script>", channel.OtherFile, "text/html; charset=utf-8"},
-		"drawing.svg":  {"<svg xmlns='http://www.w3.org/2000/svg'/>", channel.OtherFile, ""},
-		"voice.ogg":    {ogg + "OpusHead", channel.VoiceFile, "audio/ogg"},
-		"vorbis.ogg":   {ogg + "\x01vorbis", channel.AudioFile, "audio/ogg"},
-		"late.ogg":     {ogg + strings.Repeat("\x00", 100) + "OpusHead", channel.AudioFile, "audio/ogg"},
-		"film.ogv":     {ogg + "\x80theora", channel.VideoFile, "video/ogg"},
-		"tagged.mp3":   {"ID3\x04", channel.AudioFile, "audio/mpeg"},
-		"bare.mp3":     {"\xff\xfb\x90\x64", channel.AudioFile, "audio/mpeg"},
-		"utf16.mp3":    {"\xff\xfeh\x00i\x00", channel.OtherFile, "text/plain; charset=utf-16le"},
-		"x.aac":        {"\xff\xf1\x50\x80", channel.AudioFile, "audio/aac"},
-		"x.flac":       {"fLaC\x00", channel.AudioFile, "audio/flac"},
-		"x.wav":        {"RIFF\x00\x00\x00\x00WAVE", channel.AudioFile, "audio/wave"},
-		"song.m4a":     {"\x00\x00\x00\x20ftypM4A \x00\x00\x00\x00M4A mp42isom", channel.AudioFile, "audio/mp4"},
-		"x.mp4":        {"\x00\x00\x00\x18ftypisom", channel.VideoFile, "video/mp4"},
-		"x.mov":        {"\x00\x00\x00\x14ftypqt  ", channel.VideoFile, "video/quicktime"},
-		"x.mkv":        {"\x1a\x45\xdf\xa3", channel.VideoFile, "video/webm"},
-		"empty":        {"", channel.OtherFile, "text/plain; charset=utf-8"},
-		"table.json":   {"{}", channel.OtherFile, "application/json"},
-		"unknown.zzzz": {"\x00\x01\x02\x03", channel.OtherFile, "application/octet-stream"},
+		"a.jpg":        {"\xff\xd8\xff\xe0", kit.ImageFile, "image/jpeg"},
+		"b.bin":        {"\x89PNG\r\n\x1a\n", kit.ImageFile, "image/png"},
+		"c.gif":        {"GIF89a", kit.ImageFile, "image/gif"},
+		"d.webp":       {"RIFF\x00\x00\x00\x00WEBPVP8 ", kit.ImageFile, "image/webp"},
+		"e.heic":       {"\x00\x00\x00\x18ftypheic", kit.ImageFile, "image/heic"},
+		"text.jpg":     {"not a picture", kit.OtherFile, "text/plain; charset=utf-8"},
+		"page.png":     {"<html><script>alert(1)</script>", kit.OtherFile, "text/html; charset=utf-8"},
+		"drawing.svg":  {"<svg xmlns='http://www.w3.org/2000/svg'/>", kit.OtherFile, ""},
+		"voice.ogg":    {ogg + "OpusHead", kit.VoiceFile, "audio/ogg"},
+		"vorbis.ogg":   {ogg + "\x01vorbis", kit.AudioFile, "audio/ogg"},
+		"late.ogg":     {ogg + strings.Repeat("\x00", 100) + "OpusHead", kit.AudioFile, "audio/ogg"},
+		"film.ogv":     {ogg + "\x80theora", kit.VideoFile, "video/ogg"},
+		"tagged.mp3":   {"ID3\x04", kit.AudioFile, "audio/mpeg"},
+		"bare.mp3":     {"\xff\xfb\x90\x64", kit.AudioFile, "audio/mpeg"},
+		"utf16.mp3":    {"\xff\xfeh\x00i\x00", kit.OtherFile, "text/plain; charset=utf-16le"},
+		"x.aac":        {"\xff\xf1\x50\x80", kit.AudioFile, "audio/aac"},
+		"x.flac":       {"fLaC\x00", kit.AudioFile, "audio/flac"},
+		"x.wav":        {"RIFF\x00\x00\x00\x00WAVE", kit.AudioFile, "audio/wave"},
+		"song.m4a":     {"\x00\x00\x00\x20ftypM4A \x00\x00\x00\x00M4A mp42isom", kit.AudioFile, "audio/mp4"},
+		"x.mp4":        {"\x00\x00\x00\x18ftypisom", kit.VideoFile, "video/mp4"},
+		"x.mov":        {"\x00\x00\x00\x14ftypqt  ", kit.VideoFile, "video/quicktime"},
+		"x.mkv":        {"\x1a\x45\xdf\xa3", kit.VideoFile, "video/webm"},
+		"empty":        {"", kit.OtherFile, "text/plain; charset=utf-8"},
+		"table.json":   {"{}", kit.OtherFile, "application/json"},
+		"unknown.zzzz": {"\x00\x01\x02\x03", kit.OtherFile, "application/octet-stream"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 1000)
+		a, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestAttachmentRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, large := range map[string]bool{"": false, dir: false, filepath.Join(dir, "none"): false, big: true, "http://x.test/a": false} {
-		_, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100)
+		_, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100)
 		if !channel.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) != large {
 			t.Errorf("Open(%q): %v", path, err)
 		}
@@ -95,7 +96,7 @@ func TestAttachmentGrows(t *testing.T) {
 	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
+	a, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,25 +136,25 @@ func TestAttachmentFetched(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	d := channel.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: &http.Transport{}}, nil }}
-	a, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png?size=9#x"}, 100)
+	a, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png?size=9#x"}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name != "pic.png" || a.Kind != channel.ImageFile || a.Size() != 8 || a.Close() != nil {
+	if a.Name != "pic.png" || a.Kind != kit.ImageFile || a.Size() != 8 || a.Close() != nil {
 		t.Errorf("%q, %s, %d bytes", a.Name, a.Kind, a.Size())
 	}
 	for _, path := range []string{"/announced", "/endless"} {
-		if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
+		if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	<-read // the connection was given up
-	if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/none"}, 100); !channel.IsPermanent(err) {
+	if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/none"}, 100); !channel.IsPermanent(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	private := errors.New("a private address")
 	d.Fetch = func() (*http.Client, error) { return nil, private }
-	if _, err := channel.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png"}, 100); !errors.Is(err, private) {
+	if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png"}, 100); !errors.Is(err, private) {
 		t.Errorf("Open: %v, want what Fetch says", err)
 	}
 }

@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // What came with a message is fetched within limits; what cannot be had leaves
@@ -27,18 +27,18 @@ func TestFiles(t *testing.T) {
 			return io.NopCloser(bytes.NewReader(make([]byte, size))), nil
 		}
 	}
-	f := channel.NewFiles(d)
-	f.Add(t.Context(), channel.Received{Kind: channel.ImageFile, Name: "../a.png", Open: data(5)})
-	f.Add(t.Context(), channel.Received{Kind: channel.VoiceFile, Open: data(5)})
-	f.Add(t.Context(), channel.Received{Kind: channel.AudioFile, Name: "song", Open: data(5)})
-	f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "said", Size: 101, Open: data(5)})
+	f := kit.NewFiles(d)
+	f.Add(t.Context(), kit.Received{Kind: kit.ImageFile, Name: "../a.png", Open: data(5)})
+	f.Add(t.Context(), kit.Received{Kind: kit.VoiceFile, Open: data(5)})
+	f.Add(t.Context(), kit.Received{Kind: kit.AudioFile, Name: "song", Open: data(5)})
+	f.Add(t.Context(), kit.Received{Kind: kit.OtherFile, Name: "said", Size: 101, Open: data(5)})
 	if opened != 3 {
 		t.Errorf("%d files were fetched", opened)
 	}
-	f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "big", Open: data(101)})
-	f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "gone", Open: func(context.Context) (io.ReadCloser, error) { return nil, errors.New("no") }})
+	f.Add(t.Context(), kit.Received{Kind: kit.OtherFile, Name: "big", Open: data(101)})
+	f.Add(t.Context(), kit.Received{Kind: kit.OtherFile, Name: "gone", Open: func(context.Context) (io.ReadCloser, error) { return nil, errors.New("no") }})
 	for range 5 {
-		f.Add(t.Context(), channel.Received{Kind: channel.OtherFile, Name: "more", Open: data(1)})
+		f.Add(t.Context(), kit.Received{Kind: kit.OtherFile, Name: "more", Open: data(1)})
 	}
 	if opened != 8 || len(f.Media) != 6 {
 		t.Errorf("%d files were fetched, %d are there", opened, len(f.Media))

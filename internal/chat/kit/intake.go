@@ -1,4 +1,11 @@
-package channel
+// Package kit has what chat platforms share: it hides how what came in survives
+// a kill until the agent has it, how files are fetched and opened, how a webhook
+// is served, and how a program beside a channel lives and dies.
+//
+// An Intake handles the events of a chat in order, and nothing that it holds is
+// lost. A Webhook has no call of Receive left when Serve returns, and a Child does
+// not outlive this process. Files are bounded in number, bytes and time.
+package kit
 
 import (
 	"context"
@@ -11,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -66,7 +74,7 @@ type joiner[T any] interface {
 // must know events of another account by itself. An event whose type has the
 // methods Joins() time.Duration and Join(T) (T, bool) is joined with those that
 // follow it, before it is handled.
-func NewIntake[T any](ctx context.Context, d Deps, handle func(ctx context.Context, event T) error) (*Intake[T], error) {
+func NewIntake[T any](ctx context.Context, d channel.Deps, handle func(ctx context.Context, event T) error) (*Intake[T], error) {
 	h, err := openHeld(ctx, d.State, d.Log)
 	if err != nil {
 		return nil, err
@@ -94,7 +102,7 @@ func (in *Intake[T]) Add(chatID string, event T, done func()) {
 // stopped.
 func (in *Intake[T]) Hold(ctx context.Context, chatID, key string, event T) error {
 	if in.ctx.Err() != nil {
-		return ErrStopping
+		return channel.ErrStopping
 	}
 	if err := in.held.hold(ctx, chatID, key, event); err != nil {
 		return fmt.Errorf("hold an event: %w", err)
@@ -223,7 +231,7 @@ func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
 			}
 			return
 		}
-		if in.ctx.Err() != nil || errors.Is(err, ErrStopping) {
+		if in.ctx.Err() != nil || errors.Is(err, channel.ErrStopping) {
 			return // it stays for the next start
 		}
 		level := slog.LevelDebug

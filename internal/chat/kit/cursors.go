@@ -1,4 +1,4 @@
-package channel
+package kit
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered about how far chats were read.
@@ -20,7 +22,7 @@ const (
 // written now and then: what is read again after a crash has ids that the agent
 // knows. Safe for concurrent use.
 type Cursors struct {
-	state *State
+	state *channel.State
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -39,7 +41,7 @@ type cursor struct {
 
 // OpenCursors reads the cursors of a channel. Those of another account are
 // forgotten.
-func OpenCursors(d Deps, account string) (*Cursors, error) {
+func OpenCursors(d channel.Deps, account string) (*Cursors, error) {
 	c := &Cursors{state: d.State.Beside("cursors"), now: d.Now}
 	if c.now == nil {
 		c.now = time.Now

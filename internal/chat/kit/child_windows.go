@@ -1,4 +1,4 @@
-package channel
+package kit
 
 import (
 	"os/exec"

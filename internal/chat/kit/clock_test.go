@@ -1,18 +1,18 @@
-package channel_test
+package kit_test
 
 import (
 	"net/http"
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // A platform's clock is known from its answers; one that says nothing changes
 // nothing.
 func TestClock(t *testing.T) {
 	t.Parallel()
-	var c channel.Clock
+	var c kit.Clock
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 	at := now.Add(-2 * time.Hour)
 	if got := c.Here(at); !got.Equal(at) {

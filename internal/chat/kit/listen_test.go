@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // echoHook answers with what it got.
-func echoHook(port int) *channel.Webhook {
-	return &channel.Webhook{
+func echoHook(port int) *kit.Webhook {
+	return &kit.Webhook{
 		Path:    "/hook",
 		Host:    "127.0.0.1",
 		Port:    port,
 		MaxBody: 100,
-		Known:   func(r *http.Request) bool { return channel.SameSecret(r.Header.Get("X-Secret"), "s3cret") },
+		Known:   func(r *http.Request) bool { return kit.SameSecret(r.Header.Get("X-Secret"), "s3cret") },
 		Receive: func(w http.ResponseWriter, _ *http.Request, body []byte) { _, _ = w.Write(body) },
 	}
 }
@@ -41,7 +41,7 @@ func ask(t *testing.T, h http.Handler, method, secret string, body io.Reader) (c
 }
 
 // begun serves a webhook; the end must be no error.
-func begun(t *testing.T, h *channel.Webhook) (end func()) {
+func begun(t *testing.T, h *kit.Webhook) (end func()) {
 	t.Helper()
 	end, err := tryBegin(t, h)
 	if err != nil {
@@ -50,7 +50,7 @@ func begun(t *testing.T, h *channel.Webhook) (end func()) {
 	return end
 }
 
-func tryBegin(t *testing.T, h *channel.Webhook) (end func(), err error) {
+func tryBegin(t *testing.T, h *kit.Webhook) (end func(), err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error, 1)
@@ -153,7 +153,7 @@ func TestWebhookEnds(t *testing.T) {
 func TestWebhookPort(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
-	var h *channel.Webhook
+	var h *kit.Webhook
 	var end func()
 	for end == nil { // another program may take a port that was free
 		taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -246,7 +246,7 @@ func TestSameSecret(t *testing.T) {
 		{"", "abc", false},
 		{"", "", false},
 	} {
-		if channel.SameSecret(c.got, c.want) != c.same {
+		if kit.SameSecret(c.got, c.want) != c.same {
 			t.Errorf("SameSecret(%q, %q) = %v", c.got, c.want, !c.same)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package channel_test
+package kit_test
 
 import (
 	"path/filepath"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // Opening a pipe would wait for its other end.
@@ -18,7 +19,7 @@ func TestAttachmentIsNoPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := channel.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
+	if _, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
 		t.Errorf("Open: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package channel_test
+package kit_test
 
 import (
 	"bufio"
@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const childMode = "NANOBOT_TEST_CHILD"
 
 // program is this test as another program, which does what mode says.
-func program(mode string) channel.Program {
-	return channel.Program{
+func program(mode string) kit.Program {
+	return kit.Program{
 		Name: os.Args[0], Args: []string{"-test.run=^TestChildProgram$"}, Env: []string{childMode + "=" + mode, "GOCOVERDIR=" + os.TempDir()},
 		Token: httpsafe.NewSecret("secret-of-the-child"),
 	}
@@ -53,7 +53,7 @@ func TestChildProgram(t *testing.T) {
 		leave(0)
 	case "parent":
 		d := channeltest.NewRig(t).Deps("test")
-		c, err := channel.StartChild(t.Context(), d.Log, program("stubborn"))
+		c, err := kit.StartChild(t.Context(), d.Log, program("stubborn"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestChild(t *testing.T) {
 			r := channeltest.NewRig(t)
 			d := r.Deps("test")
 			ctx, cancel := context.WithCancel(t.Context())
-			c, err := channel.StartChild(ctx, d.Log, program(mode))
+			c, err := kit.StartChild(ctx, d.Log, program(mode))
 			if err != nil {
 				t.Fatalf("%v; log:\n%s", err, r.Log)
 			}
@@ -163,14 +163,14 @@ func TestChildFails(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			d := channeltest.NewRig(t).Deps("test")
-			_, err := channel.StartChild(t.Context(), d.Log, program(mode))
+			_, err := kit.StartChild(t.Context(), d.Log, program(mode))
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-of-the-child") {
 				t.Errorf("Child: %v, want %q", err, want)
 			}
 		})
 	}
 	d := channeltest.NewRig(t).Deps("test")
-	if _, err := channel.StartChild(t.Context(), d.Log, channel.Program{Name: "nanobot-no-such-program"}); !errors.Is(err, channel.ErrNoProgram) {
+	if _, err := kit.StartChild(t.Context(), d.Log, kit.Program{Name: "nanobot-no-such-program"}); !errors.Is(err, kit.ErrNoProgram) {
 		t.Errorf("Child: %v", err)
 	}
 }
