@@ -1,11 +1,11 @@
-// Package channel is the house of the chat platforms: the contract a platform
-// fulfils (Channel), what it is given (Deps), and the Manager that does for all
-// of them what none should do for itself: who may talk to us, retries, rate
-// limits, splitting, streaming by edits, typing, restarts and status.
+// Package channel defines what a chat platform is: the contract that one fulfils
+// (Channel, and what it can do as data in Caps), what it is given (Deps), its
+// settings (Common), and which of its errors are tried again.
 //
 // A platform only translates: what arrives becomes a bus.Inbound, what leaves
 // is sent as the platform wants it. It holds no queue, no retry loop and no
-// list of people.
+// list of people: package deliver runs the channels, package access says who may
+// talk to us, and package kit has what platforms share.
 package channel
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -239,7 +240,7 @@ func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name stri
 	}
 	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
 	switch {
-	case errors.Is(err, channel.ErrNoLogin):
+	case errors.Is(err, deliver.ErrNoLogin):
 		say(cmd, "%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
 	case err != nil:
 		return err

@@ -66,7 +66,7 @@ var byPathAllowed = map[string]string{
 	"internal/guard/neutral.go":        "the folder that guests share: whether it is empty, and that it is there before it is made read-only",
 	"internal/guard/scopes.go":         "compares the folder that the user is in with the workspace",
 
-	"internal/chat/account.go":                     "makes the folder of an account in the data folder",
+	"internal/chat/deliver/account.go":             "makes the folder of an account in the data folder",
 	"internal/chat/platform/matrix/crypt_goolm.go": "keeps keys in the folder of an account",
 	"internal/chat/platform/matrix/login.go":       "keeps the login in the folder of an account",
 

@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // timeout is how long something that must happen may take.
@@ -100,7 +101,7 @@ type house struct {
 	t    *testing.T
 	dir  string
 	q    *journal.Journal
-	m    *channel.Manager
+	m    *deliver.Manager
 	stop func()
 
 	wire   wire
@@ -154,7 +155,7 @@ func (h *house) begin() {
 		}
 		return f.Section(c)
 	}
-	o := channel.Options{
+	o := deliver.Options{
 		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.driver()},
 		Sections: map[string]json.RawMessage{"test": common(&h.Fixture)},
 		Client:   func(string) (*http.Client, error) { return h.wire.client(), nil },
@@ -166,7 +167,7 @@ func (h *house) begin() {
 	if h.Options != nil {
 		h.Options(&o)
 	}
-	m, err := channel.NewManager(o)
+	m, err := deliver.NewManager(o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func (h *house) begin() {
 		}
 	}
 	h.await("the channels to run", func() bool {
-		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.State != channel.Running })
+		return !slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return s.State != deliver.Running })
 	})
 }
 
@@ -356,7 +357,7 @@ func (h *house) write(n int, text string) {
 func (h *house) settled() {
 	h.t.Helper()
 	h.await("an empty queue", func() bool {
-		return !slices.ContainsFunc(h.m.Status(), func(s channel.Status) bool { return s.Queue > 0 })
+		return !slices.ContainsFunc(h.m.Status(), func(s deliver.Status) bool { return s.Queue > 0 })
 	})
 }
 

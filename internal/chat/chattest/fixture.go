@@ -9,6 +9,7 @@ import (
 	"time"
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // Fixture is a channel and a fake of its platform. What follows Lacks is
@@ -20,7 +21,7 @@ type Fixture struct {
 	Section func(c channel.Common) json.RawMessage
 	// Options changes what the manager gets. Its HTTP clients reach loopback
 	// already. Nil: nothing.
-	Options func(o *channel.Options)
+	Options func(o *deliver.Options)
 	// Serve gets what the gateway's own listener serves, at each start. Nil: the
 	// channel serves nothing there.
 	Serve func(h http.Handler)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 func testAnswers(t *testing.T, h *house) {
@@ -271,7 +272,7 @@ func testHalfOpen(_ *testing.T, h *house) {
 	since, again := h.m.Status()[0].Since, time.Time{}
 	h.await("another connection", func() bool {
 		s := h.m.Status()[0]
-		if s.State == channel.Running && s.Since.After(since) {
+		if s.State == deliver.Running && s.Since.After(since) {
 			return true
 		}
 		// A channel that polls until it is connected notices nothing before: it is

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 )
@@ -48,7 +49,7 @@ func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error)
 // Try is Test without the running gateway, for a section that it does not have
 // yet.
 func (a Accounts) Try(ctx context.Context, name string) (channel.Report, error) {
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return channel.Report{}, err
 	}
@@ -65,7 +66,7 @@ func (a Accounts) Address(ctx context.Context, to bus.Route) (bus.Route, error) 
 	if running(err) {
 		return found, err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return to, err
 	}
@@ -90,7 +91,7 @@ func (a Accounts) Logout(ctx context.Context, name string) error {
 	if running(err) {
 		return err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, forc
 	if running(err) {
 		return r, err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return r, err
 	}
@@ -219,7 +220,7 @@ func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog
 				return channel.Result{}, err
 			}
 		case e.None:
-			return channel.Result{}, channel.ErrNoLogin
+			return channel.Result{}, deliver.ErrNoLogin
 		case e.Error != "":
 			return channel.Result{}, errors.New(e.Error)
 		case e.Result != nil:
@@ -231,7 +232,7 @@ func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog
 
 // accounts answers these requests inside the gateway.
 type accounts struct {
-	channels *channel.Manager
+	channels *deliver.Manager
 	address  func(ctx context.Context, r bus.Route) (bus.Route, error)
 	say      func(ctx context.Context, out bus.Outbound) error
 	file     func() config.Options
@@ -325,7 +326,7 @@ func (a *accounts) login(w http.ResponseWriter, r *http.Request) {
 
 	result, err := a.Login(ctx, name, d, in.Force)
 	if err != nil {
-		d.send(loginEvent{Error: a.redact(err.Error()), None: errors.Is(err, channel.ErrNoLogin)})
+		d.send(loginEvent{Error: a.redact(err.Error()), None: errors.Is(err, deliver.ErrNoLogin)})
 		return
 	}
 	d.send(loginEvent{Result: &result})

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/email"
@@ -127,13 +128,13 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 	return out
 }
 
-func (g *Gateway) channelOptions(a *app.App) channel.Options {
+func (g *Gateway) channelOptions(a *app.App) deliver.Options {
 	cfg := a.Config.Config.Channels
 	drivers := g.web.drivers()
 	if drivers[terminal.Name].New == nil {
 		drivers[terminal.Name] = g.terminal()
 	}
-	return channel.Options{
+	return deliver.Options{
 		Queue: g.messenger.door(), Drivers: drivers, Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
@@ -156,8 +157,8 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 }
 
 // unconnected are the options of channels that are made and never run.
-func unconnected(l *config.Loaded) channel.Options {
-	return channel.Options{
+func unconnected(l *config.Loaded) deliver.Options {
+	return deliver.Options{
 		Queue: nowhere{}, Drivers: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l),
 	}
@@ -177,8 +178,8 @@ type nowhere struct{ bus.Queue }
 
 // CheckChannels makes the channels that are switched on, without connecting
 // them: those with an Error would not start.
-func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
-	m, err := channel.NewManager(unconnected(l))
+func CheckChannels(l *config.Loaded) ([]deliver.Status, error) {
+	m, err := deliver.NewManager(unconnected(l))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 // CheckPeople finds entries of allowFrom and owners that mean less than it may
 // seem, in the sections of channels that are switched on.
 func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
-	m, err := channel.NewManager(unconnected(l))
+	m, err := deliver.NewManager(unconnected(l))
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 		}
 		o.Drivers[kind] = driver
 	}
-	_, err := channel.NewManager(o)
+	_, err := deliver.NewManager(o)
 	return wrong, err
 }
 

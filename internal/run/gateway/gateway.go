@@ -24,7 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -62,7 +62,7 @@ type Gateway struct {
 	notes     []string
 	state     state
 	messenger *messenger
-	channels  *channel.Manager
+	channels  *deliver.Manager
 	accounts  *accounts
 	front     *front
 	web       *webClients
@@ -174,7 +174,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	g.web.operations = func() (map[string]webui.Read, map[string]webui.Action) { return operations(g) }
 	g.web.api = sync.OnceValue(g.web.newAPI)
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
-	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
+	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
 	g.messenger.channels, g.web.channels = g.channels, g.channels

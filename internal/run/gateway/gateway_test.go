@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -355,7 +356,7 @@ func TestGatewayAnswers(t *testing.T) {
 	}
 	h.party.hear(t, "pairing approve")
 	s := h.g.Status()
-	if !s.Ready || s.Queue.Inbound != 0 || len(s.Channels) != 1 || s.Channels[0].State != channel.Running || s.Channels[0].Denied == 0 {
+	if !s.Ready || s.Queue.Inbound != 0 || len(s.Channels) != 1 || s.Channels[0].State != deliver.Running || s.Channels[0].Denied == 0 {
 		t.Errorf("status = %+v", s)
 	}
 	w := httptest.NewRecorder()
@@ -499,7 +500,7 @@ func TestBrokenChannel(t *testing.T) {
 	h.must(h.party.write(t, "ann", "1", "say #one"))
 	h.party.hear(t, "echo #one")
 	for _, c := range h.g.Status().Channels {
-		if c.Name != "party" && (c.State != channel.Failed || c.Error == "") {
+		if c.Name != "party" && (c.State != deliver.Failed || c.Error == "") {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
@@ -170,7 +170,7 @@ type codeRig struct {
 func (r *codeRig) writes(who, word string) {
 	r.t.Helper()
 	r.until("the connection", func() bool {
-		return slices.ContainsFunc(r.g.Status().Channels, func(s channel.Status) bool { return s.Name == r.name && s.State == channel.Running })
+		return slices.ContainsFunc(r.g.Status().Channels, func(s deliver.Status) bool { return s.Name == r.name && s.State == deliver.Running })
 	})
 	r.say(who, "say "+word)
 }

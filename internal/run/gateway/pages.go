@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
@@ -30,7 +30,7 @@ var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enable
 // webPages is the web interface on the gateway's port.
 type webPages struct {
 	state    *state
-	channels *channel.Manager
+	channels *deliver.Manager
 	listener func() net.Addr
 	auth     *auth.Server
 	server   *pages.Server

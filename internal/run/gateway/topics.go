@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.
 type publisher struct {
-	channels atomic.Pointer[channel.Manager] // nil until the gateway is built
+	channels atomic.Pointer[deliver.Manager] // nil until the gateway is built
 	keyOf    func(bus.Inbound) string        // of the conversation of a message
 	unread   func(key string)                // counts an answer
 	asked    func()                          // a turn waits for an answer; may be nil

@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
@@ -43,7 +44,7 @@ type webClients struct {
 	settings func() settings.Options
 	// operations are about the gateway itself.
 	operations func() (map[string]webui.Read, map[string]webui.Action)
-	channels   *channel.Manager
+	channels   *deliver.Manager
 	log        *slog.Logger
 	api        lateAPI
 	pages      *webPages
@@ -69,9 +70,9 @@ func (w *webClients) drivers() map[string]channel.Driver {
 
 // platforms is the status of what the file enables; the socket of the pages and the
 // terminals of this machine are not platforms.
-func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	own := w.app.Channels[terminal.Name].New == nil
-	return slices.DeleteFunc(all.Status(), func(c channel.Status) bool {
+	return slices.DeleteFunc(all.Status(), func(c deliver.Status) bool {
 		return c.Name == socketName && w.hidden() || c.Name == terminal.Name && own
 	})
 }
@@ -131,7 +132,7 @@ func (w *webClients) usualModel() string {
 }
 
 // tellModel lets the clients of the socket know if another model answers now.
-func (w *webClients) tellModel(all *channel.Manager, was string) {
+func (w *webClients) tellModel(all *deliver.Manager, was string) {
 	is := w.usualModel()
 	if c, ok := all.Channel("websocket").(*websocket.Channel); ok && is != was {
 		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
@@ -257,8 +258,8 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 }
 
 // tryChannels makes channels that are never run.
-func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error) {
-	return channel.NewManager(channel.Options{
+func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error) {
+	return deliver.NewManager(deliver.Options{
 		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})

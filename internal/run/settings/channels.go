@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
 )
@@ -208,7 +209,7 @@ type featureState struct {
 	Logout     bool              `json:"logout,omitempty"`
 	Configured bool              `json:"configured"`
 	Enabled    bool              `json:"enabled"`
-	State      channel.Condition `json:"state"`
+	State      deliver.Condition `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
 	Identity   string            `json:"identity,omitempty"`
 	Since      time.Time         `json:"since,omitzero"` // of the state
@@ -220,10 +221,10 @@ type featureState struct {
 func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	list := map[string]featureState{}
 	for name := range ch.Drivers {
-		list[name] = featureState{Name: name, State: channel.Stopped}
+		list[name] = featureState{Name: name, State: deliver.Stopped}
 	}
 	for name, c := range ch.Config().Config.Channels.Each {
-		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
+		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: deliver.Stopped}
 	}
 	for _, s := range ch.Channels.Status() {
 		if _, known := list[s.Name]; !known {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
 )
@@ -134,7 +135,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 	}
 	for _, s := range ch.Channels.Status() {
 		bot, ok := strings.CutPrefix(s.Identity, "@")
-		if s.Name != name || s.State != channel.Running || !ok {
+		if s.Name != name || s.State != deliver.Running || !ok {
 			continue
 		}
 		code, expires := ch.Channels.Pairing().Invite(name)

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
@@ -45,10 +46,10 @@ type Options struct {
 	Life func() context.Context
 	Go   func(work func())
 
-	Channels *channel.Manager
+	Channels *deliver.Manager
 	Drivers  map[string]channel.Driver
 	// TryChannels makes channels that are never run.
-	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error)
+	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error)
 	// LoginChannel connects a channel to an account and keeps what that found
 	// out in the configuration.
 	LoginChannel func(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error)

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
@@ -140,14 +141,14 @@ func texts(fake *dingtalktest.Server) []string {
 }
 
 // house runs sections under a manager, with an agent of the test.
-func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx context.Context, q bus.Queue, in bus.Inbound) bus.Outbound) *channel.Manager {
+func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx context.Context, q bus.Queue, in bus.Inbound) bus.Outbound) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Drivers: map[string]channel.Driver{"dingtalk": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
 	})
 	if err != nil {
@@ -181,7 +182,7 @@ func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx con
 		}
 	})
 	await(t, "the channels to run", func() bool {
-		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.State != channel.Running && s.Error == "" })
+		return !slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return s.State != deliver.Running && s.Error == "" })
 	})
 	return m
 }

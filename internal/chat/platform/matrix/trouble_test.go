@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -228,7 +229,7 @@ func TestTwoAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"matrix": Driver()},
 		Sections: map[string]json.RawMessage{
 			"matrix":       section(t, fake, nil),
@@ -246,8 +247,8 @@ func TestTwoAccounts(t *testing.T) {
 	}
 	r := channeltest.NewRig(t)
 	stop := r.Start(func(ctx context.Context, _ channel.Submit) error { return m.Run(ctx) })
-	states := func() (out map[string]channel.Condition) {
-		out = map[string]channel.Condition{}
+	states := func() (out map[string]deliver.Condition) {
+		out = map[string]deliver.Condition{}
 		for _, s := range m.Status() {
 			out[s.Name] = s.State
 		}
@@ -255,8 +256,8 @@ func TestTwoAccounts(t *testing.T) {
 	}
 	r.Await("both", func() bool {
 		s := states()
-		return s["matrix"] == channel.Running && (s["matrix.work"] == channel.Running) != (s["matrix.twice"] == channel.Running) &&
-			(s["matrix.work"] == channel.Failed) != (s["matrix.twice"] == channel.Failed)
+		return s["matrix"] == deliver.Running && (s["matrix.work"] == deliver.Running) != (s["matrix.twice"] == deliver.Running) &&
+			(s["matrix.work"] == deliver.Failed) != (s["matrix.twice"] == deliver.Failed)
 	})
 	fake.Say(matrixtest.Event{Room: annRoom, Sender: ann}, matrixtest.Text("one"))
 	fake.Say(matrixtest.Event{Room: workRoom, Sender: ann}, matrixtest.Text("two"))

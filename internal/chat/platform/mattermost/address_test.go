@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
 
@@ -62,14 +63,14 @@ func TestProbe(t *testing.T) {
 }
 
 // house runs sections with a durable queue and an agent that repeats.
-func house(t *testing.T, sections map[string]json.RawMessage) *channel.Manager {
+func house(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Drivers: map[string]channel.Driver{"mattermost": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Sections: sections,
 		Client: func(string) (*http.Client, error) {
 			transport := &http.Transport{}
@@ -124,7 +125,7 @@ func TestAccounts(t *testing.T) {
 	refused := func() bool {
 		n := 0
 		for _, s := range m.Status() {
-			if s.State == channel.Failed {
+			if s.State == deliver.Failed {
 				n++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
@@ -32,7 +33,7 @@ func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bu
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Drivers: map[string]channel.Driver{"telegram": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Sections: map[string]json.RawMessage{"telegram": section(map[string]any{"apiBase": fake.URL()})},
 		Client:   func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil },

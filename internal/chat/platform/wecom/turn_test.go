@@ -17,6 +17,7 @@ import (
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
@@ -61,7 +62,7 @@ func TestStoppedTurn(t *testing.T) {
 	}
 	yes := true
 	section := commonSection(t, channel.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Drivers: map[string]channel.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},
 		Client: func(string) (*http.Client, error) { return loopback(t), nil },

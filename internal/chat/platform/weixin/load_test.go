@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -66,7 +67,7 @@ func TestManyLongAnswers(t *testing.T) {
 	agent := make(chan struct{})
 	go func() { defer close(agent); talkative(ctx, t, h.q) }()
 	defer func() { cancel(); <-agent }()
-	h.await("the connection", func() bool { return h.state().State == channel.Running })
+	h.await("the connection", func() bool { return h.state().State == deliver.Running })
 
 	var all sync.WaitGroup
 	for p := range people {

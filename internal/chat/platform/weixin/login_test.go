@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -289,7 +290,7 @@ type house struct {
 	dir  string
 	fake *weixintest.Server
 	q    *journal.Journal
-	m    *channel.Manager
+	m    *deliver.Manager
 	end  func()
 }
 
@@ -300,7 +301,7 @@ func newHouse(t *testing.T, fake *weixintest.Server, changes object, filters cha
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"weixin": impatient()},
 		Sections: map[string]json.RawMessage{"weixin": section(t, fake, changes)}, Client: client4(t, fake), Defaults: filters,
 	})
@@ -326,7 +327,7 @@ func (h *house) await(what string, ok func() bool) {
 	channeltest.NewRig(h.t).Await(what, ok)
 }
 
-func (h *house) state() channel.Status { return h.m.Status()[0] }
+func (h *house) state() deliver.Status { return h.m.Status()[0] }
 
 // A login inside the running gateway brings a channel back whose login has
 // expired, and so does one of another program.
@@ -341,7 +342,7 @@ func TestLoginWhileRunning(t *testing.T) {
 	if _, err := h.m.Login(t.Context(), "weixin", &person{answers: []string{"yes"}}, false); err != nil {
 		t.Fatal(err)
 	}
-	h.await("the connection", func() bool { return h.state().State == channel.Running })
+	h.await("the connection", func() bool { return h.state().State == deliver.Running })
 	fake.Say(ann, "hi")
 	h.await("the message", func() bool { return h.state().Received == 1 })
 
@@ -351,7 +352,7 @@ func TestLoginWhileRunning(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.dir, "weixin", "account.json"), []byte(`{"token":"by hand"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.await("the connection again", func() bool { return h.state().State == channel.Running })
+	h.await("the connection again", func() bool { return h.state().State == deliver.Running })
 	if _, err := h.q.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}

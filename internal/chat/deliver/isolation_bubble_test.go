@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // deafChat is a platform that takes everything as it is, with one chat whose
@@ -36,7 +37,7 @@ func TestWholeChatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{caps: channel.Caps{Whole: true}}
 		d := &deafChat{p, make(chan struct{})}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return d, nil }}
 		})
 		r.publish(final("1", "deaf", "one"), delta("deaf", "s", "two is co"), final("2", "deaf", "two"), final("3", "c", "three"))
@@ -66,7 +67,7 @@ func TestAddressTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		all := map[string]*platform{"a": {}, "b": {}}
 		var sections map[string]json.RawMessage
-		r := newRig(t, all, func(o *channel.Options) {
+		r := newRig(t, all, func(o *deliver.Options) {
 			for name, p := range all {
 				o.Drivers[name] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 					p.deps = deps
@@ -82,7 +83,7 @@ func TestAddressTaken(t *testing.T) {
 		r.publish(bus.Outbound{ID: "1", Kind: bus.Final, Route: route("b", "c"), Text: "still here"})
 		diff(t, "sent", all["b"].texts("send"), []string{"still here"})
 		for _, s := range r.m.Status() {
-			if want := map[string]channel.Condition{"a": channel.Failed, "b": channel.Running}[s.Name]; s.State != want {
+			if want := map[string]deliver.Condition{"a": deliver.Failed, "b": deliver.Running}[s.Name]; s.State != want {
 				t.Errorf("%s is %s (%s), want %s", s.Name, s.State, s.Error, want)
 			}
 			if want := `the address "POST /hook" cannot be served: another channel uses it; give one of them a separate port`; s.Name == "a" && s.Error != want {
@@ -131,7 +132,7 @@ func TestEndDespiteStuckSend(t *testing.T) {
 		p := &platform{}
 		m := &mute{p, make(chan struct{})}
 		defer close(m.free)
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return m, nil }}
 		})
 		r.publish(final("1", "c", "one"))

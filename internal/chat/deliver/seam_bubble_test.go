@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // The rate of a chat holds for all its threads together.
@@ -168,7 +169,7 @@ func TestKeysOfALostConfirmation(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				p := streaming()
 				p.caps.Keys = true
-				r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 						p.deps = d
 						return &silentPlatform{p, 1, edits}, nil
@@ -403,7 +404,7 @@ func TestPlans(t *testing.T) {
 			keys = append(keys, out.Key)
 			return nil
 		}
-		r := newRig(t, map[string]*platform{"a": p, "b": {}}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p, "b": {}}, func(o *deliver.Options) {
 			o.Drivers["b"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 				p.deps.Name = "a"
 				return cards{&platform{deps: d, start: time.Now(), fail: p.fail}}, nil

@@ -1,4 +1,4 @@
-package channel
+package deliver
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // A section decides the language, then the person's profile, then the platform.
@@ -26,7 +27,7 @@ func TestLanguage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				p := &platform{caps: channel.Caps{}}
-				r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 					d := o.Drivers["a"]
 					d.Language = tt.platform
 					o.Drivers["a"] = d
@@ -62,7 +63,7 @@ func TestUnknownLanguage(t *testing.T) {
 func TestChineseChat(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{caps: channel.Caps{}}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
 			d.Language = "zh"
 			o.Drivers["a"] = d

@@ -1,4 +1,4 @@
-package channel
+package deliver
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -23,21 +24,21 @@ const (
 // adapter calls a platform. Each method makes one call, bounds it in time, and
 // turns a panic into an error.
 type adapter struct {
-	ch        Channel
-	caps      Caps                 // as the factory made them; see limits
-	refined   atomic.Pointer[Caps] // nil: as in caps
-	known     chan struct{}        // closed when the limits are
-	streamer  Streamer             // nil: no streaming by edits
-	signaller Signaller            // nil: cannot show what happens to a message
-	quotes    *quotes              // nil: the platform needs none
-	planner   Planner              // nil: messages are divided as texts are
+	ch        channel.Channel
+	caps      channel.Caps                 // as the factory made them; see limits
+	refined   atomic.Pointer[channel.Caps] // nil: as in caps
+	known     chan struct{}                // closed when the limits are
+	streamer  channel.Streamer             // nil: no streaming by edits
+	signaller channel.Signaller            // nil: cannot show what happens to a message
+	quotes    *quotes                      // nil: the platform needs none
+	planner   channel.Planner              // nil: messages are divided as texts are
 	gate      *access.Gate
 	log       *slog.Logger
 }
 
 // newAdapter makes the adapter of a channel. Without streaming its messages are
 // never edited, even if the platform could.
-func newAdapter(ch Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
+func newAdapter(ch channel.Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
 	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
 	if !a.caps.Refines {
 		close(a.known)
@@ -45,16 +46,16 @@ func newAdapter(ch Channel, streaming bool, gate *access.Gate, log *slog.Logger)
 	if a.caps.Quotes {
 		a.quotes = newQuotes()
 	}
-	a.signaller, _ = ch.(Signaller)
-	a.planner, _ = ch.(Planner)
+	a.signaller, _ = ch.(channel.Signaller)
+	a.planner, _ = ch.(channel.Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
-		a.streamer, _ = ch.(Streamer)
+		a.streamer, _ = ch.(channel.Streamer)
 	}
 	return a
 }
 
 // limits are the caps with the limits that hold now.
-func (a *adapter) limits() *Caps {
+func (a *adapter) limits() *channel.Caps {
 	if c := a.refined.Load(); c != nil {
 		return c
 	}
@@ -62,7 +63,7 @@ func (a *adapter) limits() *Caps {
 }
 
 // refine changes the limits.
-func (a *adapter) refine(change func(*Caps)) {
+func (a *adapter) refine(change func(*channel.Caps)) {
 	told, fresh := *a.limits(), a.caps
 	change(&told)
 	fresh.MaxChars, fresh.MaxMedia, fresh.Together = told.MaxChars, told.MaxMedia, told.Together
@@ -86,7 +87,7 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	ctx, done := bounded(ctx, limit)
 	defer done()
 	if id, err = a.ch.Send(ctx, out); err == nil {
-		a.quotes.put(out.Route.ChatID, id, Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.put(out.Route.ChatID, id, channel.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return id, err
 }
@@ -94,10 +95,10 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 // plan divides a message into parts.
 func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
 	if a.planner == nil {
-		return Divide(*a.limits(), out), nil
+		return channel.Divide(*a.limits(), out), nil
 	}
 	defer recoverPanic(a.log, &err)
-	return Keyed(out, a.planner.Plan(out)), nil
+	return channel.Keyed(out, a.planner.Plan(out)), nil
 }
 
 // edit changes a message.
@@ -107,7 +108,7 @@ func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final b
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
 	if err = a.streamer.Edit(ctx, out, id, final); err == nil {
-		a.quotes.put(out.Route.ChatID, id, Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.put(out.Route.ChatID, id, channel.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return err
 }
@@ -123,13 +124,13 @@ func (a *adapter) erase(ctx context.Context, to bus.Route, id string) (err error
 		a.quotes.remove(to.ChatID, id)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		return Permanent(err)
+		return channel.Permanent(err)
 	}
 	return err
 }
 
 // signal shows a phase of a message.
-func (a *adapter) signal(ctx context.Context, to bus.Route, phase Phase) (err error) {
+func (a *adapter) signal(ctx context.Context, to bus.Route, phase channel.Phase) (err error) {
 	defer recoverPanic(a.log, &err)
 
 	if ctx.Err() != nil {
@@ -170,6 +171,6 @@ func linger(ctx context.Context) (context.Context, context.CancelFunc) {
 func recoverPanic(log *slog.Logger, err *error) {
 	if r := recover(); r != nil {
 		log.Error("a channel panicked", "panic", r, "stack", string(debug.Stack()))
-		*err = Permanent(fmt.Errorf("panic: %v", r))
+		*err = channel.Permanent(fmt.Errorf("panic: %v", r))
 	}
 }

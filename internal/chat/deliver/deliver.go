@@ -1,4 +1,4 @@
-package channel
+package deliver
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // How temporary failures are met.
@@ -85,7 +86,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 	notice := bus.Outbound{Kind: bus.Notice, Route: part.Route, Plain: true, Meta: part.Meta}
 	switch {
 	case len(part.Media) > 0 && part.Text == "":
-		notice.Text = NotSent(part.Media[0], phrase.In(whole.Language, "send failed"))
+		notice.Text = channel.NotSent(part.Media[0], phrase.In(whole.Language, "send failed"))
 	case errors.Is(err, errGivenUp) || whole.Kind != bus.Final:
 		return false
 	default:
@@ -102,7 +103,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 func (c *conversation) part(ctx context.Context, out bus.Outbound) error {
 	return c.retry(ctx, out.Route, func() error {
 		if !c.w.replies.take(&out, c.w.now(), 0) {
-			return Deferred(errRepliesUsed)
+			return channel.Deferred(errRepliesUsed)
 		}
 		_, err := c.w.a.send(ctx, out)
 		return err
@@ -118,12 +119,12 @@ func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error)
 		}
 		err := do()
 		switch {
-		case err == nil || IsPermanent(err):
+		case err == nil || channel.IsPermanent(err):
 			return err
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, ErrAway), IsDeferred(err):
-			if err := c.awaitClient(ctx, IsDeferred(err)); err != nil {
+		case errors.Is(err, channel.ErrAway), channel.IsDeferred(err):
+			if err := c.awaitClient(ctx, channel.IsDeferred(err)); err != nil {
 				return err
 			}
 			start = time.Now()
@@ -169,10 +170,10 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 	c.w.health.retried()
 	_, connected := c.w.health.running()
 	var d time.Duration
-	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
+	if limited, ok := errors.AsType[*channel.RateLimitedError](err); ok {
 		return wait.For(ctx, min(max(limited.After, 0), pauseMax)) == nil
 	}
-	if errors.Is(err, ErrNotReady) {
+	if errors.Is(err, channel.ErrNotReady) {
 		d = readyWait
 	} else {
 		*failures++
@@ -196,7 +197,7 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 
 // backoff slows the previews of a chat down after the platform asked for it.
 func (c *conversation) backoff(err error) {
-	if _, ok := errors.AsType[*RateLimitedError](err); ok {
+	if _, ok := errors.AsType[*channel.RateLimitedError](err); ok {
 		c.slow = min(2*max(c.slow, c.w.a.caps.EditEvery), time.Minute)
 	}
 }

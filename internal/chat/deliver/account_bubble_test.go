@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -12,15 +12,16 @@ import (
 
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
-func statusOf(r *rig, name string) channel.Status {
+func statusOf(r *rig, name string) deliver.Status {
 	for _, s := range r.m.Status() {
 		if s.Name == name {
 			return s
 		}
 	}
-	return channel.Status{}
+	return deliver.Status{}
 }
 
 // Two sections with one account would answer everything twice.
@@ -38,7 +39,7 @@ func TestSameAccountTwice(t *testing.T) {
 		}
 		first, second := &platform{}, &platform{}
 		first.run, second.run = claiming(first), claiming(second)
-		r := newRig(t, map[string]*platform{"a": first}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": first}, func(o *deliver.Options) {
 			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
 				if d.Name == "a.work" {
 					second.deps = d
@@ -54,10 +55,10 @@ func TestSameAccountTwice(t *testing.T) {
 		}
 		synctest.Wait()
 		got := statusOf(r, "a.work")
-		if got.State != channel.Failed || !strings.Contains(got.Error, "channels.a.work is the same account as channels.a (@bot)") {
+		if got.State != deliver.Failed || !strings.Contains(got.Error, "channels.a.work is the same account as channels.a (@bot)") {
 			t.Errorf("the second section is %s: %s", got.State, got.Error)
 		}
-		if s := statusOf(r, "a"); s.State != channel.Running {
+		if s := statusOf(r, "a"); s.State != deliver.Running {
 			t.Errorf("the first section is %s: %s", s.State, s.Error)
 		}
 
@@ -70,7 +71,7 @@ func TestSameAccountTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if one, two := statusOf(r, "a"), statusOf(r, "a.work"); one.State != channel.Running || two.State != channel.Failed {
+		if one, two := statusOf(r, "a"), statusOf(r, "a.work"); one.State != deliver.Running || two.State != deliver.Failed {
 			t.Errorf("after a restart the first section is %s, the second %s", one.State, two.State)
 		}
 
@@ -80,7 +81,7 @@ func TestSameAccountTwice(t *testing.T) {
 			t.Fatal(errs)
 		}
 		synctest.Wait()
-		if s := statusOf(r, "a.work"); s.State != channel.Running || s.Error != "" {
+		if s := statusOf(r, "a.work"); s.State != deliver.Running || s.Error != "" {
 			t.Errorf("alone the second section is %s: %s", s.State, s.Error)
 		}
 	})
@@ -100,7 +101,7 @@ func TestAccountIsFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				revoked := make(chan struct{})
-				r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+				r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
 					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 						p := &platform{deps: d}
 						p.run = func(ctx context.Context) error {
@@ -130,7 +131,7 @@ func TestAccountIsFree(t *testing.T) {
 					t.Fatal(errs)
 				}
 				synctest.Wait()
-				if s := statusOf(r, "a.work"); s.State != channel.Failed {
+				if s := statusOf(r, "a.work"); s.State != deliver.Failed {
 					t.Fatalf("the second section is %s: %s", s.State, s.Error)
 				}
 				if after == nil {
@@ -139,7 +140,7 @@ func TestAccountIsFree(t *testing.T) {
 					t.Fatal(errs)
 				}
 				synctest.Wait()
-				if s := statusOf(r, "a.work"); s.State != channel.Running {
+				if s := statusOf(r, "a.work"); s.State != deliver.Running {
 					t.Errorf("the second section is %s: %s", s.State, s.Error)
 				}
 			})
@@ -164,7 +165,7 @@ func TestLoginWhileRunning(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
 			d.Login = func(_ context.Context, deps channel.Deps, _ json.RawMessage, _ channel.Dialog, force bool) (channel.Result, error) {
 				if !force {
@@ -179,7 +180,7 @@ func TestLoginWhileRunning(t *testing.T) {
 			}
 			o.Drivers["a"] = d
 		})
-		if s := statusOf(r, "a"); s.State != channel.Failed {
+		if s := statusOf(r, "a"); s.State != deliver.Failed {
 			t.Fatalf("the channel is %s", s.State)
 		}
 		if _, err := r.m.Login(t.Context(), "a", noDialog{}, false); err == nil || !strings.Contains(err.Error(), "expired") {
@@ -190,7 +191,7 @@ func TestLoginWhileRunning(t *testing.T) {
 			t.Fatalf("login: %+v, %v", got, err)
 		}
 		synctest.Wait()
-		if s := statusOf(r, "a"); s.State != channel.Running || s.Identity != "+49" {
+		if s := statusOf(r, "a"); s.State != deliver.Running || s.Identity != "+49" {
 			t.Errorf("after the login the channel is %s as %q", s.State, s.Identity)
 		}
 		if _, err := os.Stat(filepath.Join(r.dir, "accounts", "a", "session")); err != nil {
@@ -210,7 +211,7 @@ func TestLoginWhileRunning(t *testing.T) {
 func TestLoginWithoutNeed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, map[string]*platform{"a": {}})
-		if _, err := r.m.Login(t.Context(), "a", noDialog{}, false); !errors.Is(err, channel.ErrNoLogin) {
+		if _, err := r.m.Login(t.Context(), "a", noDialog{}, false); !errors.Is(err, deliver.ErrNoLogin) {
 			t.Errorf("login: %v", err)
 		}
 		if _, err := r.m.Login(t.Context(), "a.work", noDialog{}, false); err == nil || !strings.Contains(err.Error(), "no section channels.a.work; there are a") {
@@ -226,7 +227,7 @@ func TestLoginWithoutNeed(t *testing.T) {
 func TestInstances(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var made []string
-		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
 			o.Drivers["a"] = channel.Driver{
 				New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 					made = append(made, d.Name+" "+string(section))
@@ -239,7 +240,7 @@ func TestInstances(t *testing.T) {
 			}
 			o.Sections = map[string]json.RawMessage{"a": json.RawMessage(`{"instances":{"home":{"enabled":true},"work":{"enabled":true}}}`)}
 		})
-		if len(made) != 2 || len(r.m.Status()) != 2 || statusOf(r, "a.work").State != channel.Running || statusOf(r, "a.home").State != channel.Running {
+		if len(made) != 2 || len(r.m.Status()) != 2 || statusOf(r, "a.work").State != deliver.Running || statusOf(r, "a.home").State != deliver.Running {
 			t.Errorf("made %q, status %+v", made, r.m.Status())
 		}
 	})
@@ -248,7 +249,7 @@ func TestInstances(t *testing.T) {
 // An account of a section that cannot be used leaves the others alone.
 func TestInstancesLeftOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
 			d.Expand = func(section json.RawMessage) (map[string]json.RawMessage, error) {
 				if strings.Contains(string(section), "none") {
@@ -327,7 +328,7 @@ func TestForget(t *testing.T) {
 // in it is an error.
 func TestProbe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, map[string]*platform{"a": {}}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
 			d.Probe = func(_ context.Context, deps channel.Deps, section json.RawMessage) (channel.Report, error) {
 				if strings.Contains(string(section), "bad") {

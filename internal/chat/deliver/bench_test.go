@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // stub is a queue that hands out the same message n times.
@@ -39,7 +40,7 @@ func (*sink) Send(context.Context, bus.Outbound) (string, error) { return "", ni
 func BenchmarkWhole(b *testing.B) {
 	q := &stub{n: b.N, done: make(chan struct{})}
 	p := &sink{platform{caps: channel.Caps{Whole: true}}}
-	m, err := channel.NewManager(channel.Options{
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(b.TempDir(), nil), DataDir: b.TempDir(), Sections: map[string]json.RawMessage{"a": json.RawMessage(`{"enabled":true}`)},
 		Drivers: map[string]channel.Driver{"a": {New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }}},
 	})

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // event is one call the platform saw.
@@ -175,19 +176,19 @@ type rig struct {
 	t    *testing.T
 	dir  string
 	q    *journal.Journal
-	m    *channel.Manager
+	m    *deliver.Manager
 	all  map[string]*platform
 	stop func()
-	opts channel.Options
+	opts deliver.Options
 	wrap func(*journal.Journal) bus.Queue // nil: the queue as it is
 }
 
 const plainSection = `{"enabled":true,"allowFrom":["7"],"streaming":true}`
 
-func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channel.Options)) *rig {
+func newRig(t *testing.T, platforms map[string]*platform, change ...func(*deliver.Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), all: platforms}
-	r.opts = channel.Options{
+	r.opts = deliver.Options{
 		Drivers: map[string]channel.Driver{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
 		Defaults: channel.Filters{SendProgress: true},
 	}
@@ -214,7 +215,7 @@ func (r *rig) begin() {
 	if r.wrap != nil {
 		r.opts.Queue = r.wrap(q)
 	}
-	if r.m, err = channel.NewManager(r.opts); err != nil {
+	if r.m, err = deliver.NewManager(r.opts); err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

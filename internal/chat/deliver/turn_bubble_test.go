@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // An answer that was shown while it grew is not said again with its files.
@@ -48,7 +49,7 @@ func hint(kind bus.Kind, text string) bus.Outbound {
 	return bus.Outbound{Kind: kind, Route: route("a", "c"), Text: text}
 }
 
-func withHints(o *channel.Options) {
+func withHints(o *deliver.Options) {
 	o.Defaults = channel.Filters{SendProgress: true, SendToolHints: true}
 }
 

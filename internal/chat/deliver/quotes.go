@@ -1,4 +1,4 @@
-package channel
+package deliver
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered for quotes.
@@ -24,13 +25,13 @@ type quotes struct {
 // chatQuotes are the messages of one chat, the oldest first.
 type chatQuotes struct {
 	ids  []string
-	said map[string]Quoted
+	said map[string]channel.Quoted
 }
 
 func newQuotes() *quotes { return &quotes{chats: recent.New[string, *chatQuotes](quoteChats)} }
 
 // put remembers a message, or what it says after an edit.
-func (q *quotes) put(chatID, id string, m Quoted) {
+func (q *quotes) put(chatID, id string, m channel.Quoted) {
 	if q == nil || id == "" {
 		return
 	}
@@ -39,7 +40,7 @@ func (q *quotes) put(chatID, id string, m Quoted) {
 	defer q.mu.Unlock()
 	c, ok := q.chats.Get(chatID)
 	if !ok {
-		c = &chatQuotes{said: map[string]Quoted{}}
+		c = &chatQuotes{said: map[string]channel.Quoted{}}
 		q.chats.Put(chatID, c)
 	}
 	if _, known := c.said[id]; !known {
@@ -53,7 +54,7 @@ func (q *quotes) put(chatID, id string, m Quoted) {
 }
 
 // get finds a message.
-func (q *quotes) get(chatID, id string) (m Quoted, ok bool) {
+func (q *quotes) get(chatID, id string) (m channel.Quoted, ok bool) {
 	if q == nil {
 		return m, false
 	}

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 func bubble(t *testing.T, f func(t *testing.T)) {
@@ -243,13 +244,13 @@ func TestSupervisor(t *testing.T) {
 			t.Errorf("starts at %v, want pauses of about 5, 10 and 20 s", starts)
 		}
 		st := r.m.Status()
-		if st[0].State != channel.Running || st[0].Identity != "bot-a" || st[0].Error != "" {
+		if st[0].State != deliver.Running || st[0].Identity != "bot-a" || st[0].Error != "" {
 			t.Errorf("a: %+v, want running", st[0])
 		}
-		if st[1].State != channel.Failed || st[1].Error != "the token is wrong" || st[1].Restarts != 0 {
+		if st[1].State != deliver.Failed || st[1].Error != "the token is wrong" || st[1].Restarts != 0 {
 			t.Errorf("b: %+v, want failed for good", st[1])
 		}
-		if st[2].State != channel.Failed || st[2].Error != "panic: boom" || st[2].Restarts == 0 {
+		if st[2].State != deliver.Failed || st[2].Error != "panic: boom" || st[2].Restarts == 0 {
 			t.Errorf("c: %+v, want failed and tried again", st[2])
 		}
 	})
@@ -296,7 +297,7 @@ func TestApply(t *testing.T) {
 				return nil
 			}
 		}
-		r := newRig(t, map[string]*platform{"a": a, "b": b}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": a, "b": b}, func(o *deliver.Options) {
 			o.Sections["ghost"] = json.RawMessage(`{"enabled":true}`)
 			o.Sections["off"] = json.RawMessage(`{"enabled":false}`)
 		})
@@ -323,7 +324,7 @@ func TestApply(t *testing.T) {
 func TestBadSectionsStopNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Sections["ghost"] = json.RawMessage(`{"enabled":true}`)
 			o.Sections["off"] = json.RawMessage(`{"enabled":false}`)
 			o.Drivers["bad"] = channel.Driver{New: func(channel.Deps, json.RawMessage) (channel.Channel, error) {
@@ -411,8 +412,8 @@ func TestOwnGroupPolicy(t *testing.T) {
 			t.Errorf("the usual policy: %v", err)
 		}
 		p := &platform{}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) { o.Sections["a"] = section })
-		if s := r.m.Status()[0]; s.State != channel.Running {
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) { o.Sections["a"] = section })
+		if s := r.m.Status()[0]; s.State != deliver.Running {
 			t.Errorf("the channel is %s: %v", s.State, s)
 		}
 	})

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // logLines keeps what is logged: level, message and the reason.
@@ -53,9 +54,9 @@ func TestLostAndBackInTheLog(t *testing.T) {
 			return nil
 		}
 		log := &logLines{}
-		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) { o.Log = slog.New(log) })
+		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) { o.Log = slog.New(log) })
 		time.Sleep(3*time.Minute + time.Second)
-		if s := r.m.Status()[0]; s.State != channel.Failed || s.Error != "no route" {
+		if s := r.m.Status()[0]; s.State != deliver.Failed || s.Error != "no route" {
 			t.Errorf("status %+v, want the last reason", s)
 		}
 		time.Sleep(time.Hour)
@@ -112,7 +113,7 @@ func (noErase) Edit(context.Context, bus.Route, string, string, bool) error { re
 func TestHalfAStreamer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, log := streaming(), &logLines{}
-		newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+		newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Log = slog.New(log)
 			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return noErase{p}, nil }}
 		})
@@ -147,11 +148,11 @@ func TestFirstConnectionIsTriedSoon(t *testing.T) {
 					}
 					return errors.New("no route")
 				}
-				r := newRig(t, map[string]*platform{"a": p}, func(*channel.Options) {})
+				r := newRig(t, map[string]*platform{"a": p}, func(*deliver.Options) {})
 				time.Sleep(time.Hour)
 				s := r.m.Status()[0]
 				n := len(starts)
-				if last := starts[n-1].Sub(starts[n-2]); last > c.longest || last < c.shortest || s.State != channel.Failed {
+				if last := starts[n-1].Sub(starts[n-2]); last > c.longest || last < c.shortest || s.State != deliver.Failed {
 					t.Errorf("after %d tries %s pass, %s", n, last, s.State)
 				}
 			})

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // to makes something the answer to a message.
@@ -145,7 +146,7 @@ func TestTakeOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				p := streaming()
-				r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 					if test.lasting {
 						o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return lasting{p}, nil }}
 					}

@@ -1,14 +1,16 @@
-package channel
+package deliver
 
 import (
 	"sync"
 	"time"
+
+	channel "github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // bucket fills with tokens up to the count of its limit. It may go below zero:
 // then whoever took a token waits until it is there. The zero limit is none.
 type bucket struct {
-	limit  Limit
+	limit  channel.Limit
 	tokens float64
 	at     time.Time // zero: full
 }

@@ -1,4 +1,4 @@
-package channel_test
+package deliver_test
 
 import (
 	"context"
