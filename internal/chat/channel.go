@@ -1,4 +1,4 @@
-// Package channel defines what a chat platform is: the contract that one fulfils
+// Package chat defines what a chat platform is: the contract that one fulfils
 // (Channel, and what it can do as data in Caps), what it is given (Deps), its
 // settings (Common), and which of its errors are tried again.
 //
@@ -6,7 +6,7 @@
 // is sent as the platform wants it. It holds no queue, no retry loop and no
 // list of people: package deliver runs the channels, package access says who may
 // talk to us, and package kit has what platforms share.
-package channel
+package chat
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package channel_test
+package chat_test
 
 import (
 	"encoding/json"
@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	type own struct {
-		channel.Common
+		chat.Common
 		Token string `json:"token"`
 	}
 	for section, want := range map[string]string{
@@ -28,11 +28,11 @@ func TestDecode(t *testing.T) {
 		`{"allowFrom":"ann"}`:          "allowFrom: a list is needed",
 	} {
 		var o own
-		err := channel.Decode(json.RawMessage(section), &o)
+		err := chat.Decode(json.RawMessage(section), &o)
 		got := ""
 		if err != nil {
 			got = err.Error()
-			if !channel.IsFatal(err) {
+			if !chat.IsFatal(err) {
 				t.Errorf("%s: not fatal", section)
 			}
 		}
@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeRelaxed(t *testing.T) {
 	t.Parallel()
 	type own struct {
-		channel.Common
+		chat.Common
 		Token string  `json:"token"`
 		Port  int     `json:"port"`
 		Every float64 `json:"every"`
@@ -61,12 +61,12 @@ func TestDecodeRelaxed(t *testing.T) {
 		`{"enabled":1,"streaming":"No","maxMediaBytes":1e3,"token":"42","port":993.0,"every":"5e-1"}`,
 	} {
 		var got own
-		if err := channel.Decode(json.RawMessage(section), &got); err != nil {
+		if err := chat.Decode(json.RawMessage(section), &got); err != nil {
 			t.Errorf("%s: %v", section, err)
 			continue
 		}
 		off := false
-		want := own{channel.Common{Enabled: true, Streaming: &off, MaxMediaBytes: 1000}, "42", 993, 0.5}
+		want := own{chat.Common{Enabled: true, Streaming: &off, MaxMediaBytes: 1000}, "42", 993, 0.5}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", section, d)
 		}

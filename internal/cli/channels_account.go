@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -134,7 +134,7 @@ nothing of it. The channel need not be enabled, and no gateway need run.`,
 }
 
 // failedChecks names the checks that failed; nil: none did.
-func failedChecks(r channel.Report) error {
+func failedChecks(r chat.Report) error {
 	var failed []string
 	for _, check := range r.Checks {
 		if !check.OK {
@@ -150,7 +150,7 @@ func failedChecks(r channel.Report) error {
 	return fmt.Errorf("the checks %s failed", strings.Join(failed, ", "))
 }
 
-func printReport(cmd *cobra.Command, name string, r channel.Report) {
+func printReport(cmd *cobra.Command, name string, r chat.Report) {
 	switch {
 	case r.Identity == "":
 	case failedChecks(r) == nil:
@@ -299,7 +299,7 @@ type loginDialog struct {
 }
 
 // Tell implements channel.Dialog.
-func (l *loginDialog) Tell(s channel.Step) {
+func (l *loginDialog) Tell(s chat.Step) {
 	if s.Note != "" {
 		l.cmd.Println(known(l.cmd, s.Note))
 	}
@@ -322,7 +322,7 @@ func (l *loginDialog) Tell(s channel.Step) {
 }
 
 // Ask implements channel.Dialog.
-func (l *loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
+func (l *loginDialog) Ask(_ context.Context, q chat.Question) (string, error) {
 	if q.Hidden {
 		return l.ask.secret(known(l.cmd, q.Text))
 	}

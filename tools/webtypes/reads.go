@@ -92,7 +92,7 @@ func webReadsOfGateway() []webType {
 
 // webReadsOfSettings: channels, models and the configuration.
 func webReadsOfSettings() []webType {
-	const set, channel = "internal/run/settings", "internal/chat"
+	const set, contract = "internal/run/settings", "internal/chat"
 	type is = map[string]string
 	return []webType{
 		{"Platform", set, "featureState", is{"state": `"starting" | "running" | "failed" | "stopped"`}},
@@ -101,7 +101,7 @@ func webReadsOfSettings() []webType {
 		{"PairingRequest", "internal/chat/access", "PairingRequest", nil},
 		{"Person", set, "person", nil},
 		{"People", set, "readPairing()", is{"pending": "PairingRequest[]", "approved": "Person[]"}},
-		{"ChannelCheck", channel, "Check", nil},
+		{"ChannelCheck", contract, "Check", nil},
 		{"Checked", set, "validateChannel()", is{"valid": "boolean", "error?": "string", "identity?": "string", "checks?": "ChannelCheck[]"}},
 		{"LoginStep", set, "loginStep", is{"state": `"waiting" | "done"`}},
 		{"Invitation", set, "invite()", is{"url": "string", "qr_image": "string", "expires": "string"}},

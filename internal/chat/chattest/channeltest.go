@@ -22,7 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
@@ -105,9 +105,9 @@ type house struct {
 	stop func()
 
 	wire   wire
-	change func(c *channel.Common)                  // nil: as usual
-	wrap   func(ch channel.Channel) channel.Channel // what a channel becomes; nil: itself
-	later  time.Duration                            // how far the queue's clock is ahead
+	change func(c *chat.Common)               // nil: as usual
+	wrap   func(ch chat.Channel) chat.Channel // what a channel becomes; nil: itself
+	later  time.Duration                      // how far the queue's clock is ahead
 
 	mu      sync.Mutex
 	got     []bus.Inbound
@@ -149,14 +149,14 @@ func (h *house) begin() {
 		h.t.Fatal(err)
 	}
 	common := func(f *Fixture) json.RawMessage {
-		c := channel.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{f.Owner}}}
+		c := chat.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{f.Owner}}}
 		if h.change != nil {
 			h.change(&c)
 		}
 		return f.Section(c)
 	}
 	o := deliver.Options{
-		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"test": h.driver()},
+		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]chat.Driver{"test": h.driver()},
 		Sections: map[string]json.RawMessage{"test": common(&h.Fixture)},
 		Client:   func(string) (*http.Client, error) { return h.wire.client(), nil },
 		Fetch:    func() (*http.Client, error) { return h.wire.client(), nil },
@@ -198,10 +198,10 @@ func (h *house) begin() {
 }
 
 // driver is the one of the fixture, with what the case changes.
-func (h *house) driver() channel.Driver {
+func (h *house) driver() chat.Driver {
 	d := h.Driver
 	made := d.New
-	d.New = func(deps channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	d.New = func(deps chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		ch, err := made(deps, section)
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // What is written in a thread is answered there, and is a conversation of its
@@ -101,7 +101,7 @@ func testLargeFile(t *testing.T, h *house) {
 func testFileLimit(t *testing.T, h *house) {
 	h.need("MediaLimit")
 	h.end()
-	h.change = func(c *channel.Common) { c.MaxMediaBytes = 10 }
+	h.change = func(c *chat.Common) { c.MaxMediaBytes = 10 }
 	h.begin()
 	h.Deliver(t, In{ID: "4100", Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: "large.txt"})
 	h.await("the message", func() bool { return len(h.received()) == 1 })

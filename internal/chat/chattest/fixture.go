@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -16,9 +16,9 @@ import (
 // optional: a field that is empty must have a reason there, with which the cases
 // that need it are skipped.
 type Fixture struct {
-	Driver channel.Driver
+	Driver chat.Driver
 	// Section is the configuration for the fake with these common settings.
-	Section func(c channel.Common) json.RawMessage
+	Section func(c chat.Common) json.RawMessage
 	// Options changes what the manager gets. Its HTTP clients reach loopback
 	// already. Nil: nothing.
 	Options func(o *deliver.Options)
@@ -27,7 +27,7 @@ type Fixture struct {
 	Serve func(h http.Handler)
 	// Hasten makes the pauses of a new channel short that a test would only wait
 	// for. Nil: it has none.
-	Hasten func(ch channel.Channel)
+	Hasten func(ch chat.Channel)
 	// Owner is a sender who is let in by AllowFrom. Direct chats have the ids
 	// that Chat makes of a sender.
 	Owner   string
@@ -81,7 +81,7 @@ type Fixture struct {
 	Backlog func(t *testing.T, in In, age time.Duration)
 	// Impatient makes a new channel give up a silent connection after a second
 	// or two, instead of a minute or two.
-	Impatient func(ch channel.Channel)
+	Impatient func(ch chat.Channel)
 	// Pose is Deliver, alone with us, by somebody unknown who put a name into
 	// everything that people, or the administrators of an organisation, choose
 	// there: user name, shown name, name in a group, id within another

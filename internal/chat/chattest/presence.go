@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -23,11 +23,11 @@ const (
 // eager is a channel that shows very often that it works, so that a test need
 // not wait for the next time. It never streams.
 type eager struct {
-	channel.Channel
+	chat.Channel
 	mu *sync.Mutex
 }
 
-func (e eager) Caps() channel.Caps {
+func (e eager) Caps() chat.Caps {
 	c := e.Channel.Caps()
 	c.Typing, c.EditEvery = typingEvery, 0
 	return c
@@ -42,10 +42,10 @@ func (e eager) Send(ctx context.Context, out bus.Outbound) (string, error) {
 
 // Signal implements channel.Signaller. One follows the other, even if one is
 // given up: a network may deliver them in another order.
-func (e eager) Signal(ctx context.Context, to bus.Route, phase channel.Phase) error {
+func (e eager) Signal(ctx context.Context, to bus.Route, phase chat.Phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s, ok := e.Channel.(channel.Signaller); ok && ctx.Err() == nil {
+	if s, ok := e.Channel.(chat.Signaller); ok && ctx.Err() == nil {
 		return s.Signal(context.WithoutCancel(ctx), to, phase)
 	}
 	return nil
@@ -53,7 +53,7 @@ func (e eager) Signal(ctx context.Context, to bus.Route, phase channel.Phase) er
 
 // Routes implements channel.Handler.
 func (e eager) Routes() map[string]http.Handler {
-	if h, ok := e.Channel.(channel.Handler); ok {
+	if h, ok := e.Channel.(chat.Handler); ok {
 		return h.Routes()
 	}
 	return nil
@@ -70,7 +70,7 @@ type typingCase struct {
 func testTyping(t *testing.T, h *house) {
 	h.need("Typing")
 	h.end()
-	h.wrap = func(ch channel.Channel) channel.Channel { return eager{ch, &sync.Mutex{}} }
+	h.wrap = func(ch chat.Channel) chat.Channel { return eager{ch, &sync.Mutex{}} }
 	h.begin()
 	release := make(chan []bus.Outbound)
 	h.setReply(func(bus.Inbound) []bus.Outbound { return <-release })

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -265,7 +265,7 @@ func (h *house) ends() {
 func testHalfOpen(_ *testing.T, h *house) {
 	h.need("Impatient")
 	h.end()
-	h.wrap = func(ch channel.Channel) channel.Channel { h.Impatient(ch); return ch }
+	h.wrap = func(ch chat.Channel) chat.Channel { h.Impatient(ch); return ch }
 	h.begin()
 	h.write(1, "before")
 	h.expect("re: before")

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // platform is the part of a runtime name before the first dot.
@@ -26,10 +26,10 @@ func platform(name string) string {
 }
 
 // driver finds the driver of a section.
-func (m *Manager) driver(name string) (channel.Driver, error) {
+func (m *Manager) driver(name string) (chat.Driver, error) {
 	d := m.o.Drivers[platform(name)]
 	if d.New == nil {
-		return d, channel.UnknownPlatform(platform(name), m.o.Drivers)
+		return d, chat.UnknownPlatform(platform(name), m.o.Drivers)
 	}
 	return d, nil
 }
@@ -76,7 +76,7 @@ func (s *supervisor) claim(identity string) error {
 	key := platform(s.name) + " " + identity
 	if other := m.claims[key]; other != "" && other != s.name {
 		s.wants = key
-		return channel.Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", s.name, other, identity))
+		return chat.Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", s.name, other, identity))
 	}
 	s.wants = ""
 	m.claims[key] = s.name
@@ -135,7 +135,7 @@ var ErrNoLogin = errors.New("no login is needed")
 var errNoSection = errors.New("the configuration has no section")
 
 // account is a section outside of its channel's life, for a login or a probe.
-func (m *Manager) account(name string) (channel.Driver, *supervisor, error) {
+func (m *Manager) account(name string) (chat.Driver, *supervisor, error) {
 	d, err := m.driver(name)
 	if err != nil {
 		return d, nil, err
@@ -151,32 +151,32 @@ func (m *Manager) account(name string) (channel.Driver, *supervisor, error) {
 		section = s.section
 	}
 	apart := newSupervisor(m, name, section)
-	return d, apart, errors.Join(err, channel.DecodeCommon(apart.section, &apart.common))
+	return d, apart, errors.Join(err, chat.DecodeCommon(apart.section, &apart.common))
 }
 
 // Probe asks the platform of a section whether it works. The section need not
 // be enabled.
-func (m *Manager) Probe(ctx context.Context, name string) (r channel.Report, err error) {
+func (m *Manager) Probe(ctx context.Context, name string) (r chat.Report, err error) {
 	d, s, err := m.account(name)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer recoverPanic(s.log, &err)
 	deps := s.deps()
 	if _, err := d.New(deps, s.section); err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	if d.Probe == nil {
-		return channel.Report{}, nil
+		return chat.Report{}, nil
 	}
 	r, err = d.Probe(ctx, deps, s.section)
-	return r, channel.Explain(err)
+	return r, chat.Explain(err)
 }
 
 // Address finds the chat that a route names, on platforms whose chats have
 // names. Others take the route as it is.
 func (m *Manager) Address(ctx context.Context, r bus.Route) (found bus.Route, err error) {
-	a, ok := m.Channel(r.Channel).(channel.Addresser)
+	a, ok := m.Channel(r.Channel).(chat.Addresser)
 	if !ok || r.ChatID == "" {
 		return r, nil
 	}
@@ -196,16 +196,16 @@ const addressWait = 30 * time.Second
 // Login connects a section to an account with a person. The channel does not run
 // meanwhile and is started again at the end, whatever came of it. The section
 // need not be enabled.
-func (m *Manager) Login(ctx context.Context, name string, p channel.Dialog, force bool) (r channel.Result, err error) {
+func (m *Manager) Login(ctx context.Context, name string, p chat.Dialog, force bool) (r chat.Result, err error) {
 	d, s, err := m.account(name)
 	if err != nil && (d.Login == nil || !errors.Is(err, errNoSection)) {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if d.Login == nil {
 		if _, err := s.make(d.New); err != nil {
-			return channel.Result{}, err // says which key is missing
+			return chat.Result{}, err // says which key is missing
 		}
-		return channel.Result{}, fmt.Errorf("%s: %w", name, ErrNoLogin)
+		return chat.Result{}, fmt.Errorf("%s: %w", name, ErrNoLogin)
 	}
 	err = m.without(ctx, name, func() (err error) {
 		defer recoverPanic(s.log, &err)

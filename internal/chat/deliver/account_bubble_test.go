@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
@@ -40,7 +40,7 @@ func TestSameAccountTwice(t *testing.T) {
 		first, second := &platform{}, &platform{}
 		first.run, second.run = claiming(first), claiming(second)
 		r := newRig(t, map[string]*platform{"a": first}, func(o *deliver.Options) {
-			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+			o.Drivers["a"] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 				if d.Name == "a.work" {
 					second.deps = d
 					return second, nil
@@ -102,7 +102,7 @@ func TestAccountIsFree(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				revoked := make(chan struct{})
 				r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
-					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+					o.Drivers["a"] = chat.Driver{New: func(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 						p := &platform{deps: d}
 						p.run = func(ctx context.Context) error {
 							as := struct{ As string }{"@bot"}
@@ -116,7 +116,7 @@ func TestAccountIsFree(t *testing.T) {
 							select {
 							case <-revoked:
 								if d.Name == "a" {
-									return channel.Fatal(errors.New("the token was revoked"))
+									return chat.Fatal(errors.New("the token was revoked"))
 								}
 								<-ctx.Done()
 							case <-ctx.Done():
@@ -148,7 +148,7 @@ func TestAccountIsFree(t *testing.T) {
 	}
 }
 
-type noDialog struct{ channel.Dialog }
+type noDialog struct{ chat.Dialog }
 
 // A login keeps the channel from using the account meanwhile and starts it
 // again, also one that had given up.
@@ -159,7 +159,7 @@ func TestLoginWhileRunning(t *testing.T) {
 		p.run = func(ctx context.Context) error {
 			runs++
 			if !loggedIn {
-				return channel.Fatal(errors.New("logged out: run nanobot channels login a"))
+				return chat.Fatal(errors.New("logged out: run nanobot channels login a"))
 			}
 			p.deps.Ready("+49", nil)
 			<-ctx.Done()
@@ -167,16 +167,16 @@ func TestLoginWhileRunning(t *testing.T) {
 		}
 		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
-			d.Login = func(_ context.Context, deps channel.Deps, _ json.RawMessage, _ channel.Dialog, force bool) (channel.Result, error) {
+			d.Login = func(_ context.Context, deps chat.Deps, _ json.RawMessage, _ chat.Dialog, force bool) (chat.Result, error) {
 				if !force {
-					return channel.Result{}, errors.New("the code expired")
+					return chat.Result{}, errors.New("the code expired")
 				}
 				dir, err := deps.Dir()
 				if err != nil {
-					return channel.Result{}, err
+					return chat.Result{}, err
 				}
 				loggedIn = true
-				return channel.Result{Identity: "+49"}, os.WriteFile(filepath.Join(dir, "session"), []byte("x"), 0o600)
+				return chat.Result{Identity: "+49"}, os.WriteFile(filepath.Join(dir, "session"), []byte("x"), 0o600)
 			}
 			o.Drivers["a"] = d
 		})
@@ -228,8 +228,8 @@ func TestInstances(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var made []string
 		r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
-			o.Drivers["a"] = channel.Driver{
-				New: func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+			o.Drivers["a"] = chat.Driver{
+				New: func(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 					made = append(made, d.Name+" "+string(section))
 					return &platform{deps: d}, nil
 				},
@@ -330,11 +330,11 @@ func TestProbe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, map[string]*platform{"a": {}}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
-			d.Probe = func(_ context.Context, deps channel.Deps, section json.RawMessage) (channel.Report, error) {
+			d.Probe = func(_ context.Context, deps chat.Deps, section json.RawMessage) (chat.Report, error) {
 				if strings.Contains(string(section), "bad") {
 					panic("oh")
 				}
-				return channel.Report{Identity: "@" + deps.Name}, nil
+				return chat.Report{Identity: "@" + deps.Name}, nil
 			}
 			o.Drivers["a"] = d
 			o.Sections["a.off"] = json.RawMessage(`{"enabled":false}`)

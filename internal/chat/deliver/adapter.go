@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -24,21 +24,21 @@ const (
 // adapter calls a platform. Each method makes one call, bounds it in time, and
 // turns a panic into an error.
 type adapter struct {
-	ch        channel.Channel
-	caps      channel.Caps                 // as the factory made them; see limits
-	refined   atomic.Pointer[channel.Caps] // nil: as in caps
-	known     chan struct{}                // closed when the limits are
-	streamer  channel.Streamer             // nil: no streaming by edits
-	signaller channel.Signaller            // nil: cannot show what happens to a message
-	quotes    *quotes                      // nil: the platform needs none
-	planner   channel.Planner              // nil: messages are divided as texts are
+	ch        chat.Channel
+	caps      chat.Caps                 // as the factory made them; see limits
+	refined   atomic.Pointer[chat.Caps] // nil: as in caps
+	known     chan struct{}             // closed when the limits are
+	streamer  chat.Streamer             // nil: no streaming by edits
+	signaller chat.Signaller            // nil: cannot show what happens to a message
+	quotes    *quotes                   // nil: the platform needs none
+	planner   chat.Planner              // nil: messages are divided as texts are
 	gate      *access.Gate
 	log       *slog.Logger
 }
 
 // newAdapter makes the adapter of a channel. Without streaming its messages are
 // never edited, even if the platform could.
-func newAdapter(ch channel.Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
+func newAdapter(ch chat.Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
 	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
 	if !a.caps.Refines {
 		close(a.known)
@@ -46,16 +46,16 @@ func newAdapter(ch channel.Channel, streaming bool, gate *access.Gate, log *slog
 	if a.caps.Quotes {
 		a.quotes = newQuotes()
 	}
-	a.signaller, _ = ch.(channel.Signaller)
-	a.planner, _ = ch.(channel.Planner)
+	a.signaller, _ = ch.(chat.Signaller)
+	a.planner, _ = ch.(chat.Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
-		a.streamer, _ = ch.(channel.Streamer)
+		a.streamer, _ = ch.(chat.Streamer)
 	}
 	return a
 }
 
 // limits are the caps with the limits that hold now.
-func (a *adapter) limits() *channel.Caps {
+func (a *adapter) limits() *chat.Caps {
 	if c := a.refined.Load(); c != nil {
 		return c
 	}
@@ -63,7 +63,7 @@ func (a *adapter) limits() *channel.Caps {
 }
 
 // refine changes the limits.
-func (a *adapter) refine(change func(*channel.Caps)) {
+func (a *adapter) refine(change func(*chat.Caps)) {
 	told, fresh := *a.limits(), a.caps
 	change(&told)
 	fresh.MaxChars, fresh.MaxMedia, fresh.Together = told.MaxChars, told.MaxMedia, told.Together
@@ -87,7 +87,7 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	ctx, done := bounded(ctx, limit)
 	defer done()
 	if id, err = a.ch.Send(ctx, out); err == nil {
-		a.quotes.put(out.Route.ChatID, id, channel.Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.put(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return id, err
 }
@@ -95,10 +95,10 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 // plan divides a message into parts.
 func (a *adapter) plan(out bus.Outbound) (parts []bus.Outbound, err error) {
 	if a.planner == nil {
-		return channel.Divide(*a.limits(), out), nil
+		return chat.Divide(*a.limits(), out), nil
 	}
 	defer recoverPanic(a.log, &err)
-	return channel.Keyed(out, a.planner.Plan(out)), nil
+	return chat.Keyed(out, a.planner.Plan(out)), nil
 }
 
 // edit changes a message.
@@ -108,7 +108,7 @@ func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final b
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
 	if err = a.streamer.Edit(ctx, out, id, final); err == nil {
-		a.quotes.put(out.Route.ChatID, id, channel.Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.put(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return err
 }
@@ -124,13 +124,13 @@ func (a *adapter) erase(ctx context.Context, to bus.Route, id string) (err error
 		a.quotes.remove(to.ChatID, id)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
 
 // signal shows a phase of a message.
-func (a *adapter) signal(ctx context.Context, to bus.Route, phase channel.Phase) (err error) {
+func (a *adapter) signal(ctx context.Context, to bus.Route, phase chat.Phase) (err error) {
 	defer recoverPanic(a.log, &err)
 
 	if ctx.Err() != nil {
@@ -171,6 +171,6 @@ func linger(ctx context.Context) (context.Context, context.CancelFunc) {
 func recoverPanic(log *slog.Logger, err *error) {
 	if r := recover(); r != nil {
 		log.Error("a channel panicked", "panic", r, "stack", string(debug.Stack()))
-		*err = channel.Permanent(fmt.Errorf("panic: %v", r))
+		*err = chat.Permanent(fmt.Errorf("panic: %v", r))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // guestbook is a platform whose clients come and go.
@@ -29,7 +29,7 @@ func (g *guestbook) fail(_ string, out bus.Outbound) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if out.Kind.Durable() && !g.here[out.Route.ChatID] {
-		return channel.ErrAway
+		return chat.ErrAway
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func TestAnswersWaitForTheirClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		book := &guestbook{here: map[string]bool{}}
-		p := &platform{caps: channel.Caps{Whole: true}, fail: book.fail}
+		p := &platform{caps: chat.Caps{Whole: true}, fail: book.fail}
 		r := newRig(t, map[string]*platform{"a": p})
 		r.publish(answer("x", 1))
 		r.publish(bus.Outbound{Kind: bus.Delta, Route: bus.Route{Channel: "a", ChatID: "x"}, Text: "of nobody", StreamID: "s"})
@@ -82,7 +82,7 @@ func TestAnswersForNobodyAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		book := &guestbook{here: map[string]bool{}}
-		p := &platform{caps: channel.Caps{Whole: true}, fail: book.fail}
+		p := &platform{caps: chat.Caps{Whole: true}, fail: book.fail}
 		r := newRig(t, map[string]*platform{"a": p})
 		const n = 1100
 		for i := range n {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -39,10 +39,10 @@ func (*sink) Send(context.Context, bus.Outbound) (string, error) { return "", ni
 // BenchmarkWhole is what the manager adds to a message for a program of ours.
 func BenchmarkWhole(b *testing.B) {
 	q := &stub{n: b.N, done: make(chan struct{})}
-	p := &sink{platform{caps: channel.Caps{Whole: true}}}
+	p := &sink{platform{caps: chat.Caps{Whole: true}}}
 	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(b.TempDir(), nil), DataDir: b.TempDir(), Sections: map[string]json.RawMessage{"a": json.RawMessage(`{"enabled":true}`)},
-		Drivers: map[string]channel.Driver{"a": {New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }}},
+		Drivers: map[string]chat.Driver{"a": {New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = d; return p, nil }}},
 	})
 	if err != nil {
 		b.Fatal(err)

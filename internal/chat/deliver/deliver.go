@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // How temporary failures are met.
@@ -86,7 +86,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 	notice := bus.Outbound{Kind: bus.Notice, Route: part.Route, Plain: true, Meta: part.Meta}
 	switch {
 	case len(part.Media) > 0 && part.Text == "":
-		notice.Text = channel.NotSent(part.Media[0], phrase.In(whole.Language, "send failed"))
+		notice.Text = chat.NotSent(part.Media[0], phrase.In(whole.Language, "send failed"))
 	case errors.Is(err, errGivenUp) || whole.Kind != bus.Final:
 		return false
 	default:
@@ -103,7 +103,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 func (c *conversation) part(ctx context.Context, out bus.Outbound) error {
 	return c.retry(ctx, out.Route, func() error {
 		if !c.w.replies.take(&out, c.w.now(), 0) {
-			return channel.Deferred(errRepliesUsed)
+			return chat.Deferred(errRepliesUsed)
 		}
 		_, err := c.w.a.send(ctx, out)
 		return err
@@ -119,12 +119,12 @@ func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error)
 		}
 		err := do()
 		switch {
-		case err == nil || channel.IsPermanent(err):
+		case err == nil || chat.IsPermanent(err):
 			return err
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, channel.ErrAway), channel.IsDeferred(err):
-			if err := c.awaitClient(ctx, channel.IsDeferred(err)); err != nil {
+		case errors.Is(err, chat.ErrAway), chat.IsDeferred(err):
+			if err := c.awaitClient(ctx, chat.IsDeferred(err)); err != nil {
 				return err
 			}
 			start = time.Now()
@@ -170,10 +170,10 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 	c.w.health.retried()
 	_, connected := c.w.health.running()
 	var d time.Duration
-	if limited, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+	if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 		return wait.For(ctx, min(max(limited.After, 0), pauseMax)) == nil
 	}
-	if errors.Is(err, channel.ErrNotReady) {
+	if errors.Is(err, chat.ErrNotReady) {
 		d = readyWait
 	} else {
 		*failures++
@@ -197,7 +197,7 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 
 // backoff slows the previews of a chat down after the platform asked for it.
 func (c *conversation) backoff(err error) {
-	if _, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+	if _, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 		c.slow = min(2*max(c.slow, c.w.a.caps.EditEvery), time.Minute)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -15,7 +15,7 @@ import (
 // what is shown about it lives as long as the channel.
 func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 	if s.closing.Load() || s.m.isEnding() {
-		return channel.ErrStopping
+		return chat.ErrStopping
 	}
 	if in.Route.Channel == "" {
 		in.Route.Channel = s.name
@@ -31,7 +31,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 		return err
 	}
 	s.health.received()
-	s.out.a.quotes.put(in.Route.ChatID, in.Route.MessageID, channel.Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
+	s.out.a.quotes.put(in.Route.ChatID, in.Route.MessageID, chat.Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
 	s.out.replies.open(in.Route, s.out.now())
 	s.out.back(in.Route)  // what was deferred may be sent now
 	if in.Answer == nil { // no turn of its own comes of an answer

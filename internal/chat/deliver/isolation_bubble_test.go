@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -35,10 +35,10 @@ func (d *deafChat) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // A reader that takes nothing holds up its own chat only.
 func TestWholeChatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{Whole: true}}
+		p := &platform{caps: chat.Caps{Whole: true}}
 		d := &deafChat{p, make(chan struct{})}
 		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
-			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return d, nil }}
+			o.Drivers["a"] = chat.Driver{New: func(deps chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = deps; return d, nil }}
 		})
 		r.publish(final("1", "deaf", "one"), delta("deaf", "s", "two is co"), final("2", "deaf", "two"), final("3", "c", "three"))
 		time.Sleep(time.Second)
@@ -69,7 +69,7 @@ func TestAddressTaken(t *testing.T) {
 		var sections map[string]json.RawMessage
 		r := newRig(t, all, func(o *deliver.Options) {
 			for name, p := range all {
-				o.Drivers[name] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+				o.Drivers[name] = chat.Driver{New: func(deps chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 					p.deps = deps
 					return listening{p}, nil
 				}}
@@ -133,7 +133,7 @@ func TestEndDespiteStuckSend(t *testing.T) {
 		m := &mute{p, make(chan struct{})}
 		defer close(m.free)
 		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
-			o.Drivers["a"] = channel.Driver{New: func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return m, nil }}
+			o.Drivers["a"] = chat.Driver{New: func(deps chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = deps; return m, nil }}
 		})
 		r.publish(final("1", "c", "one"))
 		start := time.Now()

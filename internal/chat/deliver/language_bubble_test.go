@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
@@ -26,7 +26,7 @@ func TestLanguage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				p := &platform{caps: channel.Caps{}}
+				p := &platform{caps: chat.Caps{}}
 				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 					d := o.Drivers["a"]
 					d.Language = tt.platform
@@ -53,7 +53,7 @@ func TestLanguage(t *testing.T) {
 // A language without sentences is an error that names the setting.
 func TestUnknownLanguage(t *testing.T) {
 	t.Parallel()
-	var c channel.Common
+	var c chat.Common
 	if err := json.Unmarshal([]byte(`{"language":"fr"}`), &c); err == nil || !strings.Contains(err.Error(), `language: "fr" must be en or zh`) {
 		t.Errorf("fr: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestUnknownLanguage(t *testing.T) {
 // A person on a Chinese platform reads Chinese, and answers in it.
 func TestChineseChat(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{}}
+		p := &platform{caps: chat.Caps{}}
 		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			d := o.Drivers["a"]
 			d.Language = "zh"
@@ -80,7 +80,7 @@ func TestChineseChat(t *testing.T) {
 				t.Errorf("%q is not in\n%s", want, texts)
 			}
 		}
-		asked, ok := channel.AskedIn("可以运行吗？\n\n请回复一个词和代码：是 a2b3, 否 a2b3, 本对话 a2b3")
+		asked, ok := chat.AskedIn("可以运行吗？\n\n请回复一个词和代码：是 a2b3, 否 a2b3, 本对话 a2b3")
 		if !ok || asked.Code != "a2b3" || len(asked.Options) != 3 {
 			t.Errorf("the question is read as %+v, %v", asked, ok)
 		}

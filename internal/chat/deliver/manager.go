@@ -32,7 +32,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -49,9 +49,9 @@ const (
 // Options is what a Manager needs.
 type Options struct {
 	Queue    bus.Queue
-	Drivers  map[string]channel.Driver  // by platform; a section "telegram.work" uses that of telegram
+	Drivers  map[string]chat.Driver     // by platform; a section "telegram.work" uses that of telegram
 	Sections map[string]json.RawMessage // by runtime name
-	Defaults channel.Filters
+	Defaults chat.Filters
 	// MaxRetries is how often a message is tried in quick succession. After
 	// that it is tried ever more slowly; see docs/how-to/channels.
 	MaxRetries int
@@ -63,7 +63,7 @@ type Options struct {
 	Client     func(proxy string) (*http.Client, error)
 	Fetch      func() (*http.Client, error)
 	Transcribe func(ctx context.Context, path string) string
-	Commands   []channel.Command
+	Commands   []chat.Command
 	Redact     func(string) string // takes secrets out of errors; nil leaves them
 	// Changed is told that the state of a channel, "channels", or the list of paired
 	// people, "pairing", is another one. It must not block. It may be nil.
@@ -341,7 +341,7 @@ func sameJSON(a, b json.RawMessage) bool {
 // build makes the channel of a section, or notes why it cannot be.
 func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	s := newSupervisor(m, name, section)
-	if err := channel.DecodeCommon(section, &s.common); err != nil {
+	if err := chat.DecodeCommon(section, &s.common); err != nil {
 		s.enabled = true // whether it is cannot be told: somebody should see why
 		s.fail(err)
 		return s
@@ -352,7 +352,7 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	}
 	driver, err := m.driver(name)
 	if err != nil {
-		s.fail(channel.Fatal(err))
+		s.fail(chat.Fatal(err))
 		return s
 	}
 	s.usual = driver.Language
@@ -389,17 +389,17 @@ func (m *Manager) Doubts() map[string][]string {
 }
 
 // make calls a factory.
-func (s *supervisor) make(factory channel.Factory) (ch channel.Channel, err error) {
+func (s *supervisor) make(factory chat.Factory) (ch chat.Channel, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			ch, err = nil, channel.Fatal(fmt.Errorf("panic: %v", r))
+			ch, err = nil, chat.Fatal(fmt.Errorf("panic: %v", r))
 		}
 	}()
 	return factory(s.deps(), s.section)
 }
 
 // deps are what the channel gets from the house.
-func (s *supervisor) deps() channel.Deps {
+func (s *supervisor) deps() chat.Deps {
 	o := s.m.o
 	var known, settled func(id string) bool
 	if k, ok := o.Queue.(bus.Knower); ok {
@@ -408,16 +408,16 @@ func (s *supervisor) deps() channel.Deps {
 	if s.gate == nil {
 		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
 	}
-	return channel.Deps{
+	return chat.Deps{
 		Name:       s.name,
 		Gate:       s.gate,
 		Media:      &media.Store{Dir: filepath.Join(o.MediaDir, media.FileName(s.name)), Max: s.common.MediaLimit()},
-		State:      channel.OpenState(o.Store, string(datadir.Channels)+"/"+media.FileName(s.name)+".json", s.log),
+		State:      chat.OpenState(o.Store, string(datadir.Channels)+"/"+media.FileName(s.name)+".json", s.log),
 		Dir:        s.dir,
 		Claim:      s.claim,
 		Forget:     s.forget,
-		Refine:     func(change func(*channel.Caps)) { s.out.a.refine(change) }, // like Back
-		Quoted:     func(route bus.Route, id string) (channel.Quoted, bool) { return s.out.a.quotes.get(route.ChatID, id) },
+		Refine:     func(change func(*chat.Caps)) { s.out.a.refine(change) }, // like Back
+		Quoted:     func(route bus.Route, id string) (chat.Quoted, bool) { return s.out.a.quotes.get(route.ChatID, id) },
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,
@@ -439,7 +439,7 @@ func (m *Manager) Send(ctx context.Context, out bus.Outbound) error {
 }
 
 // Channel is the running channel of a name, nil if there is none.
-func (m *Manager) Channel(name string) channel.Channel {
+func (m *Manager) Channel(name string) chat.Channel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.supervisors[name]; s != nil {
@@ -481,7 +481,7 @@ func (m *Manager) route() {
 		return cmp.Compare(m.supervisors[a].rank(), m.supervisors[b].rank())
 	})
 	for _, name := range names {
-		h, ok := m.supervisors[name].ch.(channel.Handler)
+		h, ok := m.supervisors[name].ch.(chat.Handler)
 		if !ok {
 			continue
 		}

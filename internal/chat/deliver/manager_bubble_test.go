@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -34,7 +34,7 @@ func diff(t *testing.T, what string, got, want []string) {
 
 func TestOrderAndParts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{MaxChars: 64, MaxMedia: 10}}
+		p := &platform{caps: chat.Caps{MaxChars: 64, MaxMedia: 10}}
 		r := newRig(t, map[string]*platform{"a": p})
 		long := strings.Repeat("x", 60) + "\n\n" + strings.Repeat("y", 60)
 		out := final("1", "c", long)
@@ -58,7 +58,7 @@ func TestIsolation(t *testing.T) {
 		b := &platform{}
 		b.fail = func(_ string, out bus.Outbound) error {
 			if out.Route.ChatID == "slow" && time.Since(b.start) < time.Minute {
-				return channel.RateLimited(time.Minute, errors.New("slow down"))
+				return chat.RateLimited(time.Minute, errors.New("slow down"))
 			}
 			return nil
 		}
@@ -112,7 +112,7 @@ func TestRetries(t *testing.T) {
 // sent do not.
 func TestRestartGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{MaxChars: 64}}
+		p := &platform{caps: chat.Caps{MaxChars: 64}}
 		var broken atomic.Bool
 		broken.Store(true)
 		p.fail = func(_ string, out bus.Outbound) error {
@@ -137,10 +137,10 @@ func TestRestartGoesOn(t *testing.T) {
 
 func TestPermanentFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{MaxMedia: 100}}
+		p := &platform{caps: chat.Caps{MaxMedia: 100}}
 		p.fail = func(_ string, out bus.Outbound) error {
 			if out.Text == "bad" || len(out.Media) > 0 && out.Media[0].Name == "virus" {
-				return channel.Permanent(errors.New("refused for ever"))
+				return chat.Permanent(errors.New("refused for ever"))
 			}
 			if out.Text == "panic" {
 				panic("oh no")
@@ -169,7 +169,7 @@ func TestPermanentFailure(t *testing.T) {
 
 func TestFiltersAndJoining(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{Rate: channel.Rate{Chat: channel.Limit{Count: 1, Per: time.Second}}}}
+		p := &platform{caps: chat.Caps{Rate: chat.Rate{Chat: chat.Limit{Count: 1, Per: time.Second}}}}
 		r := newRig(t, map[string]*platform{"a": p})
 		say := func(k bus.Kind, text string) bus.Outbound {
 			return bus.Outbound{Kind: k, Route: route("a", "c"), Text: text}
@@ -184,7 +184,7 @@ func TestFiltersAndJoining(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{Rate: channel.Rate{Total: channel.Limit{Count: 2, Per: time.Second}, Chat: channel.Limit{Count: 1, Per: time.Second}}}}
+		p := &platform{caps: chat.Caps{Rate: chat.Rate{Total: chat.Limit{Count: 2, Per: time.Second}, Chat: chat.Limit{Count: 1, Per: time.Second}}}}
 		r := newRig(t, map[string]*platform{"a": p})
 		for i := range 6 {
 			r.publish(final(fmt.Sprint(i), fmt.Sprint(i%3), "x"))
@@ -235,7 +235,7 @@ func TestSupervisor(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		b.run = func(context.Context) error { return channel.Fatal(errors.New("the token is wrong")) }
+		b.run = func(context.Context) error { return chat.Fatal(errors.New("the token is wrong")) }
 		c.run = func(context.Context) error { panic("boom") }
 		r := newRig(t, map[string]*platform{"a": a, "b": b, "c": c})
 		time.Sleep(time.Minute)
@@ -269,7 +269,7 @@ func TestNotReadyWaitsForReady(t *testing.T) {
 		}
 		p.fail = func(string, bus.Outbound) error {
 			if !ready.Load() {
-				return fmt.Errorf("no socket: %w", channel.ErrNotReady)
+				return fmt.Errorf("no socket: %w", chat.ErrNotReady)
 			}
 			return nil
 		}
@@ -327,8 +327,8 @@ func TestBadSectionsStopNothing(t *testing.T) {
 		r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Sections["ghost"] = json.RawMessage(`{"enabled":true}`)
 			o.Sections["off"] = json.RawMessage(`{"enabled":false}`)
-			o.Drivers["bad"] = channel.Driver{New: func(channel.Deps, json.RawMessage) (channel.Channel, error) {
-				return nil, channel.Fatal(errors.New(`unknown key "tokn", did you mean "token"?`))
+			o.Drivers["bad"] = chat.Driver{New: func(chat.Deps, json.RawMessage) (chat.Channel, error) {
+				return nil, chat.Fatal(errors.New(`unknown key "tokn", did you mean "token"?`))
 			}}
 			o.Sections["bad"] = json.RawMessage(`{"enabled":true}`)
 		})
@@ -372,7 +372,7 @@ func TestShutdown(t *testing.T) {
 
 func TestWholePlatform(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{Whole: true, MaxChars: 10}}
+		p := &platform{caps: chat.Caps{Whole: true, MaxChars: 10}}
 		var broken atomic.Bool
 		p.fail = func(string, bus.Outbound) error {
 			if broken.Load() {
@@ -401,14 +401,14 @@ func TestOwnGroupPolicy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		section := json.RawMessage(`{"enabled":true,"allowFrom":["7"],"groupPolicy":0.3}`)
 		var own struct {
-			channel.Common
+			chat.Common
 			GroupPolicy any `json:"groupPolicy"`
 		}
-		if err := channel.Decode(section, &own); err != nil || own.GroupPolicy != 0.3 {
+		if err := chat.Decode(section, &own); err != nil || own.GroupPolicy != 0.3 {
 			t.Errorf("a policy of its own: %v, %v", own.GroupPolicy, err)
 		}
-		var usual struct{ channel.Common }
-		if err := channel.Decode(section, &usual); err == nil || !channel.IsFatal(err) || errors.Is(err, channel.ErrUnknownKey) {
+		var usual struct{ chat.Common }
+		if err := chat.Decode(section, &usual); err == nil || !chat.IsFatal(err) || errors.Is(err, chat.ErrUnknownKey) {
 			t.Errorf("the usual policy: %v", err)
 		}
 		p := &platform{}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what waits to be sent.
@@ -38,7 +38,7 @@ type sender struct {
 	a       *adapter
 	health  *health
 	signals *signals
-	filters channel.Filters
+	filters chat.Filters
 	total   *shared // rate of all chats
 	edits   *shared // rate of all edits
 	replies *replies
@@ -53,7 +53,7 @@ type sender struct {
 	work    sync.WaitGroup // one per chat; nothing is added once closing is set
 }
 
-func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f channel.Filters) *sender {
+func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f chat.Filters) *sender {
 	return &sender{
 		name:       name,
 		queue:      o.Queue,

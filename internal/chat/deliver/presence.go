@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is shown about a message that is worked on.
@@ -108,7 +108,7 @@ func (s *signals) mark(ctx context.Context, p *presence, to bus.Route) (tell fun
 	p.marked = p.marked[max(0, len(p.marked)-marksMax):]
 	s.telling[m] = true
 	return func() {
-		_ = s.a.signal(ctx, to, channel.Seen) // cosmetic, like the others
+		_ = s.a.signal(ctx, to, chat.Seen) // cosmetic, like the others
 		giveUp()
 		close(m.told)
 		s.mu.Lock()
@@ -120,12 +120,12 @@ func (s *signals) mark(ctx context.Context, p *presence, to bus.Route) (tell fun
 // repeat shows one chat's work until ctx ends.
 func (s *signals) repeat(ctx context.Context, to bus.Route) {
 	for ctx.Err() == nil {
-		err := s.a.signal(ctx, to, channel.Working)
+		err := s.a.signal(ctx, to, chat.Working)
 		d := s.a.caps.Typing
 		if d <= 0 {
 			return
 		}
-		if limited, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+		if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 			d = max(d, limited.After)
 		}
 		if wait.For(ctx, d) != nil {
@@ -146,7 +146,7 @@ func (s *signals) rest(key chatKey) {
 
 // done shows the end of the work on a message. What is shown about others of
 // its chat stays.
-func (s *signals) done(ctx context.Context, key chatKey, to bus.Route, end channel.Phase) {
+func (s *signals) done(ctx context.Context, key chatKey, to bus.Route, end chat.Phase) {
 	if s.a.signaller == nil {
 		return
 	}
@@ -199,14 +199,14 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 }
 
 // outcome is the phase that a turn ends with.
-func outcome(t *bus.Turn) channel.Phase {
+func outcome(t *bus.Turn) chat.Phase {
 	switch {
 	case t == nil:
-		return channel.Answered
+		return chat.Answered
 	case t.Error != "" || t.StopReason == "error":
-		return channel.TurnFailed
+		return chat.TurnFailed
 	case t.StopReason == "stopped":
-		return channel.TurnStopped
+		return chat.TurnStopped
 	}
-	return channel.Answered
+	return chat.Answered
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered for quotes.
@@ -25,13 +25,13 @@ type quotes struct {
 // chatQuotes are the messages of one chat, the oldest first.
 type chatQuotes struct {
 	ids  []string
-	said map[string]channel.Quoted
+	said map[string]chat.Quoted
 }
 
 func newQuotes() *quotes { return &quotes{chats: recent.New[string, *chatQuotes](quoteChats)} }
 
 // put remembers a message, or what it says after an edit.
-func (q *quotes) put(chatID, id string, m channel.Quoted) {
+func (q *quotes) put(chatID, id string, m chat.Quoted) {
 	if q == nil || id == "" {
 		return
 	}
@@ -40,7 +40,7 @@ func (q *quotes) put(chatID, id string, m channel.Quoted) {
 	defer q.mu.Unlock()
 	c, ok := q.chats.Get(chatID)
 	if !ok {
-		c = &chatQuotes{said: map[string]channel.Quoted{}}
+		c = &chatQuotes{said: map[string]chat.Quoted{}}
 		q.chats.Put(chatID, c)
 	}
 	if _, known := c.said[id]; !known {
@@ -54,7 +54,7 @@ func (q *quotes) put(chatID, id string, m channel.Quoted) {
 }
 
 // get finds a message.
-func (q *quotes) get(chatID, id string) (m channel.Quoted, ok bool) {
+func (q *quotes) get(chatID, id string) (m chat.Quoted, ok bool) {
 	if q == nil {
 		return m, false
 	}

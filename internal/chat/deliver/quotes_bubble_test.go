@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // What a message said is found by its id, in its own chat: what came in, what
@@ -17,7 +17,7 @@ func TestQuoted(t *testing.T) {
 		p := streaming()
 		p.caps.Quotes, p.caps.MaxMedia = true, 1000
 		r := newRig(t, map[string]*platform{"a": p})
-		find := func(chatID, id, want string) channel.Quoted {
+		find := func(chatID, id, want string) chat.Quoted {
 			t.Helper()
 			m, ok := p.deps.Quoted(route("a", chatID), id)
 			if ok != (want != "") || m.Text != want {

@@ -4,13 +4,13 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // bucket fills with tokens up to the count of its limit. It may go below zero:
 // then whoever took a token waits until it is there. The zero limit is none.
 type bucket struct {
-	limit  channel.Limit
+	limit  chat.Limit
 	tokens float64
 	at     time.Time // zero: full
 }

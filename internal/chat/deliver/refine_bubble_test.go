@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Limits that the server tells hold for what waited for the connection, too,
 // and only limits can be changed.
 func TestRefine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{MaxChars: 1000, MaxMedia: 0, Refines: true}}
+		p := &platform{caps: chat.Caps{MaxChars: 1000, MaxMedia: 0, Refines: true}}
 		p.run = func(ctx context.Context) error {
 			time.Sleep(10 * time.Second)
-			p.deps.Refine(func(c *channel.Caps) { c.MaxChars, c.MaxMedia, c.Whole = 100, 5, true })
+			p.deps.Refine(func(c *chat.Caps) { c.MaxChars, c.MaxMedia, c.Whole = 100, 5, true })
 			p.deps.Ready("bot", nil)
 			time.Sleep(10 * time.Second)
-			p.deps.Refine(func(c *channel.Caps) { c.MaxChars *= 5 })
+			p.deps.Refine(func(c *chat.Caps) { c.MaxChars *= 5 })
 			<-ctx.Done()
 			return nil
 		}

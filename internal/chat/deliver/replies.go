@@ -6,7 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // repliesKept is of how many chats the last message is remembered. For others
@@ -16,7 +16,7 @@ const repliesKept = 4096
 // replies counts what was sent in answer to the last message of each chat, on
 // platforms that allow only so much.
 type replies struct {
-	limit channel.Limit
+	limit chat.Limit
 	keys  bool // a part that is sent again by its key is not another reply
 
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type allowance struct {
 	paid    map[string]bool // keys of parts that used one
 }
 
-func newReplies(c channel.Caps) *replies {
+func newReplies(c chat.Caps) *replies {
 	return &replies{limit: c.Replies, keys: c.Keys, chats: recent.New[string, *allowance](repliesKept)}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -35,8 +35,8 @@ func (e event) String() string { return fmt.Sprintf("%s %s %q", e.What, e.Chat, 
 
 // platform is a channel that remembers what it was told.
 type platform struct {
-	caps  channel.Caps
-	deps  channel.Deps
+	caps  chat.Caps
+	deps  chat.Deps
 	start time.Time
 	run   func(ctx context.Context) error // nil: ready at once, then waits
 	fail  func(what string, out bus.Outbound) error
@@ -45,7 +45,7 @@ type platform struct {
 	dead  atomic.Bool   // it hears nothing
 
 	mu     sync.Mutex
-	submit channel.Submit
+	submit chat.Submit
 	events []event
 	next   int
 	known  map[string]string // ids by key, of a platform with Caps.Keys
@@ -53,10 +53,10 @@ type platform struct {
 
 var errDead = errors.New("nobody is there")
 
-func (p *platform) Name() string       { return p.deps.Name }
-func (p *platform) Caps() channel.Caps { return p.caps }
+func (p *platform) Name() string    { return p.deps.Name }
+func (p *platform) Caps() chat.Caps { return p.caps }
 
-func (p *platform) Run(ctx context.Context, submit channel.Submit) error {
+func (p *platform) Run(ctx context.Context, submit chat.Submit) error {
 	p.mu.Lock()
 	p.submit = submit
 	p.mu.Unlock()
@@ -141,8 +141,8 @@ func (p *platform) Erase(_ context.Context, to bus.Route, id string) error {
 	return nil
 }
 
-func (p *platform) Signal(ctx context.Context, to bus.Route, phase channel.Phase) error {
-	if phase == channel.Seen && wait.For(ctx, p.marks) != nil {
+func (p *platform) Signal(ctx context.Context, to bus.Route, phase chat.Phase) error {
+	if phase == chat.Seen && wait.For(ctx, p.marks) != nil {
 		p.note("given up", to, to.MessageID, "")
 		return ctx.Err()
 	}
@@ -189,12 +189,12 @@ func newRig(t *testing.T, platforms map[string]*platform, change ...func(*delive
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), all: platforms}
 	r.opts = deliver.Options{
-		Drivers: map[string]channel.Driver{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
-		Defaults: channel.Filters{SendProgress: true},
+		Drivers: map[string]chat.Driver{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
+		Defaults: chat.Filters{SendProgress: true},
 	}
 	for name, p := range platforms {
 		p.start = time.Now()
-		r.opts.Drivers[name] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }}
+		r.opts.Drivers[name] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = d; return p, nil }}
 		r.opts.Sections[name] = json.RawMessage(plainSection)
 	}
 	for _, f := range change {

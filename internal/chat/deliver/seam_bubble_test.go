@@ -12,14 +12,14 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // The rate of a chat holds for all its threads together.
 func TestRateOverThreads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{Rate: channel.Rate{Chat: channel.Limit{Count: 1, Per: time.Second}}}}
+		p := &platform{caps: chat.Caps{Rate: chat.Rate{Chat: chat.Limit{Count: 1, Per: time.Second}}}}
 		r := newRig(t, map[string]*platform{"a": p})
 		for i := range 5 {
 			out := final(fmt.Sprint(i), "c", fmt.Sprint("text ", i))
@@ -170,7 +170,7 @@ func TestKeysOfALostConfirmation(t *testing.T) {
 				p := streaming()
 				p.caps.Keys = true
 				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
-					o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+					o.Drivers["a"] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 						p.deps = d
 						return &silentPlatform{p, 1, edits}, nil
 					}}
@@ -254,7 +254,7 @@ func TestKeysOverARestart(t *testing.T) {
 func TestEditRate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := streaming()
-		p.caps.Rate.Edit = channel.Limit{Count: 50, Per: time.Minute}
+		p.caps.Rate.Edit = chat.Limit{Count: 50, Per: time.Minute}
 		p.caps.MaxChars = 0
 		var strays int
 		p.fail = func(what string, out bus.Outbound) error {
@@ -293,7 +293,7 @@ func TestDeferred(t *testing.T) {
 		tries, takes := 0, false
 		p := &platform{fail: func(string, bus.Outbound) error {
 			if tries++; !takes {
-				return channel.Deferred(errors.New("the person must write first"))
+				return chat.Deferred(errors.New("the person must write first"))
 			}
 			return nil
 		}}
@@ -321,7 +321,7 @@ func TestDeferred(t *testing.T) {
 func TestReplyBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var to []string
-		p := &platform{caps: channel.Caps{MaxChars: 64, Replies: channel.Limit{Count: 4, Per: time.Hour}}}
+		p := &platform{caps: chat.Caps{MaxChars: 64, Replies: chat.Limit{Count: 4, Per: time.Hour}}}
 		p.fail = func(_ string, out bus.Outbound) error {
 			to = append(to, out.ReplyTo+" "+out.Text)
 			return nil
@@ -364,7 +364,7 @@ func TestReplyBudget(t *testing.T) {
 func TestRetryIsNoReply(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tries := 0
-		p := &platform{caps: channel.Caps{MaxChars: 64, Keys: true, Replies: channel.Limit{Count: 2, Per: time.Hour}}}
+		p := &platform{caps: chat.Caps{MaxChars: 64, Keys: true, Replies: chat.Limit{Count: 2, Per: time.Hour}}}
 		p.fail = func(string, bus.Outbound) error {
 			if tries++; tries < 5 {
 				return errors.New("the connection is lost")
@@ -399,13 +399,13 @@ func (c cards) Plan(out bus.Outbound) (parts []bus.Outbound) {
 func TestPlans(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var keys []string
-		p := &platform{caps: channel.Caps{MaxMedia: 1 << 20, Together: 2}}
+		p := &platform{caps: chat.Caps{MaxMedia: 1 << 20, Together: 2}}
 		p.fail = func(_ string, out bus.Outbound) error {
 			keys = append(keys, out.Key)
 			return nil
 		}
 		r := newRig(t, map[string]*platform{"a": p, "b": {}}, func(o *deliver.Options) {
-			o.Drivers["b"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+			o.Drivers["b"] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 				p.deps.Name = "a"
 				return cards{&platform{deps: d, start: time.Now(), fail: p.fail}}, nil
 			}}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -83,8 +83,8 @@ func TestLostAndBackInTheLog(t *testing.T) {
 // and who is connected.
 func TestCapsThatAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := &platform{caps: channel.Caps{
-			Rate:    channel.Rate{Group: channel.Limit{Count: 1, Per: time.Minute}},
+		p := &platform{caps: chat.Caps{
+			Rate:    chat.Rate{Group: chat.Limit{Count: 1, Per: time.Minute}},
 			Group:   func(to bus.Route) bool { return to.ChatID == "crowd" },
 			Clients: func() int { return 3 },
 		}}
@@ -105,7 +105,7 @@ func TestCapsThatAnswer(t *testing.T) {
 }
 
 // noErase is a platform that lacks one of the two methods of a Streamer.
-type noErase struct{ channel.Channel }
+type noErase struct{ chat.Channel }
 
 func (noErase) Edit(context.Context, bus.Route, string, string, bool) error { return nil }
 
@@ -115,7 +115,7 @@ func TestHalfAStreamer(t *testing.T) {
 		p, log := streaming(), &logLines{}
 		newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 			o.Log = slog.New(log)
-			o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return noErase{p}, nil }}
+			o.Drivers["a"] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = d; return noErase{p}, nil }}
 		})
 		log.mu.Lock()
 		defer log.mu.Unlock()

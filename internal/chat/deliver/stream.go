@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // stream is a text that grows before the reader's eyes: a row of messages of one
@@ -189,10 +189,10 @@ func (st *stream) preview(ctx context.Context) {
 		}
 		if err := st.showPart(ctx, i, text, !last); err != nil {
 			st.c.backoff(err)
-			if limited, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+			if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 				st.next = time.Now().Add(max(limited.After, st.every()))
 			}
-			if channel.IsPermanent(err) {
+			if chat.IsPermanent(err) {
 				st.dirty = false
 			}
 			st.c.w.log.DebugContext(ctx, "a preview could not be shown", "chat", st.route.ChatID, "err", err)
@@ -233,7 +233,7 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 			return nil
 		}
 		p.text = "" // it may have been changed all the same
-		if !p.found || !channel.IsPermanent(err) {
+		if !p.found || !chat.IsPermanent(err) {
 			return err
 		}
 		w.log.DebugContext(ctx, "a message of an earlier process cannot be changed; it is sent again", "chat", st.route.ChatID, "err", err)
@@ -244,7 +244,7 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 		out.ReplyTo = st.route.MessageID
 	}
 	if !w.replies.take(&out, w.now(), keep) {
-		return channel.Deferred(errRepliesUsed)
+		return chat.Deferred(errRepliesUsed)
 	}
 	out.Key = st.announce(ctx, i)
 	st.c.rate.chat.take(time.Now())
@@ -321,7 +321,7 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 		}
 		st.c.backoff(err)
 		failures := try - 1
-		if channel.IsPermanent(err) || try >= st.c.w.maxRetries || !st.c.pause(ctx, err, &failures) {
+		if chat.IsPermanent(err) || try >= st.c.w.maxRetries || !st.c.pause(ctx, err, &failures) {
 			return err
 		}
 	}

@@ -11,11 +11,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func streaming() *platform {
-	return &platform{caps: channel.Caps{MaxChars: 64, EditEvery: time.Second, Typing: 4 * time.Second}}
+	return &platform{caps: chat.Caps{MaxChars: 64, EditEvery: time.Second, Typing: 4 * time.Second}}
 }
 
 func end(chatID, stream string, resuming bool) bus.Outbound {
@@ -136,9 +136,9 @@ func TestStreamTrouble(t *testing.T) {
 		p.fail = func(what string, out bus.Outbound) error {
 			switch {
 			case what == "edit":
-				return channel.RateLimited(20*time.Second, errors.New("flood"))
+				return chat.RateLimited(20*time.Second, errors.New("flood"))
 			case what == "final edit" && out.Route.ChatID == "gone":
-				return channel.Permanent(errors.New("message to edit not found"))
+				return chat.Permanent(errors.New("message to edit not found"))
 			case what == "final edit" && time.Since(p.start) < 5*time.Second:
 				return errors.New("server error")
 			}

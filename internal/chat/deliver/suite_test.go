@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
@@ -26,7 +26,7 @@ type board struct {
 	fail    []error // of the next messages
 	inbox   chan channeltest.In
 	cut     chan struct{}
-	marks   map[string]channel.Phase // by chat and message
+	marks   map[string]chat.Phase // by chat and message
 	acked   map[string]bool
 	asked   *bus.Question
 	taps    map[string]*bus.Answer // by the id of the message
@@ -38,7 +38,7 @@ func newBoard() *board {
 	return &board{
 		inbox: make(chan channeltest.In, 100),
 		cut:   make(chan struct{}, 1),
-		marks: map[string]channel.Phase{},
+		marks: map[string]chat.Phase{},
 		acked: map[string]bool{},
 		taps:  map[string]*bus.Answer{},
 
@@ -56,16 +56,16 @@ func (b *board) with(do func()) {
 // member is our account there.
 type member struct {
 	*board
-	d channel.Deps
+	d chat.Deps
 }
 
 func (m *member) Name() string { return m.d.Name }
 
-func (*member) Caps() channel.Caps {
-	return channel.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true, Previewed: func(bus.Route, string) bool { return true }}
+func (*member) Caps() chat.Caps {
+	return chat.Caps{MaxChars: 2000, EditEvery: time.Millisecond, MaxMedia: 100, Typing: time.Second, Buttons: true, Previewed: func(bus.Route, string) bool { return true }}
 }
 
-func (m *member) Run(ctx context.Context, submit channel.Submit) error {
+func (m *member) Run(ctx context.Context, submit chat.Submit) error {
 	intake, err := kit.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (m *member) Run(ctx context.Context, submit channel.Submit) error {
 	}
 }
 
-func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Submit) error {
+func (m *member) take(ctx context.Context, in channeltest.In, submit chat.Submit) error {
 	ids := []string{in.Sender}
 	if in.Also != "" {
 		ids = append(ids, in.Also)
@@ -134,7 +134,7 @@ func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) er
 	defer m.mu.Unlock()
 	i, err := strconv.Atoi(id)
 	if err != nil {
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	if m.posts[i].Text == out.Text {
 		m.idle++
@@ -145,13 +145,13 @@ func (m *member) Edit(_ context.Context, out bus.Outbound, id string, _ bool) er
 
 func (m *member) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
 
-func (m *member) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
+func (m *member) Signal(_ context.Context, to bus.Route, phase chat.Phase) error {
 	m.with(func() {
 		m.touched++
-		if phase == channel.Working {
+		if phase == chat.Working {
 			m.typing[to.ChatID]++
 		}
-		if phase != channel.Working {
+		if phase != chat.Working {
 			m.marks[to.ChatID+"/"+to.MessageID] = phase
 		}
 	})
@@ -163,7 +163,7 @@ func TestSuite(t *testing.T) {
 	channeltest.Run(t, func(*testing.T) channeltest.Fixture {
 		one, two := newBoard(), newBoard()
 		f, second := one.fixture(), two.fixture()
-		f.Driver = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+		f.Driver = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 			if d.Name == "test" {
 				return &member{one, d}, nil
 			}
@@ -177,7 +177,7 @@ func TestSuite(t *testing.T) {
 func (b *board) fixture() channeltest.Fixture {
 	failing := func(err error) { b.with(func() { b.fail = append(b.fail, err) }) }
 	return channeltest.Fixture{
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, _ := json.Marshal(c) // plain data
 			return data
 		},
@@ -189,9 +189,9 @@ func (b *board) fixture() channeltest.Fixture {
 		},
 		Idle:    func() (n int) { b.with(func() { n = b.idle }); return n },
 		Touched: func() (n int) { b.with(func() { n = b.touched }); return n },
-		Limit:   func(after time.Duration) { failing(channel.RateLimited(after, errors.New("too many"))) },
+		Limit:   func(after time.Duration) { failing(chat.RateLimited(after, errors.New("too many"))) },
 		Break:   func() { failing(errors.New("server error")) },
-		Refuse:  func() { failing(channel.Permanent(errors.New("no"))) },
+		Refuse:  func() { failing(chat.Permanent(errors.New("no"))) },
 		Cut:     func() { b.cut <- struct{}{} },
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
 		Marks: func(chatID, id string) (out []string) {

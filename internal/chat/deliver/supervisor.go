@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -27,7 +27,7 @@ type supervisor struct {
 	m       *Manager
 	name    string
 	section json.RawMessage
-	common  channel.Common
+	common  chat.Common
 	usual   string // language of the platform
 	enabled bool
 	broken  error // why there is no channel
@@ -35,8 +35,8 @@ type supervisor struct {
 	log     *slog.Logger
 	health  *health
 
-	ch      channel.Channel // nil: not enabled, or broken
-	caps    channel.Caps
+	ch      chat.Channel // nil: not enabled, or broken
+	caps    chat.Caps
 	out     *sender  // nil: there was never a channel
 	signals *signals // nil: like out
 
@@ -54,10 +54,10 @@ func newSupervisor(m *Manager, name string, section json.RawMessage) *supervisor
 }
 
 // attach takes a channel that a factory made.
-func (s *supervisor) attach(ch channel.Channel) {
+func (s *supervisor) attach(ch chat.Channel) {
 	streaming := s.common.Streaming == nil || *s.common.Streaming
 	a := newAdapter(ch, streaming, s.gate, s.log)
-	if _, ok := ch.(channel.Streamer); !ok && a.caps.EditEvery > 0 && !a.caps.Whole {
+	if _, ok := ch.(chat.Streamer); !ok && a.caps.EditEvery > 0 && !a.caps.Whole {
 		s.log.Warn("the channel cannot stream its answers: it has a time between edits, but not both methods, Edit and Erase")
 	}
 	s.ch, s.caps, s.signals = ch, a.caps, newSignals(a)
@@ -66,7 +66,7 @@ func (s *supervisor) attach(ch channel.Channel) {
 
 // filters is what besides answers is sent: what the section says, or else what
 // holds for all channels.
-func (s *supervisor) filters() channel.Filters {
+func (s *supervisor) filters() chat.Filters {
 	f := s.m.o.Defaults
 	if s.m.o.Drivers[platform(s.name)].Quiet {
 		f.SendProgress, f.SendToolHints = false, false
@@ -190,7 +190,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 			pause = min(backoffLowest, longest)
 		}
 		s.health.failed(err)
-		if channel.IsFatal(err) {
+		if chat.IsFatal(err) {
 			if !s.again(ctx) {
 				return
 			}

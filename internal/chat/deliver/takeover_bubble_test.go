@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -59,7 +59,7 @@ func TestTakeOver(t *testing.T) {
 	void.Void = true
 	gone := func(what string, _ bus.Outbound) error {
 		if strings.HasSuffix(what, "edit") {
-			return channel.Permanent(errors.New("message to edit not found"))
+			return chat.Permanent(errors.New("message to edit not found"))
 		}
 		return nil
 	}
@@ -148,7 +148,7 @@ func TestTakeOver(t *testing.T) {
 				p := streaming()
 				r := newRig(t, map[string]*platform{"a": p}, func(o *deliver.Options) {
 					if test.lasting {
-						o.Drivers["a"] = channel.Driver{New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return lasting{p}, nil }}
+						o.Drivers["a"] = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) { p.deps = d; return lasting{p}, nil }}
 					}
 				})
 				feed := func(outs []bus.Outbound) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
@@ -50,7 +50,7 @@ func hint(kind bus.Kind, text string) bus.Outbound {
 }
 
 func withHints(o *deliver.Options) {
-	o.Defaults = channel.Filters{SendProgress: true, SendToolHints: true}
+	o.Defaults = chat.Filters{SendProgress: true, SendToolHints: true}
 }
 
 // All that a turn says grows in one message, which is closed once.

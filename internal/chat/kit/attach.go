@@ -15,7 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // FileKind is what a chat shows a file as.
@@ -53,14 +53,14 @@ var errNoFile = errors.New("no file to send")
 // OpenAttachment opens a file of this machine to send it, or fetches one from an address
 // that the model or a stranger wrote. More than most bytes are media.ErrTooLarge, and
 // no more are read.
-func OpenAttachment(ctx context.Context, d channel.Deps, m bus.Media, most int64) (*Attachment, error) {
+func OpenAttachment(ctx context.Context, d chat.Deps, m bus.Media, most int64) (*Attachment, error) {
 	name := m.Name
 	if name == "" {
 		name = filepath.Base(m.Path)
 	}
 	switch {
 	case m.Path == "":
-		return nil, channel.Permanent(errNoFile)
+		return nil, chat.Permanent(errNoFile)
 	case !strings.HasPrefix(m.Path, "https://") && !strings.HasPrefix(m.Path, "http://"):
 		return openLocal(m.Path, name, most)
 	}
@@ -84,11 +84,11 @@ func openLocal(file, name string, most int64) (*Attachment, error) {
 		err = tooLarge(name, most)
 	}
 	if err != nil {
-		return nil, channel.Permanent(fmt.Errorf("open the file to send: %w", err))
+		return nil, chat.Permanent(fmt.Errorf("open the file to send: %w", err))
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, channel.Permanent(fmt.Errorf("open the file to send: %w", err))
+		return nil, chat.Permanent(fmt.Errorf("open the file to send: %w", err))
 	}
 	return newAttachment(f, info.Size(), name, f)
 }
@@ -99,7 +99,7 @@ func tooLarge(name string, most int64) error {
 
 func fetchAttachment(ctx context.Context, client func() (*http.Client, error), address string, most int64) ([]byte, error) {
 	if client == nil {
-		return nil, channel.Permanent(errNoFile)
+		return nil, chat.Permanent(errNoFile)
 	}
 	h, err := client()
 	if err != nil {
@@ -108,7 +108,7 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	defer h.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, channel.Permanent(err)
+		return nil, chat.Permanent(err)
 	}
 
 	res, err := h.Do(req)
@@ -117,14 +117,14 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
 	if res.StatusCode != http.StatusOK {
-		return nil, channel.Permanent(fmt.Errorf("HTTP status %d", res.StatusCode))
+		return nil, chat.Permanent(fmt.Errorf("HTTP status %d", res.StatusCode))
 	}
 	if res.ContentLength > most {
-		return nil, channel.Permanent(tooLarge(remoteName(address), most))
+		return nil, chat.Permanent(tooLarge(remoteName(address), most))
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = channel.Permanent(tooLarge(remoteName(address), most))
+		err = chat.Permanent(tooLarge(remoteName(address), most))
 	}
 	return data, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -56,7 +56,7 @@ func TestAttachmentKind(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 1000)
+		a, err := kit.OpenAttachment(t.Context(), chat.Deps{}, bus.Media{Path: path}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +82,8 @@ func TestAttachmentRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, large := range map[string]bool{"": false, dir: false, filepath.Join(dir, "none"): false, big: true, "http://x.test/a": false} {
-		_, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100)
-		if !channel.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) != large {
+		_, err := kit.OpenAttachment(t.Context(), chat.Deps{}, bus.Media{Path: path}, 100)
+		if !chat.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) != large {
 			t.Errorf("Open(%q): %v", path, err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestAttachmentGrows(t *testing.T) {
 	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
+	a, err := kit.OpenAttachment(t.Context(), chat.Deps{}, bus.Media{Path: path, Name: "../a/b\n.log"}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestAttachmentFetched(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	d := channel.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: &http.Transport{}}, nil }}
+	d := chat.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: &http.Transport{}}, nil }}
 	a, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/pic.png?size=9#x"}, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -144,12 +144,12 @@ func TestAttachmentFetched(t *testing.T) {
 		t.Errorf("%q, %s, %d bytes", a.Name, a.Kind, a.Size())
 	}
 	for _, path := range []string{"/announced", "/endless"} {
-		if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !channel.IsPermanent(err) {
+		if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + path}, 100); !errors.Is(err, media.ErrTooLarge) || !chat.IsPermanent(err) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	<-read // the connection was given up
-	if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/none"}, 100); !channel.IsPermanent(err) {
+	if _, err := kit.OpenAttachment(t.Context(), d, bus.Media{Path: srv.URL + "/none"}, 100); !chat.IsPermanent(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	private := errors.New("a private address")

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -19,7 +19,7 @@ func TestAttachmentIsNoPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kit.OpenAttachment(t.Context(), channel.Deps{}, bus.Media{Path: path}, 100); !channel.IsPermanent(err) {
+	if _, err := kit.OpenAttachment(t.Context(), chat.Deps{}, bus.Media{Path: path}, 100); !chat.IsPermanent(err) {
 		t.Errorf("Open: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered about how far chats were read.
@@ -22,7 +22,7 @@ const (
 // written now and then: what is read again after a crash has ids that the agent
 // knows. Safe for concurrent use.
 type Cursors struct {
-	state *channel.State
+	state *chat.State
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -41,7 +41,7 @@ type cursor struct {
 
 // OpenCursors reads the cursors of a channel. Those of another account are
 // forgotten.
-func OpenCursors(d channel.Deps, account string) (*Cursors, error) {
+func OpenCursors(d chat.Deps, account string) (*Cursors, error) {
 	c := &Cursors{state: d.State.Beside("cursors"), now: d.Now}
 	if c.now == nil {
 		c.now = time.Now

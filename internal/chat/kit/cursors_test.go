@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -20,7 +20,7 @@ func testCursors(t *testing.T, open storetest.Open) {
 	dir, now := t.TempDir(), time.Now()
 	reopen := func(account string) *kit.Cursors {
 		t.Helper()
-		d := channel.Deps{State: channel.OpenState(open(t, dir), "channels/a.json", nil), Now: func() time.Time { return now }}
+		d := chat.Deps{State: chat.OpenState(open(t, dir), "channels/a.json", nil), Now: func() time.Time { return now }}
 		c, err := kit.OpenCursors(d, account)
 		if err != nil {
 			t.Fatal(err)

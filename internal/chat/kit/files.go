@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -41,13 +41,13 @@ type Received struct {
 type Files struct {
 	Media  []bus.Media
 	Spoken []string // what the sender said; words of the sender as if they were typed
-	deps   channel.Deps
+	deps   chat.Deps
 	marks  []string
 	count  int
 }
 
 // NewFiles begins with none; it needs Deps.Media and Deps.Log.
-func NewFiles(d channel.Deps) *Files { return &Files{deps: d} }
+func NewFiles(d chat.Deps) *Files { return &Files{deps: d} }
 
 // Add fetches a file. One that cannot be had leaves a mark, so that the agent
 // can say so.
@@ -87,7 +87,7 @@ func (f *Files) fetch(ctx context.Context, r Received) (saved bus.Media, err err
 		if try > 0 && wait.For(ctx, fetchPause<<(try-1)) != nil {
 			return saved, ctx.Err()
 		}
-		if saved, err = r.save(ctx, &store); err == nil || !r.Again || channel.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) {
+		if saved, err = r.save(ctx, &store); err == nil || !r.Again || chat.IsPermanent(err) || errors.Is(err, media.ErrTooLarge) {
 			break
 		}
 	}
@@ -119,27 +119,27 @@ func Download(h *http.Client, req *http.Request) (*http.Response, error) {
 	_ = res.Body.Close() // it is not what was asked for
 	err = fmt.Errorf("download from %s: HTTP status %d", req.URL.Host, res.StatusCode)
 	if res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
-		err = channel.Permanent(err)
+		err = chat.Permanent(err)
 	}
 	return nil, err
 }
 
 // ClientFor is the client for an address of a file: a host of the platform is
 // reached like its API at base, others only where strangers may send us.
-func ClientFor(d channel.Deps, address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
+func ClientFor(d chat.Deps, address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, channel.Permanent(httpsafe.WithoutURL(err))
+		return nil, chat.Permanent(httpsafe.WithoutURL(err))
 	}
 	api, err := url.Parse(base)
 	if err != nil {
-		return nil, channel.Permanent(err)
+		return nil, chat.Permanent(err)
 	}
 	if u.Host == api.Host && u.Scheme == api.Scheme || u.Scheme == "https" && ours(u.Hostname()) {
 		return own, nil
 	}
 	if d.Fetch == nil {
-		return nil, channel.Permanent(errors.New("the file is not at the platform"))
+		return nil, chat.Permanent(errors.New("the file is not at the platform"))
 	}
 	return d.Fetch()
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -31,7 +31,7 @@ func TestFilesAgain(t *testing.T) {
 			"once":      {errors.New("no"), false, 9, 0, 1, "download failed"},
 			"a while":   {errors.New("no"), true, 2, 0, 3, "[file: "},
 			"for ever":  {errors.New("no"), true, 9, 0, 3, "download failed"},
-			"pointless": {channel.Permanent(errors.New("no")), true, 9, 0, 1, "download failed"},
+			"pointless": {chat.Permanent(errors.New("no")), true, 9, 0, 1, "download failed"},
 			"large":     {nil, true, 0, 3, 1, "too large"},
 		} {
 			tries := 0
@@ -71,7 +71,7 @@ func TestDownload(t *testing.T) {
 		if err == nil {
 			_ = res.Body.Close()
 		}
-		if err == nil || channel.IsPermanent(err) != permanent || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "files.example") {
+		if err == nil || chat.IsPermanent(err) != permanent || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "files.example") {
 			t.Errorf("%d: %v", status, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what was acknowledged and is not handed over yet. One chat gets a
@@ -85,7 +85,7 @@ type heldBatch struct {
 
 // openHeld opens the log beside a channel's state, with what a former run left
 // in it.
-func openHeld(ctx context.Context, s *channel.State, note *slog.Logger) (*held, error) {
+func openHeld(ctx context.Context, s *chat.State, note *slog.Logger) (*held, error) {
 	log, err := s.Log(ctx, "held")
 	if err != nil {
 		return nil, fmt.Errorf("open the held events: %w", err)
@@ -245,7 +245,7 @@ func (h *held) finish(ctx context.Context, b *heldBatch) error {
 	h.next = nil // later lines go into the next one
 	h.mu.Unlock()
 	if h.closed {
-		b.err = channel.ErrStopping
+		b.err = chat.ErrStopping
 	} else {
 		b.err = h.write(context.WithoutCancel(ctx), b) // others wait for it, too
 	}

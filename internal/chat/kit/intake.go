@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -74,7 +74,7 @@ type joiner[T any] interface {
 // must know events of another account by itself. An event whose type has the
 // methods Joins() time.Duration and Join(T) (T, bool) is joined with those that
 // follow it, before it is handled.
-func NewIntake[T any](ctx context.Context, d channel.Deps, handle func(ctx context.Context, event T) error) (*Intake[T], error) {
+func NewIntake[T any](ctx context.Context, d chat.Deps, handle func(ctx context.Context, event T) error) (*Intake[T], error) {
 	h, err := openHeld(ctx, d.State, d.Log)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (in *Intake[T]) Add(chatID string, event T, done func()) {
 // stopped.
 func (in *Intake[T]) Hold(ctx context.Context, chatID, key string, event T) error {
 	if in.ctx.Err() != nil {
-		return channel.ErrStopping
+		return chat.ErrStopping
 	}
 	if err := in.held.hold(ctx, chatID, key, event); err != nil {
 		return fmt.Errorf("hold an event: %w", err)
@@ -231,7 +231,7 @@ func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
 			}
 			return
 		}
-		if in.ctx.Err() != nil || errors.Is(err, channel.ErrStopping) {
+		if in.ctx.Err() != nil || errors.Is(err, chat.ErrStopping) {
 			return // it stays for the next start
 		}
 		level := slog.LevelDebug

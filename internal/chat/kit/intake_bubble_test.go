@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -50,10 +50,10 @@ type taker struct {
 	refuse func(event string) error // nil takes all
 }
 
-func (k *taker) deps() channel.Deps {
-	return channel.Deps{
+func (k *taker) deps() chat.Deps {
+	return chat.Deps{
 		Name:  "words",
-		State: channel.OpenState(k.store, "channels/words.json", nil),
+		State: chat.OpenState(k.store, "channels/words.json", nil),
 		Log:   slog.New(slog.NewTextHandler(&k.log, nil)),
 	}
 }
@@ -198,7 +198,7 @@ func TestIntakeRecovers(t *testing.T) {
 	taken(t, func(t *testing.T, k *taker) {
 		k.set(func(event string) error {
 			if event != "b1" {
-				return channel.ErrStopping
+				return chat.ErrStopping
 			}
 			return nil
 		})
@@ -208,7 +208,7 @@ func TestIntakeRecovers(t *testing.T) {
 		}
 		k.expect("b1")
 		stop()
-		if err := in.Hold(t.Context(), "a", "a4", "a4"); !errors.Is(err, channel.ErrStopping) {
+		if err := in.Hold(t.Context(), "a", "a4", "a4"); !errors.Is(err, chat.ErrStopping) {
 			t.Errorf("after the end: %v", err)
 		}
 
@@ -330,7 +330,7 @@ func TestIntakeDisk(t *testing.T) {
 	taken(t, func(t *testing.T, k *taker) {
 		c := &counted{Store: k.store}
 		k.store = c
-		k.set(func(string) error { return channel.ErrStopping })
+		k.set(func(string) error { return chat.ErrStopping })
 		in, stop := k.start()
 		k.hold(in, "a", "one")
 		c.failAppend, c.failAll = errors.New("no space"), errors.New("no space")
@@ -417,7 +417,7 @@ func TestIntakeTwoRuns(t *testing.T) {
 		in, stopOld := k.start()
 		k.hold(in, "a", "old")
 		synctest.Wait()
-		k.set(func(string) error { return channel.ErrStopping })
+		k.set(func(string) error { return chat.ErrStopping })
 		in, stop := k.start()
 		k.hold(in, "a", "new")
 		close(hang)
@@ -439,7 +439,7 @@ func TestIntakeJoins(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			in, err := kit.NewIntake(ctx, k.deps(), func(_ context.Context, p picture) error {
 				if refuse {
-					return channel.ErrStopping
+					return chat.ErrStopping
 				}
 				k.mu.Lock()
 				defer k.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
@@ -37,8 +37,8 @@ func running(err error) bool { return !errors.Is(err, daemon.ErrNotRunning) }
 func channelPath(name, what string) string { return "/channels/" + url.PathEscape(name) + "/" + what }
 
 // Test asks the platform of a channel whether its section works.
-func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error) {
-	var r channel.Report
+func (a Accounts) Test(ctx context.Context, name string) (chat.Report, error) {
+	var r chat.Report
 	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "test"), nil, &r)
 	if running(err) {
 		return r, err
@@ -48,10 +48,10 @@ func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error)
 
 // Try is Test without the running gateway, for a section that it does not have
 // yet.
-func (a Accounts) Try(ctx context.Context, name string) (channel.Report, error) {
+func (a Accounts) Try(ctx context.Context, name string) (chat.Report, error) {
 	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	return m.Probe(ctx, name)
 }
@@ -100,7 +100,7 @@ func (a Accounts) Logout(ctx context.Context, name string) error {
 
 // Login connects a channel to an account and writes what the login found out
 // into the configuration.
-func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, force bool) (channel.Result, error) {
+func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
 	r, err := a.remoteLogin(ctx, name, p, force)
 	if running(err) {
 		return r, err
@@ -118,7 +118,7 @@ func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, forc
 
 // saveLogin writes what a login found out into the section, and reports whether
 // that changed anything.
-func saveLogin(o config.Options, name string, r channel.Result) (changed bool, err error) {
+func saveLogin(o config.Options, name string, r chat.Result) (changed bool, err error) {
 	patch := map[string]any{}
 	maps.Copy(patch, r.Patch)
 	path, err := config.Locate(o)
@@ -188,25 +188,25 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 
 // loginEvent is a line of the answer while a login goes on.
 type loginEvent struct {
-	Step   *channel.Step     `json:"step,omitempty"`
-	Ask    *channel.Question `json:"ask,omitempty"`
-	Result *channel.Result   `json:"result,omitempty"`
-	Error  string            `json:"error,omitempty"`
-	None   bool              `json:"none,omitempty"` // channel.ErrNoLogin
+	Step   *chat.Step     `json:"step,omitempty"`
+	Ask    *chat.Question `json:"ask,omitempty"`
+	Result *chat.Result   `json:"result,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	None   bool           `json:"none,omitempty"` // channel.ErrNoLogin
 }
 
 // remoteLogin lets the gateway log in, with the person here.
-func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog, force bool) (channel.Result, error) {
+func (a Accounts) remoteLogin(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
 	body, err := startControl(ctx, a.Loaded, http.MethodPost, channelPath(name, "login"), map[string]bool{"force": force})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	defer body.Close() //nolint:errcheck // only read
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		var e loginEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return channel.Result{}, err
+			return chat.Result{}, err
 		}
 		switch {
 		case e.Step != nil:
@@ -214,20 +214,20 @@ func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog
 		case e.Ask != nil:
 			answer, err := p.Ask(ctx, *e.Ask)
 			if err != nil {
-				return channel.Result{}, err // the gateway gives up when we hang up
+				return chat.Result{}, err // the gateway gives up when we hang up
 			}
 			if err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "answer"), map[string]string{"text": answer}, nil); err != nil {
-				return channel.Result{}, err
+				return chat.Result{}, err
 			}
 		case e.None:
-			return channel.Result{}, deliver.ErrNoLogin
+			return chat.Result{}, deliver.ErrNoLogin
 		case e.Error != "":
-			return channel.Result{}, errors.New(e.Error)
+			return chat.Result{}, errors.New(e.Error)
 		case e.Result != nil:
 			return *e.Result, nil
 		}
 	}
-	return channel.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
+	return chat.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
 }
 
 // accounts answers these requests inside the gateway.
@@ -333,7 +333,7 @@ func (a *accounts) login(w http.ResponseWriter, r *http.Request) {
 }
 
 // Login logs in and writes what that found out into the configuration.
-func (a *accounts) Login(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error) {
+func (a *accounts) Login(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error) {
 	result, err := a.channels.Login(ctx, name, d, force)
 	if err != nil {
 		return result, err
@@ -384,10 +384,10 @@ func (d *remoteDialog) send(e loginEvent) {
 }
 
 // Tell implements channel.Dialog.
-func (d *remoteDialog) Tell(s channel.Step) { d.send(loginEvent{Step: &s}) }
+func (d *remoteDialog) Tell(s chat.Step) { d.send(loginEvent{Step: &s}) }
 
 // Ask implements channel.Dialog.
-func (d *remoteDialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+func (d *remoteDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.send(loginEvent{Ask: &q})
 	select {
 	case text := <-d.answers:

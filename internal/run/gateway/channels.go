@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord"
@@ -43,8 +43,8 @@ import (
 )
 
 // Channels are the chat platforms this program knows.
-func Channels() map[string]channel.Driver {
-	return map[string]channel.Driver{
+func Channels() map[string]chat.Driver {
+	return map[string]chat.Driver{
 		"dingtalk":   dingtalk.Driver(),
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
@@ -67,10 +67,10 @@ func Channels() map[string]channel.Driver {
 
 // Sections say what the sections of the chat platforms hold, of ours and of
 // more.
-func Sections(more map[string]channel.Driver) config.Sections {
+func Sections(more map[string]chat.Driver) config.Sections {
 	all := Channels()
 	maps.Copy(all, more)
-	out := config.Sections{"": channel.Driver{}.Section}
+	out := config.Sections{"": chat.Driver{}.Section}
 	for name, d := range all {
 		if d.Options != nil {
 			out[name] = d.Section
@@ -96,7 +96,7 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 }
 
 // terminal is the driver of the terminals of this machine.
-func (g *Gateway) terminal() channel.Driver {
+func (g *Gateway) terminal() chat.Driver {
 	show := terminal.Desktop(app.Getenv(g.o.Env))
 	return terminal.Driver(terminal.Options{
 		Mailbox: g.messenger.mailbox,
@@ -136,7 +136,7 @@ func (g *Gateway) channelOptions(a *app.App) deliver.Options {
 	}
 	return deliver.Options{
 		Queue: g.messenger.door(), Drivers: drivers, Sections: g.sections(a.Config),
-		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
+		Defaults:   chat.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch(a.Config),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
@@ -165,10 +165,10 @@ func unconnected(l *config.Loaded) deliver.Options {
 }
 
 // menu is the command table as chat platforms show it.
-func menu(table []agent.Command) []channel.Command {
-	var out []channel.Command
+func menu(table []agent.Command) []chat.Command {
+	var out []chat.Command
 	for _, c := range table {
-		out = append(out, channel.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		out = append(out, chat.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return out
 }
@@ -214,7 +214,7 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 		switch {
 		case c.Enabled:
 		case o.Drivers[kind].New == nil:
-			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: channel.UnknownPlatform(kind, o.Drivers).Error()})
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: chat.UnknownPlatform(kind, o.Drivers).Error()})
 		case o.Drivers[kind].New != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
 			section["enabled"] = json.RawMessage("true")
 			o.Sections[name], _ = json.Marshal(section) // it was JSON before
@@ -223,9 +223,9 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 
 	for kind, driver := range o.Drivers {
 		factory := driver.New
-		driver.New = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+		driver.New = func(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 			ch, err := factory(d, section)
-			if errors.Is(err, channel.ErrUnknownKey) {
+			if errors.Is(err, chat.ErrUnknownKey) {
 				wrong = append(wrong, config.Problem{Path: "channels." + d.Name, Message: err.Error()})
 			}
 			return ch, err
@@ -242,7 +242,7 @@ func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := Channels()
 	if all[kind].New == nil {
-		return channel.UnknownPlatform(kind, all)
+		return chat.UnknownPlatform(kind, all)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
@@ -56,7 +56,7 @@ type webClients struct {
 }
 
 // drivers are the chat platforms of this program and of the one around it.
-func (w *webClients) drivers() map[string]channel.Driver {
+func (w *webClients) drivers() map[string]chat.Driver {
 	out := Channels()
 	out["websocket"] = websocket.Driver(websocket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -85,10 +85,10 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 const probeWait = 30 * time.Second
 
 // probeChannel asks the platform whether a section works.
-func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (channel.Report, error) {
+func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (chat.Report, error) {
 	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: l.Config.Channels.Each[name].Raw.JSON()})
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
@@ -134,7 +134,7 @@ func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage
 		if err != nil {
 			return map[string]any{"valid": false, "error": ch.Secrets.Redact(err.Error())}, nil
 		}
-		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]channel.Check{}, report.Checks...)}, nil
+		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]chat.Check{}, report.Checks...)}, nil
 	case refused && why.Status == http.StatusUnprocessableEntity:
 		return map[string]any{"valid": false, "error": why.Message}, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"rsc.io/qr"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	webui "github.com/nanobot-go/nanobot/internal/web"
@@ -99,7 +99,7 @@ func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, er
 type webDialog struct{ l *login }
 
 // Tell implements channel.Dialog.
-func (d webDialog) Tell(s channel.Step) {
+func (d webDialog) Tell(s chat.Step) {
 	step := loginStep{URL: s.URL, Code: s.Code, Note: s.Note, QR: s.QR}
 	if !s.Expires.IsZero() {
 		step.Expires = s.Expires.UTC().Format("2006-01-02T15:04:05Z")
@@ -164,7 +164,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 }
 
 // Ask implements channel.Dialog.
-func (d webDialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+func (d webDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.l.tell(loginStep{Ask: q.Text, Hidden: q.Hidden})
 	select {
 	case text := <-d.l.pasted:

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -47,12 +47,12 @@ type Options struct {
 	Go   func(work func())
 
 	Channels *deliver.Manager
-	Drivers  map[string]channel.Driver
+	Drivers  map[string]chat.Driver
 	// TryChannels makes channels that are never run.
 	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error)
 	// LoginChannel connects a channel to an account and keeps what that found
 	// out in the configuration.
-	LoginChannel func(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error)
+	LoginChannel func(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error)
 	// API tells where the API listens, nil if the program around the gateway
 	// serves it, and whether these settings let it be served there.
 	API func(cfg config.Config) (net.Addr, bool)

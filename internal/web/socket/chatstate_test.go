@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Who comes to a chat is told how it stands.
 func TestChatState(t *testing.T) {
 	t.Parallel()
 	goal := &bus.Goal{Status: "active", Objective: "build a ship", StartedAt: time.Unix(1, 0).UTC(), Rounds: 2}
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Model = func() string { return "m1" }
 		o.ChatState = func(_ context.Context, to bus.Route) ChatState {
 			if to != (bus.Route{Channel: "websocket", ChatID: "known"}) {
@@ -102,7 +102,7 @@ func TestWorkspaceScope(t *testing.T) {
 		Remote bool
 	}
 	var got []asked
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Scope = func(_ context.Context, to bus.Route, want Scope, remote bool) (Scope, error) {
 			got = append(got, asked{to.ChatID, want, remote})
 			if want.Path == "/etc" {
@@ -174,7 +174,7 @@ func TestWorkspaceScope(t *testing.T) {
 func TestScopeWithoutToken(t *testing.T) {
 	t.Parallel()
 	asked := make(chan bool, 1)
-	r := start(t, `{"websocketRequiresToken":false}`, func(_ *channel.Deps, o *Options) {
+	r := start(t, `{"websocketRequiresToken":false}`, func(_ *chat.Deps, o *Options) {
 		o.Scope = func(_ context.Context, _ bus.Route, want Scope, remote bool) (Scope, error) {
 			asked <- remote
 			return want, nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // and ask for the rest.
 type hub struct {
 	now   func() time.Time
-	older channel.Filters     // what clients get who cannot tell it from an answer
+	older chat.Filters        // what clients get who cannot tell it from an answer
 	back  func(chatID string) // told about each chat that a connection joins
 
 	ending <-chan struct{} // closed when the program ends; nil: never
@@ -91,7 +91,7 @@ type place struct {
 	dirty bool  // in the list of the socket
 }
 
-func newHub(now func() time.Time, older channel.Filters) *hub {
+func newHub(now func() time.Time, older chat.Filters) *hub {
 	return &hub{
 		now:   now,
 		older: older,
@@ -400,7 +400,7 @@ func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !e.seen {
-		return channel.ErrAway
+		return chat.ErrAway
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A turn as a client of the newer generation sees it, while another watches.
@@ -165,7 +165,7 @@ func TestModernExtras(t *testing.T) {
 
 func TestManyChats(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	s := &socket{wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 	for i := range maxPlaces {
 		if _, ok := h.attach(s, fmt.Sprint(i), 0, false); !ok {
@@ -294,7 +294,7 @@ func TestRepeatedTurnID(t *testing.T) {
 // Who says a message again gets its answer again, once that is settled.
 func TestAnswerIsRecalled(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, o *Options) {
+	r := start(t, "", func(d *chat.Deps, o *Options) {
 		d.Known = func(id string) bool { return id != "websocket:a/new" }
 		d.Settled = func(id string) bool { return id == "websocket:a/old" }
 		o.Recall = func(_ context.Context, in bus.Inbound) (bus.Outbound, bool) {
@@ -321,7 +321,7 @@ func TestAnswerIsRecalled(t *testing.T) {
 // never end.
 func TestRepeatedAfterRestart(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, _ *Options) {
+	r := start(t, "", func(d *chat.Deps, _ *Options) {
 		d.Known = func(id string) bool { return id == "websocket:a/once" }
 	})
 	c := r.login()
@@ -422,7 +422,7 @@ func TestUsageOfARunningTurn(t *testing.T) {
 func TestFork(t *testing.T) {
 	t.Parallel()
 	var got string
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Fork = func(_ context.Context, from, to bus.Route, n, _ int, title string) error {
 			if from.ChatID == "gone" {
 				return errors.New("no such session")
@@ -574,7 +574,7 @@ func TestAttachmentSizes(t *testing.T) {
 
 func TestTranscribe(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, _ *Options) {
+	r := start(t, "", func(d *chat.Deps, _ *Options) {
 		d.Transcribe = func(_ context.Context, path string) string {
 			data, err := os.ReadFile(path)
 			if err != nil || len(data) == 1 {
@@ -612,7 +612,7 @@ func TestTranscribe(t *testing.T) {
 // Why a recording was not understood is told, and how long it is passed on.
 func TestTranscribeReasons(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Transcribe = func(_ context.Context, _ string, length time.Duration) (string, string) {
 			if length > time.Minute {
 				return "", "duration"

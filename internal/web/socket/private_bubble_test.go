@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A temporary chat of a page waits for its device, and for no other.
 func TestTemporaryChatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(time.Now, channel.Filters{})
+		h := newHub(time.Now, chat.Filters{})
 		connect := func(device string) *socket {
 			s := &socket{person: person{client: "page", device: device, proven: true}, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 			h.join(s)

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -426,7 +426,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		r.c.uploads.refund(m.files, media, r.device, uploadDir(r.c.d))
 		switch {
 		case ctx.Err() != nil:
-		case m.turn != "" && errors.Is(err, channel.ErrStopping): // the client says it again after the restart
+		case m.turn != "" && errors.Is(err, chat.ErrStopping): // the client says it again after the restart
 		case errors.Is(err, bus.ErrTooLarge):
 			r.problem("message_rejected", "text_too_large", e)
 		default:

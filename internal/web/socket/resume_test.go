@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func (c *client) seq(m map[string]any) int64 {
@@ -114,7 +114,7 @@ func TestStreamBeforeTheLastEnds(t *testing.T) {
 func TestAttachedComesFirst(t *testing.T) {
 	t.Parallel()
 	look, looked := make(chan struct{}), make(chan struct{})
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.ChatState = func(context.Context, bus.Route) ChatState {
 			close(look)
 			<-looked
@@ -180,7 +180,7 @@ func TestSentTwice(t *testing.T) {
 
 func TestRingKeepsAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	h.send(final("answer", "c", "", "keep me"), nil)
 	for i := range 1000 {
 		h.send(bus.Outbound{Kind: bus.Progress, Route: route("c", ""), Text: fmt.Sprint(i)}, nil)
@@ -206,7 +206,7 @@ func TestRingKeepsAnswers(t *testing.T) {
 
 func TestHubForgets(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	for i := range 5000 {
 		h.send(final(fmt.Sprint("f", i), fmt.Sprint("c", i), "", "hello"), nil)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // told are the events that a feed gives, without its wait for a pause.
@@ -64,7 +64,7 @@ func TestTopicsNeedProof(t *testing.T) {
 
 func TestTopicsAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Channel{hub: newHub(time.Now, channel.Filters{})}
+		c := &Channel{hub: newHub(time.Now, chat.Filters{})}
 		s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 		s.feed.topics = []string{"sessions", "log"}
 		c.hub.join(s)
@@ -82,7 +82,7 @@ func TestTopicsAreJoined(t *testing.T) {
 }
 
 func TestTopicsThatAreDropped(t *testing.T) {
-	c := &Channel{hub: newHub(time.Now, channel.Filters{})}
+	c := &Channel{hub: newHub(time.Now, chat.Filters{})}
 	s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 	s.feed.topics = []string{"log"}
 	c.hub.join(s)

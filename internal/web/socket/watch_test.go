@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func TestStopFrame(t *testing.T) {
@@ -37,7 +37,7 @@ func TestStopFrame(t *testing.T) {
 
 func TestOpenQuestionOfALaterDevice(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.ChatState = func(context.Context, bus.Route) ChatState { return ChatState{Title: "Invoices"} }
 	})
 	a := r.login()
@@ -171,7 +171,7 @@ func TestWatchNeedsProof(t *testing.T) {
 
 func TestSetModel(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.SetModel = func(_ context.Context, _ bus.Route, model, preset string) (string, error) {
 			if model == "bad" {
 				return "", errors.New("no such model")

@@ -24,7 +24,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -97,19 +97,19 @@ type API interface {
 }
 
 // Driver is the platform.
-func Driver(o Options) channel.Driver {
-	return channel.Driver{Title: "WebSocket", Options: func() any { return defaults() }, New: o.open}
+func Driver(o Options) chat.Driver {
+	return chat.Driver{Title: "WebSocket", Options: func() any { return defaults() }, New: o.open}
 }
 
 // open makes the channel of a section.
-func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func (o Options) open(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	set, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	if !set.own && o.Exposed != nil && o.Exposed() {
 		if err := set.checkGuessing("the gateway"); err != nil {
-			return nil, channel.Fatal(err)
+			return nil, chat.Fatal(err)
 		}
 	}
 	c := &Channel{
@@ -124,7 +124,7 @@ func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel,
 
 // Channel is the server side of all connections.
 type Channel struct {
-	d      channel.Deps
+	d      chat.Deps
 	set    *settings
 	o      Options
 	hub    *hub
@@ -140,15 +140,15 @@ type Channel struct {
 }
 
 var (
-	_ channel.Channel = (*Channel)(nil)
-	_ channel.Handler = (*Channel)(nil)
+	_ chat.Channel = (*Channel)(nil)
+	_ chat.Handler = (*Channel)(nil)
 )
 
 // life is one Run.
 type life struct {
 	sockets sync.WaitGroup
 	conn    func() context.Context // of a connection; ends when all must
-	submit  channel.Submit
+	submit  chat.Submit
 }
 
 // Name implements channel.Channel.
@@ -162,8 +162,8 @@ func (c *Channel) clients() int {
 }
 
 // Caps implements channel.Channel: clients get everything as it was said.
-func (c *Channel) Caps() channel.Caps {
-	caps := channel.Caps{Whole: true, Buttons: true, Clients: c.clients}
+func (c *Channel) Caps() chat.Caps {
+	caps := chat.Caps{Whole: true, Buttons: true, Clients: c.clients}
 	if c.d.Media != nil {
 		caps.MaxMedia = c.d.Media.Max
 	}
@@ -212,7 +212,7 @@ func (c *Channel) open(h http.HandlerFunc) http.Handler {
 }
 
 // Run implements channel.Channel.
-func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
+func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 	doc, err := c.load()
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("look at %s: %w", path, err)
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
+		return chat.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -450,7 +450,7 @@ func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", nil
 	}
 	err = c.hub.delivered(ctx, e)
-	if errors.Is(err, channel.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
+	if errors.Is(err, chat.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
 		return "", nil // it is kept in the hub alone
 	}
 	return "", err

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -39,18 +39,18 @@ type rig struct {
 
 const testToken = "s3cret-token"
 
-func deps(tb testing.TB, now func() time.Time) channel.Deps {
+func deps(tb testing.TB, now func() time.Time) chat.Deps {
 	tb.Helper()
 	dir := tb.TempDir()
-	return channel.Deps{
+	return chat.Deps{
 		Name: "websocket", Gate: access.NewGate(access.GateOptions{Name: "websocket", Now: now}),
 		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
+		State: chat.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}
 }
 
-func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
+func build(tb testing.TB, d chat.Deps, o Options, section string) *Channel {
 	tb.Helper()
 	ch, err := Driver(o).New(d, json.RawMessage(section))
 	if err != nil {
@@ -64,7 +64,7 @@ func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
 }
 
 // start runs a channel whose section asks for the test's token.
-func start(t *testing.T, section string, change ...func(*channel.Deps, *Options)) *rig {
+func start(t *testing.T, section string, change ...func(*chat.Deps, *Options)) *rig {
 	t.Helper()
 	d, o := deps(t, time.Now), Options{}
 	for _, f := range change {
@@ -136,7 +136,7 @@ func (r *rig) inbound() bus.Inbound {
 func (r *rig) send(out bus.Outbound) {
 	r.t.Helper()
 	out.Route.Channel = "websocket"
-	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, channel.ErrAway) {
+	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, chat.ErrAway) {
 		r.t.Errorf("Send: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // clerk is an API that counts.
@@ -71,8 +71,8 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "desk "+r.URL.Path)
 }
 
-func withAPI(c *clerk) func(*channel.Deps, *Options) {
-	return func(_ *channel.Deps, o *Options) { o.API = c }
+func withAPI(c *clerk) func(*chat.Deps, *Options) {
+	return func(_ *chat.Deps, o *Options) { o.API = c }
 }
 
 func ask(id, action, payload string) string {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost"
 )
@@ -57,8 +57,8 @@ type house struct {
 	*channeltest.Rig
 	t    *testing.T
 	s    *server
-	deps channel.Deps
-	ch   channel.Streamer
+	deps chat.Deps
+	ch   chat.Streamer
 }
 
 func newHouse(t *testing.T, s *server) *house {
@@ -82,7 +82,7 @@ func (h *house) begin(changes map[string]any) (end func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.ch = ch.(channel.Streamer)
+	h.ch = ch.(chat.Streamer)
 	n := len(h.States())
 	stop := h.Start(ch.Run)
 	h.ready(n)
@@ -164,7 +164,7 @@ func (s *server) talk(t *testing.T) {
 	h := newHouse(t, s)
 	h.deps.Gate = h.Gate("mattermost", h.section(nil), nil)
 	report, err := mattermost.Driver().Probe(t.Context(), h.deps, h.section(nil))
-	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on ") || slices.ContainsFunc(report.Checks, func(c channel.Check) bool { return !c.OK }) {
+	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on ") || slices.ContainsFunc(report.Checks, func(c chat.Check) bool { return !c.OK }) {
 		t.Errorf("the probe says %+v, %v", report, err)
 	}
 	end := h.begin(nil)
@@ -177,8 +177,8 @@ func (s *server) talk(t *testing.T) {
 	if in.Route.ChatID != chatID || in.Route.ThreadID != "" || in.Route.MessageID != question.ID || in.SenderID != s.Ann.ID || in.Untrusted || in.Scope != "" {
 		t.Errorf("the message is %+v", in)
 	}
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
-		if err := h.ch.(channel.Signaller).Signal(t.Context(), in.Route, phase); err != nil {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
+		if err := h.ch.(chat.Signaller).Signal(t.Context(), in.Route, phase); err != nil {
 			t.Errorf("signal %v: %v", phase, err)
 		}
 	}
@@ -317,7 +317,7 @@ func (s *server) thread(t *testing.T) {
 func (s *server) buttons(t *testing.T) {
 	h := newHouse(t, s)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ch.(channel.Handler).Routes()["/mattermost"].ServeHTTP(w, r)
+		h.ch.(chat.Handler).Routes()["/mattermost"].ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
 	defer h.begin(map[string]any{"webhookUrl": front.URL + "/mattermost"})()
@@ -384,7 +384,7 @@ func (s *server) refusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ch.Run(t.Context(), h.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "Mattermost refuses the token") {
+	if err := ch.Run(t.Context(), h.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "Mattermost refuses the token") {
 		t.Errorf("a wrong token: %v", err)
 	}
 
@@ -393,7 +393,7 @@ func (s *server) refusals(t *testing.T) {
 		"unknown channel": {Channel: "mattermost", ChatID: strings.Repeat("b", 26)},
 		"not an id":       {Channel: "mattermost", ChatID: "b"},
 	} {
-		if _, err := h.ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "x", Key: name}); !channel.IsPermanent(err) {
+		if _, err := h.ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "x", Key: name}); !chat.IsPermanent(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
@@ -293,7 +293,7 @@ func goOn(t *testing.T, fake *mochattest.Server, dir, session string) {
 	}
 	stop := r.Start(ch.Run)
 	r.Await("what came since", func() bool { return slices.Equal(texts(r), []string{"since then"}) })
-	if _, err := ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: session}, Text: "ok"}); err != nil || channel.IsPermanent(err) {
+	if _, err := ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: session}, Text: "ok"}); err != nil || chat.IsPermanent(err) {
 		t.Error(err)
 	}
 	if err := stop(); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
@@ -21,8 +21,8 @@ const ann = "o9cq-ann@im.wechat"
 // phone is a person who scans whatever is shown.
 type phone struct{}
 
-func (phone) Tell(channel.Step)                                     {}
-func (phone) Ask(context.Context, channel.Question) (string, error) { return "yes", nil }
+func (phone) Tell(chat.Step)                                     {}
+func (phone) Ask(context.Context, chat.Question) (string, error) { return "yes", nil }
 
 // gateway is our channel on the fake, with its data in a folder.
 func gateway(t *testing.T, fake *weixintest.Server, dir string) *deliver.Manager {
@@ -37,7 +37,7 @@ func gateway(t *testing.T, fake *weixintest.Server, dir string) *deliver.Manager
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"weixin": weixin.Driver()},
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]chat.Driver{"weixin": weixin.Driver()},
 		Sections: map[string]json.RawMessage{"weixin": section},
 	})
 	if err != nil {

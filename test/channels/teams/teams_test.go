@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
@@ -216,7 +216,7 @@ func TestChannel(t *testing.T) {
 }
 
 // begin runs our channel against the fake.
-func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Channel) {
+func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, chat.Channel) {
 	t.Helper()
 	rig := channeltest.NewRig(t)
 	d := rig.Deps("msteams")
@@ -234,7 +234,7 @@ func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Chan
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, ok := ch.(channel.Handler)
+	h, ok := ch.(chat.Handler)
 	if !ok {
 		t.Fatalf("%T receives nothing", ch)
 	}
@@ -245,14 +245,14 @@ func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Chan
 }
 
 // send sends one message of each kind.
-func send(t *testing.T, ch channel.Channel) {
+func send(t *testing.T, ch chat.Channel) {
 	t.Helper()
 	route := bus.Route{Channel: "msteams", ChatID: chatID}
-	s, ok := ch.(channel.Signaller)
+	s, ok := ch.(chat.Signaller)
 	if !ok {
 		t.Fatalf("%T does not show that it works", ch)
 	}
-	if err := s.Signal(t.Context(), route, channel.Working); err != nil {
+	if err := s.Signal(t.Context(), route, chat.Working); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "notes.txt")

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -99,7 +99,7 @@ func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, a
 	}
 	body := map[string]string{"downloadCode": code, "robotCode": f.bot.o.ClientID}
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
-		return bus.Media{}, !channel.IsPermanent(f.bot.classify(err)), err
+		return bus.Media{}, !chat.IsPermanent(f.bot.classify(err)), err
 	}
 	h, err := f.bot.clientFor(a.URL)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)
@@ -91,7 +91,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || report.Identity != dingtalktest.ClientID || len(report.Checks) != 2 {
 		t.Errorf("probe: %+v, %v", report, err)
 	}
-	if _, err = probe(t.Context(), d, section(fake, map[string]any{"clientSecret": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
+	if _, err = probe(t.Context(), d, section(fake, map[string]any{"clientSecret": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	if fake.Opened() != 0 || len(fake.Messages()) != 0 {

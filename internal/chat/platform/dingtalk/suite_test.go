@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
@@ -46,12 +46,12 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 	t.Helper()
 	return channeltest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) {
+		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.limit = time.Second
 			}
 		},
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +103,7 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 			}
 			return list
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			b, ok := ch.(*bot)
 			if !ok {
 				t.Fatalf("New made a %T", ch)

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
@@ -26,7 +26,7 @@ func house(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"discord": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
+		Queue: q, Drivers: map[string]chat.Driver{"discord": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)

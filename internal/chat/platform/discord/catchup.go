@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -38,7 +38,7 @@ type progress struct {
 
 // begin says who we are, and returns the newest message that was taken and the
 // direct chats, the last used first.
-func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last uint64, direct []string, err error) {
+func (p *progress) begin(ctx context.Context, d chat.Deps, bot string) (last uint64, direct []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors == nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -40,7 +40,7 @@ func (b *bot) add(ctx context.Context, files *kit.Files, m *message, own bool) {
 			}
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
 			if err != nil {
-				return nil, channel.Permanent(httpsafe.WithoutURL(err))
+				return nil, chat.Permanent(httpsafe.WithoutURL(err))
 			}
 			req.Header.Set("User-Agent", agent)
 			res, err := kit.Download(h, req)

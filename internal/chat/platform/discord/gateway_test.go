@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
@@ -125,7 +125,7 @@ func TestFatal(t *testing.T) {
 			}
 			err := <-done
 			for _, w := range c.want {
-				if err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), w) {
+				if err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), w) {
 					t.Errorf("Run: %v, want it fatal and with %q", err, w)
 				}
 			}
@@ -148,11 +148,11 @@ func TestRevoked(t *testing.T) {
 	r.Await("the connection", func() bool { return len(r.States()) > 0 })
 	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels", Status: 401, Text: "401: Unauthorized"})
 	for range 3 {
-		if _, err := r.Send(t.Context(), answerTo(fake.DM("42"), "", "x")); err == nil || channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), answerTo(fake.DM("42"), "", "x")); err == nil || chat.IsPermanent(err) {
 			t.Errorf("Send: %v", err)
 		}
 	}
-	if err := <-done; !channel.IsFatal(err) {
+	if err := <-done; !chat.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
 	if n := len(fake.Calls("POST", "/messages")); n != 1 {

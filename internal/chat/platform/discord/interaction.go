@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -271,7 +271,7 @@ func (m *message) question() (q bus.Question) {
 	if q.ID != "" {
 		return q
 	}
-	if q, ok := channel.AskedIn(unescape(m.Content)); ok {
+	if q, ok := chat.AskedIn(unescape(m.Content)); ok {
 		q.ID = q.Code
 		return q
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
@@ -17,9 +17,9 @@ type object = discordtest.Object
 
 // The channel satisfies what the manager looks for.
 var (
-	_ channel.Streamer  = (*bot)(nil)
-	_ channel.Signaller = (*bot)(nil)
-	_ channel.Addresser = (*bot)(nil)
+	_ chat.Streamer  = (*bot)(nil)
+	_ chat.Signaller = (*bot)(nil)
+	_ chat.Addresser = (*bot)(nil)
 )
 
 // rig is a channel on a fake server.
@@ -28,7 +28,7 @@ type rig struct {
 	t    *testing.T
 	fake *discordtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -64,7 +64,7 @@ func newRig(t *testing.T, fake *discordtest.Server, changes map[string]any) *rig
 	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("discord")
 	r.deps.Client = plainClient(t)
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "model", About: "choose", Args: "[preset|model]"}, {Name: "trigger", About: "make", Args: "<name>"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "model", About: "choose", Args: "[preset|model]"}, {Name: "trigger", About: "make", Args: "<name>"}}
 	r.reopen(changes)
 	return r
 }

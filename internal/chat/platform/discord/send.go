@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -117,7 +117,7 @@ func (b *bot) inServer(r bus.Route) bool {
 // named in the text instead.
 func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []*kit.Attachment, err error) {
 	if len(out.Media) > maxFiles {
-		return nil, channel.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
+		return nil, chat.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
 	}
 	most := b.places.upload(target(out.Route))
 	for _, saved := range out.Media {
@@ -172,7 +172,7 @@ func target(r bus.Route) string {
 func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to string) (string, error)) (string, error) {
 	to := target(route)
 	if number(to) == 0 || number(route.ChatID) == 0 {
-		return "", channel.Permanent(fmt.Errorf("%q is not a Discord channel: use its number (in Discord, switch on developer mode and choose Copy Channel ID)", to))
+		return "", chat.Permanent(fmt.Errorf("%q is not a Discord channel: use its number (in Discord, switch on developer mode and choose Copy Channel ID)", to))
 	}
 	id, err := try(to)
 	if is(err, codeArchived) {
@@ -207,7 +207,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		return nil
 	}
 	if number(to) == 0 || number(m) == 0 {
-		return channel.Permanent(fmt.Errorf("%q is not a Discord message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Discord message", id))
 	}
 	err := b.calls.do(ctx, call{method: http.MethodPatch, path: "/channels/" + to + "/messages/" + m, body: body}, nil)
 	if err == nil && final && out.Question != nil && out.Question.Clean {
@@ -223,7 +223,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	to, m := split(id, route)
 	if number(to) == 0 || number(m) == 0 {
-		return channel.Permanent(fmt.Errorf("%q is not a Discord message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Discord message", id))
 	}
 	err := b.calls.do(ctx, call{method: http.MethodDelete, path: "/channels/" + to + "/messages/" + m}, nil)
 	if is(err, codeUnknownMessage, codeUnknownChannel) {
@@ -245,12 +245,12 @@ type mark struct {
 const signalPatience = 5 * time.Second
 
 // Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		err := b.calls.do(ctx, call{method: http.MethodPost, path: "/channels/" + target(route) + "/typing"}, nil)
 		return errors.Join(classify(err), b.work(ctx, route))
-	case channel.Seen:
+	case chat.Seen:
 		return b.react(ctx, route, http.MethodPut, b.o.ReadReceiptEmoji)
 	}
 	m, known := b.markOf(route.MessageID)

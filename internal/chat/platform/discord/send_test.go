@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -77,7 +77,7 @@ func TestSend(t *testing.T) {
 	if m := fake.Messages(chatID)[1]; m.Text() != `-# reading a\_b` || fmt.Sprint(m.Body["flags"]) != fmt.Sprint(float64(flagSilent|flagNoEmbeds)) {
 		t.Errorf("a hint is %+v", m.Body)
 	}
-	if _, err := r.Send(t.Context(), answerTo("#general", "", "x")); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "Copy Channel ID") {
+	if _, err := r.Send(t.Context(), answerTo("#general", "", "x")); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "Copy Channel ID") {
 		t.Errorf("a name as a channel: %v", err)
 	}
 	if id := r.send(answerTo(chatID, "", " \n")); id != "" {
@@ -119,7 +119,7 @@ func TestThreads(t *testing.T) {
 	if err := r.Erase(t.Context(), in(discordtest.Locked, "").Route, locked); err != nil {
 		t.Errorf("a message that is gone: %v", err)
 	}
-	if err := r.Edit(t.Context(), in(discordtest.Locked, "x"), locked, true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), in(discordtest.Locked, "x"), locked, true); !chat.IsPermanent(err) {
 		t.Errorf("an edit of a message that is gone: %v", err)
 	}
 }
@@ -184,10 +184,10 @@ func TestBucket(t *testing.T) {
 	fake.Limit("POST messages", 2, time.Minute)
 	r := newRig(t, fake, nil)
 	chatID := fake.DM("42")
-	var limited *channel.RateLimitedError
+	var limited *chat.RateLimitedError
 	for i := range 3 {
 		_, err := r.Send(t.Context(), answerTo(chatID, "", fmt.Sprint(i)))
-		if e, ok := err.(*channel.RateLimitedError); ok { //nolint:errorlint // as Send returns it
+		if e, ok := err.(*chat.RateLimitedError); ok { //nolint:errorlint // as Send returns it
 			limited = e
 		} else if err != nil {
 			t.Fatal(err)
@@ -220,20 +220,20 @@ func TestRefusals(t *testing.T) {
 		}
 		return err
 	}
-	if err := try(discordtest.Failure{Status: 502, Garbage: true}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 502, Garbage: true}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy's page: %v", err)
 	}
-	if err := try(discordtest.Failure{Status: 403, Garbage: true}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 403, Garbage: true}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy's refusal: %v", err)
 	}
-	if err := try(discordtest.Failure{}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a cut connection: %v", err)
 	}
-	if err := try(discordtest.Failure{Status: 403, Code: 50013, Text: "Missing Permissions"}); !channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 403, Code: 50013, Text: "Missing Permissions"}); !chat.IsPermanent(err) {
 		t.Errorf("no permission: %v", err)
 	}
 	err := try(discordtest.Failure{Status: 429, RetryAfter: 30, Global: true})
-	if _, ok := err.(*channel.RateLimitedError); !ok { //nolint:errorlint // as Send returns it
+	if _, ok := err.(*chat.RateLimitedError); !ok { //nolint:errorlint // as Send returns it
 		t.Errorf("a global limit: %v", err)
 	}
 	n := len(fake.Calls("", ""))
@@ -271,7 +271,7 @@ func TestSignals(t *testing.T) {
 	chatID := fake.DM("42")
 	id := fake.Write("42", chatID, "hi", nil)
 	route := bus.Route{ChatID: chatID, MessageID: id}
-	for _, p := range []channel.Phase{channel.Seen, channel.Working, channel.Working} {
+	for _, p := range []chat.Phase{chat.Seen, chat.Working, chat.Working} {
 		if err := r.Signal(t.Context(), route, p); err != nil {
 			t.Fatal(err)
 		}
@@ -279,10 +279,10 @@ func TestSignals(t *testing.T) {
 	if got := fake.Reactions(chatID, id); !slices.Equal(got, []string{"👀", "🔧"}) {
 		t.Errorf("while it works: %q", got)
 	}
-	if err := r.Signal(t.Context(), route, channel.Answered); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Answered); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Signal(t.Context(), route, channel.Working); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Working); err != nil {
 		t.Fatal(err)
 	}
 	if got := fake.Reactions(chatID, id); len(got) != 0 {
@@ -292,7 +292,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("typing was shown %d times", n)
 	}
 	route.MessageID = tapMark + "1" // of a command there is no message
-	if err := r.Signal(t.Context(), route, channel.Seen); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Seen); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
@@ -36,7 +36,7 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Write(in.Sender, fake.DM(in.Sender), in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "username": name, "global_name": name, "discriminator": "0"}})
@@ -63,7 +63,7 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Typing: func(chatID, thread string) (n int, on bool) {
 			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chatID)+"/typing")), false
 		},
-		Impatient: func(channel.Channel) { fake.Beat(time.Second) },
+		Impatient: func(chat.Channel) { fake.Beat(time.Second) },
 		Lacks: map[string]string{
 			"Acked": "Discord counts what it sent, and a resumed session brings what was not handled",
 			"Forge": "we open the gateway's connection, which brings interactions as well: there is no address to forge one at",
@@ -90,7 +90,7 @@ func tap(t *testing.T, fake *discordtest.Server, chatID, label string) {
 	t.Errorf("no message has a button %q", label)
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *discordtest.Server) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

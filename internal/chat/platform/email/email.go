@@ -30,7 +30,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -44,7 +44,7 @@ const (
 
 // post is the channel.
 type post struct {
-	deps    channel.Deps
+	deps    chat.Deps
 	o       options
 	own     []string
 	facts   *facts
@@ -59,12 +59,12 @@ type post struct {
 }
 
 // Driver is the platform. It is quiet: nobody wants a letter per tool call.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
 }
 
 // newChannel is newPost for the contract.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	p, err := newPost(d, section)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 }
 
 // newPost makes the channel of a section.
-func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
+func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 	if o.oauth != nil {
 		var h *http.Client
 		if h, err = d.Client(o.Proxy); err != nil {
-			return nil, channel.Fatal(err)
+			return nil, chat.Fatal(err)
 		}
 		p.tokens = newTokens(*o.oauth, h, d.Now)
 	}
@@ -99,11 +99,11 @@ func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 func (p *post) Name() string { return p.deps.Name }
 
 // Caps implements channel.Channel.
-func (p *post) Caps() channel.Caps { return p.o.caps() }
+func (p *post) Caps() chat.Caps { return p.o.caps() }
 
 // Run implements channel.Channel. A connection that was good once is taken up
 // again at once; trouble at the beginning is left to the manager's backoff.
-func (p *post) Run(ctx context.Context, submit channel.Submit) error {
+func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 	if !p.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -131,7 +131,7 @@ func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 
 // session is the life of one connection. Good means that mail was looked for
 // at least once.
-func (p *post) session(ctx context.Context, submit channel.Submit) (good bool, err error) {
+func (p *post) session(ctx context.Context, submit chat.Submit) (good bool, err error) {
 	m, err := p.connect(ctx)
 	if err != nil {
 		return false, err

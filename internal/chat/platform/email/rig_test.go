@@ -25,7 +25,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
@@ -290,7 +290,7 @@ type rig struct {
 	*channeltest.Rig
 	*provider
 	*post
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, p *provider, changes map[string]any) *rig {

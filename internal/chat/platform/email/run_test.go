@@ -22,7 +22,7 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
@@ -43,7 +43,7 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 	p := newProvider(t, serverOptions{})
 	return channeltest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			all := map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"*/*"}, "fromAddress": self}
 			if c.MaxMediaBytes > 0 {
 				all["maxAttachmentSize"] = c.MaxMediaBytes
@@ -151,14 +151,14 @@ func TestRefusedLogin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapPassword": "wrong", "smtpPassword": "wrong"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "imapPassword") || strings.Contains(err.Error(), "wrong") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "imapPassword") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("error is %v, want a fatal one that names the key", err)
 	}
 	r.welcome.Store(true)
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) {
 		t.Errorf("error is %v, want a passing one: the password was good before", err)
 	}
-	if _, err := r.Send(t.Context(), final("x", nil)); err == nil || channel.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
+	if _, err := r.Send(t.Context(), final("x", nil)); err == nil || chat.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
 		t.Errorf("error of Send is %v, want a passing one that names the key", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestRefusedLogin(t *testing.T) {
 func TestMissingMailbox(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapMailbox": "Nowhere"})
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
 		t.Errorf("error is %v, want a passing one that names the mailbox", err)
 	}
 }
@@ -364,7 +364,7 @@ func TestOptions(t *testing.T) {
 		{"line end", map[string]any{"imapUsername": "a\r\nb"}, "imapUsername"},
 	} {
 		_, err := decode(p.section(c.changes))
-		if !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want) {
+		if !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error is %v, want a fatal one with %q", c.name, err, c.want)
 		}
 	}

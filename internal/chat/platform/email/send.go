@@ -15,7 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -40,16 +40,16 @@ func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	e, err := p.envelopeOf(out, t, wrote)
 	if err != nil {
-		return "", channel.Permanent(err)
+		return "", chat.Permanent(err)
 	}
 	files, lost := p.files(ctx, out.Media)
 	out.Text = strings.TrimSpace(strings.Join(append([]string{out.Text}, lost...), "\n"))
 	data, err := compose(e, out, files)
 	if err != nil {
-		return "", channel.Permanent(err)
+		return "", chat.Permanent(err)
 	}
 	if d := p.replies.wait(e.to.Address, p.deps.Now()); d > 0 {
-		return "", channel.RateLimited(d, fmt.Errorf("%s got %d mails within an hour", e.to.Address, p.replies.most))
+		return "", chat.RateLimited(d, fmt.Errorf("%s got %d mails within an hour", e.to.Address, p.replies.most))
 	}
 	if err := p.mail(ctx, e.to.Address, data); err != nil {
 		p.replies.back(e.to.Address)
@@ -222,7 +222,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 		o.UTF8 = true
 	}
 	if most, ok := c.MaxMessageSize(); ok && most > 0 && len(data) > most {
-		return channel.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
+		return chat.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
 	}
 	if err := c.Mail(p.own[0], o); err != nil {
 		return smtpError("name the sender", err)
@@ -256,9 +256,9 @@ func smtpError(what string, err error) error {
 	case e.Code == 530 || e.Code == 534 || e.Code == 535 || e.Code == 538:
 		return wrapped // about logging in: the configuration may change
 	case strings.Contains(text, "too many") || strings.Contains(text, "rate limit") || e.Code == 454 || e.EnhancedCode == smtp.EnhancedCode{4, 7, 28}:
-		return channel.RateLimited(throttleTime, wrapped)
+		return chat.RateLimited(throttleTime, wrapped)
 	case e.Code >= 500:
-		return channel.Permanent(wrapped)
+		return chat.Permanent(wrapped)
 	}
 	return wrapped
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
@@ -25,7 +25,7 @@ func manage(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager 
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"feishu": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: httpClient(t),
+		Queue: q, Drivers: map[string]chat.Driver{"feishu": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: httpClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -130,7 +130,7 @@ func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error)
 // codeLine is the last line of a card that tells how to answer in words: it goes
 // when the answer is there.
 func codeLine(out bus.Outbound) string {
-	if _, ok := channel.AskedIn(out.Text); !ok {
+	if _, ok := chat.AskedIn(out.Text); !ok {
 		return ""
 	}
 	out.Text = out.Text[strings.LastIndexByte(strings.TrimRight(out.Text, " \n"), '\n')+1:]

@@ -17,7 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -116,11 +116,11 @@ func classify(err error) error {
 	case !ok:
 		return err
 	case e.Code == codeChatRate || e.Code == codeAppRate || e.Status == http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, time.Second), err)
+		return chat.RateLimited(max(e.After, time.Second), err)
 	case e.Code == codeTokenInvalid || e.Code == codeTokenExpired || e.Code == codeTokenMissing || e.Code == codeBadParam || e.Code == codeBadSecret:
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case refused(err):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -30,7 +30,7 @@ const memory = 1000
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     account
 	calls *client
 	web   kit.Webhook
@@ -60,8 +60,8 @@ type person struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:    "Feishu / Lark",
 		Aliases:  []string{"lark"},
 		Options:  func() any { return defaults() },
@@ -74,7 +74,7 @@ func Driver() channel.Driver {
 	}
 }
 
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
@@ -82,14 +82,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	return b, nil
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section, true)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:    d,
@@ -119,7 +119,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 // Routes implements channel.Handler.
 func (b *bot) Routes() map[string]http.Handler {
@@ -130,7 +130,7 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -205,7 +205,7 @@ func (b *bot) whoAmI(ctx context.Context) (person, error) {
 		got.Bot = got.Data.Bot
 	}
 	if got.Bot.OpenID == "" {
-		return person{}, channel.Fatal(errors.New("the app has no bot: add the feature Bot in the developer console, and publish a version"))
+		return person{}, chat.Fatal(errors.New("the app has no bot: add the feature Bot in the developer console, and publish a version"))
 	}
 	return got.Bot, nil
 }
@@ -222,11 +222,11 @@ func (b *bot) identity() string {
 func (b *bot) refusedApp(err error) error {
 	switch refusal(err) {
 	case codeBadParam, codeBadSecret:
-		return channel.Fatal(fmt.Errorf("Feishu refuses the app (%w); check channels.%s.appId, appSecret and domain", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Feishu refuses the app (%w); check channels.%s.appId, appSecret and domain", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	case codeNoBot:
-		return channel.Fatal(fmt.Errorf("the app has no bot (%w); add the feature Bot in the developer console, and publish a version", err))
+		return chat.Fatal(fmt.Errorf("the app has no bot (%w); add the feature Bot in the developer console, and publish a version", err))
 	case codeDeniedIP:
-		return channel.Fatal(fmt.Errorf("Feishu refuses this machine's address (%w); change the IP allow list in the developer console under Security", err)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Feishu refuses this machine's address (%w); change the IP allow list in the developer console under Security", err)) //nolint:staticcheck // a name begins the sentence
 	}
 	return err
 }

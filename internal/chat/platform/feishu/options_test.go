@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
-func isFatal(err error) bool { return channel.IsFatal(err) }
+func isFatal(err error) bool { return chat.IsFatal(err) }
 
 func out(text string) bus.Outbound {
 	return bus.Outbound{Kind: bus.Message, Route: to(""), Text: text}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
@@ -19,7 +19,7 @@ type rig struct {
 	t    *testing.T
 	fake *feishutest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // httpClient makes clients that leave nothing open.

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -47,7 +47,7 @@ func messagePath(id string) string { return "/open-apis/im/v1/messages/" + url.P
 // Send implements channel.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if b.me.Load() == nil {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
@@ -306,7 +306,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
-		return "", channel.Permanent(fmt.Errorf("%s is empty, and Feishu takes no empty files", f.Name))
+		return "", chat.Permanent(fmt.Errorf("%s is empty, and Feishu takes no empty files", f.Name))
 	}
 	kind, form := fileForm(f)
 	var got struct {
@@ -493,12 +493,12 @@ func (b *bot) setStreaming(ctx context.Context, r *record, on bool) error {
 }
 
 // Signal implements channel.Signaller: reactions show how far a message is.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	id := route.MessageID
-	if id == "" || phase == channel.Working {
+	if id == "" || phase == chat.Working {
 		return nil
 	}
-	if phase == channel.Seen {
+	if phase == chat.Seen {
 		mark, err := b.react(ctx, id, b.o.ReactEmoji)
 		if mark != "" {
 			b.marks.Put(id, mark)
@@ -506,7 +506,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		return err
 	}
 	err := b.unmark(ctx, id)
-	emoji := map[channel.Phase]string{channel.Answered: b.o.DoneEmoji, channel.TurnFailed: b.o.FailEmoji}[phase]
+	emoji := map[chat.Phase]string{chat.Answered: b.o.DoneEmoji, chat.TurnFailed: b.o.FailEmoji}[phase]
 	_, marked := b.react(ctx, id, emoji)
 	return errors.Join(err, marked)
 }

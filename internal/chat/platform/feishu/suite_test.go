@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
@@ -94,7 +94,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 	f.fake = fake
 	f.Fixture = channeltest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -163,7 +163,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 			fake.Raw(frame)
 			fake.Data(frame)
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 3 * time.Second
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -76,7 +76,7 @@ func (c *content) answers() string {
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns an event into a message. An error means that it is not durable
@@ -84,7 +84,7 @@ type receiver struct {
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	r, err := rc.bot.rooms.get(ctx, e.Room)
 	if err != nil {
-		if channel.IsPermanent(classify(err)) { // we are not in the room any more
+		if chat.IsPermanent(classify(err)) { // we are not in the room any more
 			rc.bot.deps.Log.DebugContext(ctx, "a message of a room that cannot be read is passed over", "room", e.Room, "err", err)
 			return nil
 		}
@@ -376,7 +376,7 @@ func answerTo(asked, word string, c *content) *bus.Answer {
 	if asked == "" || c.Type != "m.text" {
 		return nil
 	}
-	q, ok := channel.AskedIn(asked)
+	q, ok := chat.AskedIn(asked)
 	if !ok {
 		return nil
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Homeserver        string          `json:"homeserver" setup:"yes" doc:"Address of the homeserver of the bot's account."`
 	UserID            string          `json:"userId" setup:"yes" doc:"Full id of the bot's account, such as @bot:example.org."`
 	Password          httpsafe.Secret `json:"password" setup:"yes" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
@@ -48,11 +48,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (*options, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
+	if err := chat.Decode(section, o); err != nil {
 		return nil, err
 	}
 	if err := o.check(); err != nil {
-		return nil, channel.Fatal(err)
+		return nil, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -88,16 +88,16 @@ func (o *options) check() error {
 	return nil
 }
 
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: maxBody,
 		Unit:     markdown.Bytes,
 		Typing:   typingEvery,
 		MaxMedia: o.MaxMediaBytes,
 		Keys:     true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 10, Per: 5 * time.Second},
-			Edit:  channel.Limit{Count: 1, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 10, Per: 5 * time.Second},
+			Edit:  chat.Limit{Count: 1, Per: time.Second},
 		},
 	}
 	if *o.Streaming {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -46,7 +46,7 @@ func TestSectionErrors(t *testing.T) {
 		`{"userId":"@bot:example.org","password":"x","groupPolicy":"everything"}`:          "groupPolicy",
 		`{"userId":"@bot:example.org","password":"x","homeServer":"https://example.org/"}`: "homeserver",
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), want) {
+		if _, err := decode(json.RawMessage(section)); err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
@@ -18,7 +18,7 @@ type rig struct {
 	t    *testing.T
 	fake *matrixtest.Home
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, fake *matrixtest.Home, changes map[string]any) *rig {
@@ -30,7 +30,7 @@ func newRig(t *testing.T, fake *matrixtest.Home, changes map[string]any) *rig {
 		t.Cleanup(transport.CloseIdleConnections)
 		return &http.Client{Transport: transport}, nil
 	}
-	r.deps.Commands = []channel.Command{{Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }

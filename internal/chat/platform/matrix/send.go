@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -80,7 +80,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // noRoom explains why a room cannot be written to.
 func (b *bot) noRoom(err error) error {
 	if e := refusal(err); e != nil && (e.Code == "M_FORBIDDEN" || e.Code == "M_NOT_FOUND") {
-		return channel.Permanent(fmt.Errorf("%s is not in the room: invite it (%w)", b.o.UserID, err))
+		return chat.Permanent(fmt.Errorf("%s is not in the room: invite it (%w)", b.o.UserID, err))
 	}
 	return classify(err)
 }
@@ -205,7 +205,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 		}
 		escaped, err := json.Marshal(m)
 		if err != nil {
-			return nil, channel.Permanent(err)
+			return nil, chat.Permanent(err)
 		}
 		if len(escaped)*4/3+1000 <= maxEvent {
 			break
@@ -213,7 +213,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 	}
 	data, err := marshal(m)
 	if err != nil {
-		return nil, channel.Permanent(err)
+		return nil, chat.Permanent(err)
 	}
 	return data, nil
 }
@@ -221,7 +221,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 // file is the content of a message with a file, which is stored first.
 func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, error) {
 	if len(out.Media) != 1 {
-		return nil, channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return nil, chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
 	if err != nil {
@@ -290,15 +290,15 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 
 // Signal implements channel.Signaller: a receipt when a message is taken, and
 // typing while it is worked on.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase == channel.Seen {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase == chat.Seen {
 		body := map[string]string{}
 		if route.ThreadID != "" {
 			body["thread_id"] = route.ThreadID
 		}
 		return classify(b.client.call(ctx, http.MethodPost, roomPath(route.ChatID, "receipt", "m.read", route.MessageID), body, nil))
 	}
-	return b.typing(ctx, route, phase == channel.Working)
+	return b.typing(ctx, route, phase == chat.Working)
 }
 
 // typing shows whether we write.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
@@ -86,18 +86,18 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 	on := true
 	return channeltest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) {
+		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.trouble = 50 * time.Millisecond
 			}
 		},
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			c.Streaming, c.GroupPolicy = &on, access.Mention
 			if c.MaxMediaBytes == 0 {
 				c.MaxMediaBytes = maxMedia
 			}
 			return section(t, fake, struct {
-				channel.Common
+				chat.Common
 				UserID string `json:"userId"`
 			}{c, self})
 		},
@@ -143,7 +143,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 			fake.Fail(matrixtest.Failure{Method: http.MethodGet, Path: "/sync", Status: http.StatusOK, Body: string(frame)})
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.pollFor, b.silence = time.Second, 3*time.Second
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
@@ -42,7 +42,7 @@ func TestRefusedLogin(t *testing.T) {
 				test.changes["homeserver"] = fake.URL() + "/web"
 			}
 			r := newRig(t, fake, test.changes)
-			if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), test.want) {
+			if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Run: %v, want %q", err, test.want)
 			}
 		})
@@ -61,7 +61,7 @@ func TestRevokedToken(t *testing.T) {
 	r.Await("the connection", func() bool { return len(r.States()) > 0 })
 	device := r.device
 	fake.Revoke(matrixtest.Bot)
-	if err := <-ended; err == nil || channel.IsFatal(err) {
+	if err := <-ended; err == nil || chat.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
 	r.begin()()
@@ -73,7 +73,7 @@ func TestRevokedToken(t *testing.T) {
 	go func() { ended <- other.Run(t.Context(), other.Submit) }()
 	other.Await("the connection", func() bool { return len(other.States()) > 0 })
 	fake.Revoke(matrixtest.Bot)
-	if err := <-ended; !channel.IsFatal(err) {
+	if err := <-ended; !chat.IsFatal(err) {
 		t.Errorf("Run with a token: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestProbe(t *testing.T) {
 	if in, out := len(fake.Calls("/login")), len(fake.Calls("/logout")); in != 1 || out != 1 {
 		t.Errorf("%d logins and %d logouts, want no device to be left", in, out)
 	}
-	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "check channels.matrix.userId and channels.matrix.password") {
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "check channels.matrix.userId and channels.matrix.password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"hello":"world"}`)) }))
@@ -194,7 +194,7 @@ func TestProbe(t *testing.T) {
 	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"homeserver": other.URL})); err == nil || !strings.Contains(err.Error(), "is not a Matrix homeserver") {
 		t.Errorf("another server: %v", err)
 	}
-	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": nil, "accessToken": "wrong"})); !channel.IsFatal(err) {
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": nil, "accessToken": "wrong"})); !chat.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
 }
@@ -230,7 +230,7 @@ func TestTwoAccounts(t *testing.T) {
 	}
 	defer q.Close()
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"matrix": Driver()},
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]chat.Driver{"matrix": Driver()},
 		Sections: map[string]json.RawMessage{
 			"matrix":       section(t, fake, nil),
 			"matrix.work":  section(t, fake, map[string]any{"userId": work, "password": "work's"}),
@@ -246,7 +246,7 @@ func TestTwoAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := channeltest.NewRig(t)
-	stop := r.Start(func(ctx context.Context, _ channel.Submit) error { return m.Run(ctx) })
+	stop := r.Start(func(ctx context.Context, _ chat.Submit) error { return m.Run(ctx) })
 	states := func() (out map[string]deliver.Condition) {
 		out = map[string]deliver.Condition{}
 		for _, s := range m.Status() {

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
@@ -36,7 +36,7 @@ func TestAddress(t *testing.T) {
 	} {
 		got, err := r.Address(t.Context(), target)
 		switch {
-		case want == "" && !channel.IsPermanent(err):
+		case want == "" && !chat.IsPermanent(err):
 			t.Errorf("%q: %v, %v, want an error for good", target, got, err)
 		case want != "" && (err != nil || got != bus.Route{Channel: "mattermost", ChatID: want}):
 			t.Errorf("%q: %v, %v, want %s", target, got, err, want)
@@ -54,7 +54,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on 127.0.0.1") || len(report.Checks) != 3 {
 		t.Errorf("the report is %+v, %v", report, err)
 	}
-	if _, err := Driver().Probe(t.Context(), r.deps, section("wrong")); !channel.IsFatal(err) {
+	if _, err := Driver().Probe(t.Context(), r.deps, section("wrong")); !chat.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
 	if n := r.fake.Connected(); n != 0 {
@@ -71,7 +71,7 @@ func house(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"mattermost": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Sections: sections,
+		Queue: q, Drivers: map[string]chat.Driver{"mattermost": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Sections: sections,
 		Client: func(string) (*http.Client, error) {
 			transport := &http.Transport{}
 			t.Cleanup(transport.CloseIdleConnections)

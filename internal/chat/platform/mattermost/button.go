@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -83,7 +83,7 @@ func (b *bot) pressed(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 // answer makes of a press a message with the label as its text.
-func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit channel.Submit) {
+func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit chat.Submit) {
 	ctx := r.Context()
 	e := event{Post: post{ID: p.PostID, ChannelID: p.ChannelID, UserID: p.UserID}, Sender: p.UserName}
 	where, err := b.known.where(ctx, &e, false)

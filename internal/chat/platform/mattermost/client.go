@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -63,11 +63,11 @@ func classify(err error) error {
 	case e == nil:
 		return err
 	case e.Code == http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, time.Second), err)
+		return chat.RateLimited(max(e.After, time.Second), err)
 	case e.Code == http.StatusUnauthorized: // the token; Run says so
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case e.refused() || e.Code == http.StatusNotImplemented:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -88,7 +88,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	b := l.bot
 	if !l.greeted {
 		now, err := b.hello(ctx)
-		if channel.IsFatal(err) {
+		if chat.IsFatal(err) {
 			return socket.Target{}, socket.Fatal(err)
 		}
 		if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -36,9 +36,9 @@ const memory = 1000
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
-	caps  channel.Caps
+	caps  chat.Caps
 	calls *client
 	web   kit.Webhook // of buttons
 	run   sync.Mutex  // one Run at a time
@@ -46,7 +46,7 @@ type bot struct {
 	me     atomic.Pointer[user]
 	conn   atomic.Pointer[socket.Conn] // the last one
 	seq    atomic.Int64                // of what we send on it
-	submit atomic.Pointer[channel.Submit]
+	submit atomic.Pointer[chat.Submit]
 	most   atomic.Int64 // bytes of a file that the server takes
 
 	known   *directory
@@ -61,19 +61,19 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Mattermost", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Mattermost", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:    d,
@@ -97,7 +97,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+func (b *bot) Caps() chat.Caps { return b.caps }
 
 // Routes implements channel.Handler: the address of buttons, if the gateway's
 // listener shall serve it.
@@ -109,7 +109,7 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -198,7 +198,7 @@ func (b *bot) limits(ctx context.Context) {
 	if b.deps.Refine == nil {
 		return
 	}
-	b.deps.Refine(func(caps *channel.Caps) {
+	b.deps.Refine(func(caps *chat.Caps) {
 		caps.MaxMedia = b.most.Load()
 		if n, err := strconv.Atoi(c.Post); err == nil && n > 0 {
 			caps.MaxChars = n
@@ -227,7 +227,7 @@ func (b *bot) refusedToken(err error) error {
 	e := refusal(err)
 	switch {
 	case e != nil && e.Code == http.StatusUnauthorized:
-		return channel.Fatal(fmt.Errorf("Mattermost refuses the token (%w); create another one for the bot account and set channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Mattermost refuses the token (%w); create another one for the bot account and set channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	case e != nil && e.Code == http.StatusNotFound:
 		return fmt.Errorf("%s is not a Mattermost server (%w); check channels.%s.serverUrl", b.o.host(), err, b.deps.Name)
 	}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	ServerURL            string          `json:"serverUrl" setup:"yes" doc:"Address of the Mattermost server, such as https://chat.example.com."`
 	Token                httpsafe.Secret `json:"token" setup:"yes" doc:"Access token of the bot account."`
 	TeamID               string          `json:"teamId" doc:"Only channels of this team are served, besides direct messages."`
@@ -70,11 +70,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -134,8 +134,8 @@ func (o *options) host() string {
 }
 
 // caps are the limits of the platform; some are known only after connecting.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars:       16383,
 		EditEvery:      time.Second,
 		GroupEditEvery: time.Second,
@@ -148,9 +148,9 @@ func (o *options) caps() channel.Caps {
 		Buttons:  o.WebhookURL != "",
 		Keys:     true,
 		Refines:  true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 5, Per: time.Second},
-			Edit:  channel.Limit{Count: 3, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 5, Per: time.Second},
+			Edit:  chat.Limit{Count: 3, Per: time.Second},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -102,7 +102,7 @@ func TestOptionsRefused(t *testing.T) {
 			section = string(data)
 		}
 		_, err := decode(json.RawMessage(section))
-		if err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want a fatal error about %q", section, err, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -28,7 +28,7 @@ type draft struct {
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	me := b.me.Load()
 	if me == nil {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	d := draft{ChannelID: out.Route.ChatID, RootID: out.Route.ThreadID, Message: b.render(out), Props: b.props(out)}
 	if d.Message == "" && len(out.Media) == 0 {
@@ -85,7 +85,7 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 		switch {
 		case err == nil:
 			d.FileIDs = append(d.FileIDs, id)
-		case channel.IsPermanent(err) || refusal(err).refused() && refusal(err).Code != http.StatusForbidden:
+		case chat.IsPermanent(err) || refusal(err).refused() && refusal(err).Code != http.StatusForbidden:
 			b.deps.Log.WarnContext(ctx, "a file cannot be sent", "chat", d.ChannelID, "err", err)
 			d.Message = strings.TrimSpace(d.Message + "\n[attachment: " + media.FileName(m.Name) + " - upload failed]")
 		default:
@@ -152,8 +152,8 @@ func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 }
 
 // Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase == channel.Working {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase == chat.Working {
 		return b.typing(ctx, route)
 	}
 	me, id := b.me.Load(), route.MessageID
@@ -166,14 +166,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		}
 		return b.calls.call(ctx, http.MethodPost, "/reactions", map[string]string{"user_id": me.ID, "post_id": id, "emoji_name": emoji}, nil)
 	}
-	if phase == channel.Seen {
+	if phase == chat.Seen {
 		return react(b.o.ReactEmoji)
 	}
 	var err error
 	if b.o.ReactEmoji != "" {
 		err = b.calls.call(ctx, http.MethodDelete, "/users/"+me.ID+"/posts/"+id+"/reactions/"+b.o.ReactEmoji, nil, nil)
 	}
-	if phase == channel.Answered {
+	if phase == chat.Answered {
 		err = errors.Join(err, react(b.o.DoneEmoji))
 	}
 	return err
@@ -183,7 +183,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 func (b *bot) typing(ctx context.Context, route bus.Route) error {
 	c := b.conn.Load()
 	if c == nil {
-		return channel.ErrNotReady
+		return chat.ErrNotReady
 	}
 	return c.Send(ctx, request(b.seq.Add(1), "user_typing", map[string]string{"channel_id": route.ChatID, "parent_id": route.ThreadID}))
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
@@ -41,7 +41,7 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			return commonSection(t, c, fake, map[string]any{"webhookUrl": front + path, "webhookPath": path})
 		},
 		Owner: mattermosttest.AnnID(), Stranger: mattermosttest.ID("mallory"), Chat: fake.Direct, Group: mattermosttest.TownID(), Thread: "root",
@@ -79,7 +79,7 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		Frame:   func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
 		Forge:   func(t *testing.T, in channeltest.In) { forge(t, front+path, in) },
 		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { inject(t, fake, in, age) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -140,7 +140,7 @@ func postTo(t *testing.T, address string, body []byte) int {
 	return res.StatusCode
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *mattermosttest.Server, changes map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *mattermosttest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

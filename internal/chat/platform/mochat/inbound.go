@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -308,7 +308,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 		}
 	}
 	if err := l.in.Hold(ctx, t.id, t.id+"/"+s.ID, e); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			err = fmt.Errorf("a message of Mochat is not taken yet: %w", err)
 		}
 		return err
@@ -359,7 +359,7 @@ func (b *bot) visitor(e *event, s *entry) access.Visitor {
 // receiver hands held messages to the agent during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with messages that are answered together. The last one is what is

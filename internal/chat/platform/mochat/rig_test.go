@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
@@ -21,7 +21,7 @@ type rig struct {
 	t    *testing.T
 	fake *mochattest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // object of a section or a request.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // sessionPrefix begins the ids of sessions.
@@ -69,14 +69,14 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 		}
 	}
 	out.Media = files
-	return channel.Divide(b.caps, out)
+	return chat.Divide(b.caps, out)
 }
 
 // Send implements channel.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	chatID := bare(out.Route.ChatID)
 	if chatID == "" {
-		return "", channel.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
+		return "", chat.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
 	}
 	said := strings.TrimSpace(text.Valid(out.Text))
 	if said == "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
@@ -48,7 +48,7 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 		Repeats: true,
 		Frame:   func(_ *testing.T, frame []byte) { fake.Raw(!utf8.Valid(frame), frame) },
 		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) { write(in, ago(age)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}

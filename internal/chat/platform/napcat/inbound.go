@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -32,7 +32,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with an event. An error means that it is not durable yet.
@@ -289,7 +289,7 @@ func (m *parts) answers(to *frame, self string) *bus.Answer {
 			asked.typed = append(asked.typed, s.get("text"))
 		}
 	}
-	q, ok := channel.AskedIn(asked.words())
+	q, ok := chat.AskedIn(asked.words())
 	if !ok {
 		return nil
 	}

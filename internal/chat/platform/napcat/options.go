@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -24,7 +24,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	WSURL                string            `json:"wsUrl" setup:"yes" doc:"Address of NapCat's WebSocket server."`
 	AccessToken          httpsafe.Secret   `json:"accessToken" doc:"Token of NapCat's WebSocket server."`
 	GroupPolicyOverrides map[string]policy `json:"groupPolicyOverrides" doc:"The groupPolicy of single groups, by their numbers: mention, open, or a probability from 0 to 1."`
@@ -64,32 +64,32 @@ func decode(section json.RawMessage) (options, error) {
 	if json.Unmarshal(section, &all) == nil {
 		if raw, ok := all["groupPolicy"]; ok {
 			if err := o.policy.UnmarshalJSON(raw); err != nil {
-				return o, channel.Fatal(fmt.Errorf("groupPolicy: %w", err))
+				return o, chat.Fatal(fmt.Errorf("groupPolicy: %w", err))
 			}
 			delete(all, "groupPolicy")
 			section, _ = json.Marshal(all) // it was read
 		}
 	}
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	u, err := url.Parse(o.WSURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss":
-		return o, channel.Fatal(errors.New("wsUrl: an address that begins with ws:// or wss:// is needed"))
+		return o, chat.Fatal(errors.New("wsUrl: an address that begins with ws:// or wss:// is needed"))
 	case o.MaxImageBytes < 1:
-		return o, channel.Fatal(errors.New("maxImageBytes: at least 1"))
+		return o, chat.Fatal(errors.New("maxImageBytes: at least 1"))
 	}
 	return o, nil
 }
 
 // caps are the limits of the platform. Accounts that write quickly are banned.
-func (*options) caps() channel.Caps {
-	return channel.Caps{
+func (*options) caps() chat.Caps {
+	return chat.Caps{
 		MaxChars: textMost,
 		Typing:   5 * time.Second,
 		MaxMedia: fileMost,
-		Rate:     channel.Rate{Chat: channel.Limit{Count: 1, Per: 700 * time.Millisecond}},
+		Rate:     chat.Rate{Chat: chat.Limit{Count: 1, Per: 700 * time.Millisecond}},
 		Group:    isGroup,
 	}
 }

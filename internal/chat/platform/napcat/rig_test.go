@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
@@ -20,7 +20,7 @@ type rig struct {
 	t    *testing.T
 	fake *napcattest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // newRig makes a channel that admits everybody, with changes to its section.

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -26,7 +26,7 @@ func target(to bus.Route) (map[string]any, error) {
 	case kind == "private":
 		return map[string]any{"message_type": kind, "user_id": n}, nil
 	}
-	return nil, channel.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
+	return nil, chat.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
 }
 
 // Send implements channel.Channel.
@@ -105,19 +105,19 @@ func render(out bus.Outbound) string {
 }
 
 // Signal implements channel.Signaller: in a group a reaction, else that we write.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	to, err := target(route)
 	if err != nil {
 		return err
 	}
 	switch {
-	case isGroup(route) && phase != channel.Working:
+	case isGroup(route) && phase != chat.Working:
 		if b.o.ReactEmoji == "" || route.MessageID == "" {
 			return nil
 		}
-		params := map[string]any{"message_id": number(id(route.MessageID)), "emoji_id": b.o.ReactEmoji, "set": phase == channel.Seen}
+		params := map[string]any{"message_id": number(id(route.MessageID)), "emoji_id": b.o.ReactEmoji, "set": phase == chat.Seen}
 		return b.call(ctx, "set_msg_emoji_like", params, nil)
-	case !isGroup(route) && phase == channel.Working:
+	case !isGroup(route) && phase == chat.Working:
 		return b.call(ctx, "set_input_status", map[string]any{"user_id": to["user_id"], "event_type": 1}, nil)
 	}
 	return nil

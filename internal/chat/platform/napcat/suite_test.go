@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
@@ -33,7 +33,7 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
 		Chat: func(sender string) string { return privatePrefix + sender },
 		Pose: func(t *testing.T, in channeltest.In, name string) {
@@ -71,7 +71,7 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 			return n, false
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -98,7 +98,7 @@ func loopback(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *napcattest.Server) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *napcattest.Server) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

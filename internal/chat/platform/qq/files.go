@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -58,7 +58,7 @@ func (b *bot) received(a attachment) kit.Received {
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
-			return nil, channel.Permanent(httpsafe.WithoutURL(err))
+			return nil, chat.Permanent(httpsafe.WithoutURL(err))
 		}
 		res, err := kit.Download(h, req)
 		if err != nil {
@@ -113,7 +113,7 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	what := fileType(f, data)
 	if !to.kind.modern() {
 		if what != filePicture {
-			return outgoing{}, channel.Permanent(errors.New("only pictures can be sent in guilds"))
+			return outgoing{}, chat.Permanent(errors.New("only pictures can be sent in guilds"))
 		}
 		return outgoing{picture: data}, nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -40,7 +40,7 @@ type event struct {
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 	in     *kit.Intake[event]
 	side   sync.WaitGroup // answers to buttons, and who we are
 
@@ -72,7 +72,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 		rc.confirm(ctx, e.Tap.ID)
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, key, e); err != nil {
-		if ctx.Err() == nil && !errors.Is(err, channel.ErrStopping) {
+		if ctx.Err() == nil && !errors.Is(err, chat.ErrStopping) {
 			rc.warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", err)
 		}
 		return socketPause(err)
@@ -255,9 +255,9 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 }
 
 // quoted is the message that is answered, if it is known.
-func (rc *receiver) quoted(m *message, route bus.Route) (channel.Quoted, bool) {
+func (rc *receiver) quoted(m *message, route bus.Route) (chat.Quoted, bool) {
 	if m.Reference == nil || m.Reference.MessageID == "" || rc.bot.deps.Quoted == nil {
-		return channel.Quoted{}, false
+		return chat.Quoted{}, false
 	}
 	return rc.bot.deps.Quoted(route, m.Reference.MessageID)
 }
@@ -270,7 +270,7 @@ func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {
 	if !ok || asked.SenderID != "" || len(m.Attachments) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(asked.Text)
+	q, ok := chat.AskedIn(asked.Text)
 	if !ok {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // the number of its slot. Messages are kept in memory only until the first reply:
 // whoever writes without being answered costs no write to the disk.
 type ledger struct {
-	state *channel.State
+	state *chat.State
 	app   string
 	now   func() time.Time
 
@@ -69,7 +69,7 @@ type reply struct {
 // errNoReply says that no message of the chat takes a reply any more.
 var errNoReply = errors.New("QQ takes no more replies until a person writes in this chat again")
 
-func newLedger(s *channel.State, app string, now func() time.Time) *ledger {
+func newLedger(s *chat.State, app string, now func() time.Time) *ledger {
 	return &ledger{state: s, app: app, now: now}
 }
 

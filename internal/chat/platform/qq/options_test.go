@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)
@@ -105,7 +105,7 @@ func TestProbe(t *testing.T) {
 	if report, err = probe(t.Context(), d, section(fake, nil)); err != nil || report.Checks[1].OK {
 		t.Errorf("without logins: %+v, %v", report, err)
 	}
-	if _, err = probe(t.Context(), d, section(fake, map[string]any{"secret": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.qq.appId") {
+	if _, err = probe(t.Context(), d, section(fake, map[string]any{"secret": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.qq.appId") {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	fake.Fail(qqtest.Failure{Path: "/users/@me", Status: 401, Code: codeAddress, Text: "ip"}, qqtest.Failure{Path: "/users/@me", Status: 401, Code: codeAddress, Text: "ip"})

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
@@ -24,8 +24,8 @@ type object = qqtest.Object
 
 // The channel satisfies what the manager looks for.
 var (
-	_ channel.Planner   = (*bot)(nil)
-	_ channel.Signaller = (*bot)(nil)
+	_ chat.Planner   = (*bot)(nil)
+	_ chat.Signaller = (*bot)(nil)
 )
 
 // rig is a channel on a fake server.
@@ -34,7 +34,7 @@ type rig struct {
 	t    *testing.T
 	fake *qqtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -150,7 +150,7 @@ func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx con
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"qq": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
+		Queue: q, Drivers: map[string]chat.Driver{"qq": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)

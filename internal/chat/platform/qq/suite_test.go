@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
@@ -42,7 +42,7 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 	}
 	out := channeltest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			return n, false
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			b, ok := ch.(*bot)
 			if !ok {
 				t.Fatalf("New made a %T", ch)

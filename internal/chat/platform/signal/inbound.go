@@ -16,7 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -29,7 +29,7 @@ const (
 // receiver makes messages for the agent of the events of one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // letter is a message on its way to the agent.
@@ -269,7 +269,7 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 	if l.Quote == nil || l.edited || !rc.bot.facts.us(l.Quote.authors()...) || len(l.Attachments) > 0 || len(l.notes()) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(l.Quote.Text)
+	q, ok := chat.AskedIn(l.Quote.Text)
 	if !ok {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -83,7 +83,7 @@ func (l list) has(ids []string) bool {
 // facts are what is remembered of people: which chat is theirs, whatever id a
 // message names them by, and who we are.
 type facts struct {
-	state *channel.State
+	state *chat.State
 
 	mu   sync.Mutex
 	book struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
@@ -29,7 +29,7 @@ type rig struct {
 	t    *testing.T
 	fake *signaltest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, changes object) *rig {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -35,7 +35,7 @@ func (b *bot) address(chatID string) (map[string]any, error) {
 	case isGroup(chatID):
 		return map[string]any{"groupId": chatID}, nil
 	}
-	return nil, channel.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
+	return nil, chat.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
 }
 
 // Send implements channel.Channel.
@@ -87,7 +87,7 @@ func (b *bot) send(ctx context.Context, chatID string, params map[string]any) (s
 		return id, classify(err)
 	}
 	if !b.o.TrustChangedKeys {
-		return "", channel.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chatID, b.o.PhoneNumber, chatID))
+		return "", chat.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chatID, b.o.PhoneNumber, chatID))
 	}
 	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chatID, "trustAllKnownKeys": true}, nil); err != nil {
 		return "", classify(err)
@@ -134,9 +134,9 @@ func classify(err error) error {
 	case !ok:
 		return err
 	case e.Code == codeRateLimit || e.says("rate limit"):
-		return channel.RateLimited(cmp.Or(e.wait(), time.Minute), err)
+		return chat.RateLimited(cmp.Or(e.wait(), time.Minute), err)
 	case e.Code == codeUser || e.Code <= -32600 && e.Code >= -32602, e.Code == codeUntrusted:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -195,15 +195,15 @@ func parseID(id string) (at int64, author string, ok bool) {
 }
 
 // Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	params, err := b.address(route.ChatID)
 	if err != nil {
 		return err
 	}
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		return classify(b.rpc.call(ctx, "sendTyping", params, nil))
-	case channel.TurnFailed, channel.TurnStopped: // an answer ends it by itself
+	case chat.TurnFailed, chat.TurnStopped: // an answer ends it by itself
 		params["stop"] = true
 		if err := b.rpc.call(ctx, "sendTyping", params, nil); err != nil {
 			return classify(err)
@@ -215,7 +215,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		return nil
 	}
 	params["emoji"], params["targetAuthor"], params["targetTimestamp"] = b.o.ReactEmoji, author, at
-	if phase != channel.Seen {
+	if phase != chat.Seen {
 		params["remove"] = true
 	}
 	return classify(b.rpc.call(ctx, "sendReaction", params, nil))

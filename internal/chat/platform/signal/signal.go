@@ -18,7 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      *options
 	rpc    *client
 	dm     list   // of dm.allowFrom
@@ -45,19 +45,19 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
 }
 
 // newBot makes the channel of a section.
-func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -77,10 +77,10 @@ func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 // Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -114,7 +114,7 @@ func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if channel.IsFatal(err) {
+		if chat.IsFatal(err) {
 			return err
 		}
 		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
@@ -143,7 +143,7 @@ func (b *bot) greet(ctx context.Context) error {
 	err := b.rpc.call(ctx, "updateConfiguration", map[string]any{"typingIndicators": true}, nil)
 	if e, ok := errors.AsType[*rpcError](err); ok {
 		if e.says("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
-			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
+			return chat.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
 		}
 		b.warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
 		err = nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
@@ -28,7 +28,7 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 	began := time.Now().UnixMilli()
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
+		Section: func(c chat.Common) json.RawMessage { return suiteSection(t, fake, c) },
 		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Post(from(in.Sender, "", name, began+2100, object{"message": in.Text, "profileName": name}))
@@ -60,7 +60,7 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 		Marks:  func(_, id string) []string { return marks(fake, began, id) },
 		Typing: func(chatID, _ string) (int, bool) { return typing(fake, chatID) },
 		Alias:  func(string) string { return bobUUID },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				fake.Beat(200 * time.Millisecond)
 				b.rpc.idle = 2 * time.Second
@@ -107,7 +107,7 @@ func typing(fake *signaltest.Server, chatID string) (n int, on bool) {
 	return n, on
 }
 
-func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.RawMessage {
+func suiteSection(t *testing.T, fake *signaltest.Server, c chat.Common) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

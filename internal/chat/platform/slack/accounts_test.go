@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
@@ -30,7 +30,7 @@ func TestAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := deliver.NewManager(deliver.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"slack": Driver()},
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]chat.Driver{"slack": Driver()},
 		Sections: map[string]json.RawMessage{"slack": section(one, nil), "slack.work": section(two, nil), "slack.zwei": section(one, nil)},
 		Client: func(string) (*http.Client, error) {
 			transport := &http.Transport{}

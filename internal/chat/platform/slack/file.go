@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -158,7 +158,7 @@ func (c *client) download(ctx context.Context, address string) (*http.Response, 
 // upload sends the file of a part.
 func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error {
 	if len(out.Media) != 1 {
-		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
-		return channel.Permanent(fmt.Errorf("%s is empty, which Slack does not take", f.Name))
+		return chat.Permanent(fmt.Errorf("%s is empty, which Slack does not take", f.Name))
 	}
 	try := func(thread string) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -24,7 +24,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // interesting reads an event of the Events API; nil if nothing comes of it.
@@ -289,5 +289,5 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 
 // knows reports whether the agent has a slash command.
 func (b *bot) knows(name string) bool {
-	return slices.ContainsFunc(b.deps.Commands, func(c channel.Command) bool { return c.Name == name })
+	return slices.ContainsFunc(b.deps.Commands, func(c chat.Command) bool { return c.Name == name })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -112,7 +112,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 	}
 	name := strings.ToLower(strings.TrimLeft(target, "#@"))
 	if name == "" {
-		return "", channel.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
+		return "", chat.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
 	}
 	if !strings.HasPrefix(target, "@") {
 		id, err := c.look(ctx, &c.names.channels, name, c.listChannels)
@@ -129,7 +129,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 			return c.open(ctx, id)
 		}
 	}
-	return "", channel.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
+	return "", chat.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
 }
 
 // isID reports whether a target is an id of Slack's.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -63,10 +63,10 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 		Lost: func(err error) error {
 			b.deps.Ready(b.identity(), err)
 			switch fatal := b.web.refusedToken("appToken", err); {
-			case channel.IsFatal(fatal):
+			case chat.IsFatal(fatal):
 				return socket.Fatal(fatal)
 			case errors.Is(err, errDisabled):
-				return socket.Fatal(channel.Fatal(err))
+				return socket.Fatal(chat.Fatal(err))
 			case errors.Is(err, errRefresh):
 				return socket.After(0, err)
 			}
@@ -145,7 +145,7 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 	case chatID == "":
 		return nil
 	case in == nil:
-		return channel.ErrStopping
+		return chat.ErrStopping
 	}
 	return in.Hold(ctx, chatID, key, e)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
@@ -21,7 +21,7 @@ type rig struct {
 	t    *testing.T
 	fake *slacktest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newFake(t *testing.T) *slacktest.Server {
@@ -52,7 +52,7 @@ func newRig(t *testing.T, changes object) *rig {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: transport}, nil }
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -170,18 +170,18 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 }
 
 // Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		return b.status(ctx, route, "is working on it...")
-	case channel.Seen:
+	case chat.Seen:
 		return b.mark(ctx, route, b.o.ReactEmoji, b.api.AddReactionContext)
 	}
 	err := b.mark(ctx, route, b.o.ReactEmoji, b.api.RemoveReactionContext)
-	if phase == channel.Answered && err == nil {
+	if phase == chat.Answered && err == nil {
 		err = b.mark(ctx, route, b.o.DoneEmoji, b.api.AddReactionContext)
 	}
-	if phase != channel.Answered { // an answer takes it away by itself
+	if phase != chat.Answered { // an answer takes it away by itself
 		_ = b.status(ctx, route, "") // cosmetic
 	}
 	return err

@@ -26,15 +26,15 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
-	caps  channel.Caps
+	caps  chat.Caps
 	http  *http.Client
 	api   *api.Client
 	hook  kit.Webhook
@@ -55,12 +55,12 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel is newBot for the contract.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
@@ -69,14 +69,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 }
 
 // newBot makes the channel of a section.
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:  d,
@@ -97,7 +97,7 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+func (b *bot) Caps() chat.Caps { return b.caps }
 
 // Routes implements channel.Handler: the webhook, if the gateway's listener
 // shall serve it.
@@ -109,7 +109,7 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -143,7 +143,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	} else {
 		err = b.listen(ctx, &work)
 	}
-	if cause := context.Cause(ctx); channel.IsFatal(cause) {
+	if cause := context.Cause(ctx); chat.IsFatal(cause) {
 		return cause
 	}
 	return err

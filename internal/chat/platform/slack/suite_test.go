@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
@@ -83,7 +83,7 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 	var delivered sync.Map
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "U0ANN", Stranger: "U0EVE", Chat: fake.DM, Group: "C0GEN", Thread: thread,
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Join([]slacktest.Person{{ID: in.Sender, Handle: name, Name: name}})
@@ -127,7 +127,7 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
 			fake.Write(object{"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": fmt.Sprintf("%d.000100", time.Now().Add(-age).Unix())})
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -167,7 +167,7 @@ func tap(t *testing.T, fake *slacktest.Server, chatID, label string) {
 	t.Errorf("no message has a button %q", label)
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *slacktest.Server, changes object) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *slacktest.Server, changes object) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // facts are what survives a restart: where conversations are reached, and which
 // files were offered.
 type facts struct {
-	state *channel.State
+	state *chat.State
 	o     options
 	now   func() time.Time
 

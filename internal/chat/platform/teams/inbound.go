@@ -7,7 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -20,7 +20,7 @@ const (
 // Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns an activity into a message. An error means that it is not durable

@@ -17,7 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -35,7 +35,7 @@ type object map[string]any
 // only in personal chats.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) != 1 {
-		return "", channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return "", chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (s
 			"content": object{"description": phrase.In(out.Language, "A file for you"), "sizeInBytes": f.Size(), "acceptContext": mark, "declineContext": mark},
 		}},
 	})
-	if err != nil && channel.IsPermanent(err) {
+	if err != nil && chat.IsPermanent(err) {
 		err = errors.Join(err, b.facts.dropOffer(id))
 	}
 	return sent, err

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -96,7 +96,7 @@ func (b *bot) hold(ctx context.Context, w http.ResponseWriter, a *activity, body
 		return
 	}
 	if err := in.Hold(ctx, place, key, *a); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			b.complain(ctx, "it cannot be kept and is left to Teams", err)
 		}
 		kit.Reply(w, http.StatusServiceUnavailable)

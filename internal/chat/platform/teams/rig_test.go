@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
@@ -25,7 +25,7 @@ type rig struct {
 	t    *testing.T
 	fake *teamstest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newFake(t *testing.T) *teamstest.Server {

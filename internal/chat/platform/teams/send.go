@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Send implements channel.Channel.
@@ -69,14 +69,14 @@ func (b *bot) replyTo(out bus.Outbound) string {
 func (b *bot) address(route bus.Route, id string) (string, error) {
 	place := route.ChatID
 	if !strings.Contains(place, ":") {
-		return "", channel.Permanent(fmt.Errorf("%q is not a conversation of Teams: use the id that its messages come from", place))
+		return "", chat.Permanent(fmt.Errorf("%q is not a conversation of Teams: use the id that its messages come from", place))
 	}
 	if route.ThreadID != "" && b.o.ReplyInThread {
 		place += ";messageid=" + route.ThreadID
 	}
 	base := b.facts.where(route.ChatID)
 	if !b.o.trusted(base) {
-		return "", channel.Permanent(fmt.Errorf("the serviceUrl of the conversation is not in trustedServiceUrlHosts"))
+		return "", chat.Permanent(fmt.Errorf("the serviceUrl of the conversation is not in trustedServiceUrlHosts"))
 	}
 	out := strings.TrimRight(base, "/") + "/v3/conversations/" + url.PathEscape(place) + "/activities"
 	if id != "" {
@@ -123,8 +123,8 @@ func (b *bot) replace(ctx context.Context, out bus.Outbound, id string, complete
 
 // Signal implements channel.Signaller: bots of Teams can show that they type,
 // and cannot react to messages.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase != channel.Working || b.streams.busy(route.ChatID, b.deps.Now()) {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase != chat.Working || b.streams.busy(route.ChatID, b.deps.Now()) {
 		return nil
 	}
 	_, err := b.post(ctx, route, outgoing{Type: "typing"})

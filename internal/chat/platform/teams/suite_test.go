@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
@@ -39,7 +39,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 	}
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
 			fake.Post(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, teamstest.Object{
@@ -92,7 +92,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 	}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server, changes map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *teamstest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -19,7 +19,7 @@ const staleOffset = 5 * 24 * time.Hour
 
 // facts are what survives a restart.
 type facts struct {
-	state  *channel.State
+	state  *chat.State
 	bot    int64 // the number in the token
 	mu     sync.Mutex
 	loaded bool

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -22,7 +22,7 @@ const (
 // a photo, a voice message or the like goes as a document.
 func (b *bot) sendFile(ctx context.Context, to outgoing, out bus.Outbound, sent *message) error {
 	if len(out.Media) != 1 {
-		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
 	err := b.sendAs(ctx, "", to, out, sent)
 	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && e.MigrateTo == 0 && aboutFile(e) {
@@ -71,7 +71,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 		return try(to, "")
 	}
 	if units(out.Text) > maxCaption {
-		return channel.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
+		return chat.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
 	}
 	out.Media = nil
 	return b.formatted(to, out, func(to outgoing) error {

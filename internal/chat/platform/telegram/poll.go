@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -73,7 +73,7 @@ func (p *poller) run(ctx context.Context) error {
 		}
 		e := refusal(err)
 		switch {
-		case channel.IsFatal(p.bot.refusedToken(err)):
+		case chat.IsFatal(p.bot.refusedToken(err)):
 			return p.bot.refusedToken(err)
 		case e != nil && e.Code == http.StatusConflict && e.says("webhook"):
 			lost(errors.New("a webhook was set for this token and is being removed: is another program using it?"))

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
@@ -20,7 +20,7 @@ type rig struct {
 	t    *testing.T
 	fake *telegramtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -41,7 +41,7 @@ func newRig(t *testing.T, fake *telegramtest.Server, changes map[string]any) *ri
 	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("telegram")
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil }
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "dream-log", About: "what changed"}, {Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "dream-log", About: "what changed"}, {Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }

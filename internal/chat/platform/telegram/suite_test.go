@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
@@ -53,7 +53,7 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 	var delivered sync.Map
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
 		Pose: func(t *testing.T, in channeltest.In, name string) {
 			m := messageOf(t, fake, in)
@@ -104,7 +104,7 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 				fake.Update(body)
 			}
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.pollFor, b.pollMost = time.Second, 3*time.Second
 			}
@@ -222,7 +222,7 @@ func webhookFixture(t *testing.T) channeltest.Fixture {
 func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest.Fixture {
 	t.Helper()
 	f := fixture(t, fake)
-	f.Section = func(common channel.Common) json.RawMessage {
+	f.Section = func(common chat.Common) json.RawMessage {
 		return commonSection(t, common, fake, hooked(map[string]any{"webhookSecretToken": hookSecret, "webhookPath": c.path}))
 	}
 	message := func(in channeltest.In) object {
@@ -272,7 +272,7 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 	return f
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -74,7 +74,7 @@ func (h *hook) announce(ctx context.Context) error {
 	}, nil)
 	if err != nil {
 		if e := refusal(err); e != nil && e.Code == http.StatusBadRequest {
-			return channel.Fatal(err)
+			return chat.Fatal(err)
 		}
 		return b.refusedToken(err)
 	}
@@ -117,7 +117,7 @@ func (h *hook) take(ctx context.Context, u update) (done <-chan struct{}, code i
 	in := h.in
 	h.mu.Unlock()
 	if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			h.bot.report("keep an update", err)
 		}
 		return nil, http.StatusServiceUnavailable

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func hooked(more map[string]any) map[string]any {
@@ -213,7 +213,7 @@ func TestWebhookHeldBefore(t *testing.T) {
 func TestWebhookHeldWords(t *testing.T) {
 	t.Parallel()
 	offline(t, hooked(nil), func(t *testing.T, r *rig) {
-		r.Refuse(channel.ErrStopping)
+		r.Refuse(chat.ErrStopping)
 		end := r.begin()
 		time.Sleep(time.Second)
 		m := photo(r, "", "a.jpg", "words of another")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -23,7 +23,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with a callback. An error means that it is not durable yet.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -80,7 +80,7 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	_, err := command(ctx, c, cmdSubscribe, newID(cmdSubscribe), body, ackTime)
 	if refused(err) != 0 && refused(err) != codeBusy {
 		if l.refused++; l.refused >= refusals {
-			return socket.Fatal(channel.Fatal(fmt.Errorf("%w; copy botId and secret again from the bot's API mode, or run \"nanobot channels login %s --force\"", err, b.deps.Name)))
+			return socket.Fatal(chat.Fatal(fmt.Errorf("%w; copy botId and secret again from the bot's API mode, or run \"nanobot channels login %s --force\"", err, b.deps.Name)))
 		}
 	}
 	if err != nil {
@@ -172,7 +172,7 @@ func (l *line) accept(ctx context.Context, f frame, m *message) error {
 		return nil
 	}
 	err := l.in.Hold(ctx, m.chat(), m.key(), e)
-	if errors.Is(err, channel.ErrStopping) {
+	if errors.Is(err, chat.ErrStopping) {
 		return err
 	}
 	if err != nil { // it would not come again
@@ -212,14 +212,14 @@ func encode(cmd, req string, body any) ([]byte, error) {
 func (b *bot) call(ctx context.Context, cmd, req string, body any, limit time.Duration) (json.RawMessage, error) {
 	c := b.conn.Load()
 	if c == nil {
-		return nil, channel.ErrNotReady
+		return nil, chat.ErrNotReady
 	}
 	answer, err := command(ctx, c, cmd, req, body, limit)
 	switch {
 	case refused(err) == codeUnsubscribed: // connect again; the manager tries again after that
 		c.Heartbeat(ctx, 0, pingEvery, func(context.Context) error { return errUnsubscribed })
 	case errors.Is(err, socket.ErrLost):
-		err = fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		err = fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
 	return answer, err
 }

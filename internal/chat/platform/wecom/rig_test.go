@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
@@ -21,7 +21,7 @@ type rig struct {
 	t    *testing.T
 	fake *wecomtest.Server
 	*bot
-	deps  channel.Deps
+	deps  chat.Deps
 	ahead atomic.Int64 // how far our clock is ahead, in ns
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Send implements channel.Channel.
@@ -39,7 +39,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	case out.Kind == bus.Final:
 		return "", classify(b.push(ctx, out, t.rest(s)))
 	}
-	return "", channel.Permanent(err) // the final reply says it
+	return "", chat.Permanent(err) // the final reply says it
 }
 
 // Edit implements channel.Streamer.
@@ -47,7 +47,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	t := b.turnOf(out)
 	s := render(out.Text)
 	if t == nil || t.stream != id {
-		return channel.Permanent(errClosed)
+		return chat.Permanent(errClosed)
 	}
 	if s == "" {
 		return nil
@@ -57,7 +57,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	case errors.Is(err, errClosed) && final:
 		return classify(b.push(ctx, out, t.rest(s)))
 	case errors.Is(err, errClosed):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return classify(err)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
@@ -37,7 +37,7 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 	}
 	return channeltest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, name) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, name) },
 		Owner:   wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
 		Chat: func(sender string) string { return sender },
 		Pose: func(_ *testing.T, in channeltest.In, name string) {
@@ -58,7 +58,7 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 			}
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.beat = time.Second
 			}
@@ -84,7 +84,7 @@ func loopback(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *wecomtest.Server, bot string) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *wecomtest.Server, bot string) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {

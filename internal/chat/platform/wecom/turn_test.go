@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
@@ -44,7 +44,7 @@ func TestLateConfirmation(t *testing.T) {
 		final <- err
 	})
 	r.fake.Mute(false, false)
-	if err := <-final; !channel.IsPermanent(err) {
+	if err := <-final; !chat.IsPermanent(err) {
 		t.Errorf("an answer that WeCom refused: %v", err)
 	}
 }
@@ -61,10 +61,10 @@ func TestStoppedTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes := true
-	section := commonSection(t, channel.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
+	section := commonSection(t, chat.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
 	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
-		Drivers: map[string]channel.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},
+		Drivers: map[string]chat.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},
 		Client: func(string) (*http.Client, error) { return loopback(t), nil },
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -50,11 +50,11 @@ func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() < fileLeast {
-		return "", "", channel.Permanent(fmt.Errorf("%s: WeCom takes no file of less than %d bytes", f.Name, fileLeast))
+		return "", "", chat.Permanent(fmt.Errorf("%s: WeCom takes no file of less than %d bytes", f.Name, fileLeast))
 	}
 	kind = kindOf(f)
 	id, err = b.uploadAs(ctx, f, kind)
-	if kind != "file" && channel.IsPermanent(classify(err)) {
+	if kind != "file" && chat.IsPermanent(classify(err)) {
 		kind = "file"
 		id, err = b.uploadAs(ctx, f, kind)
 	}
@@ -115,7 +115,7 @@ func (b *bot) uploadChunk(ctx context.Context, body map[string]any) (err error) 
 		if try > 0 && wait.For(ctx, time.Duration(try)*chunkPause) != nil {
 			return ctx.Err()
 		}
-		if _, err = b.call(ctx, cmdChunk, newID(cmdChunk), body, uploadTime); err == nil || errors.Is(err, channel.ErrNotReady) {
+		if _, err = b.call(ctx, cmdChunk, newID(cmdChunk), body, uploadTime); err == nil || errors.Is(err, chat.ErrNotReady) {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -159,7 +159,7 @@ func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) 
 				}
 				return decrypt(key, data)
 			}
-			if e := refusal(err); e != nil && channel.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
+			if e := refusal(err); e != nil && chat.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
 				return nil, err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -23,7 +23,7 @@ const (
 // receiver makes messages for the agent of what came in during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle makes one message. An error means that it is not durable yet. Nothing

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
@@ -27,7 +27,7 @@ type rig struct {
 	t    *testing.T
 	fake *weixintest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 	path string // of account.json
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -22,7 +22,7 @@ var errSpent = errors.New("WeChat takes nothing more until the person writes aga
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	s, ok := b.account.session()
 	if !ok {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	words := out.Text
 	if !out.Plain {
@@ -47,7 +47,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 				b.deps.Log.DebugContext(ctx, "the person could not be told that more follows", "err", err)
 			}
 		}
-		return "", channel.Deferred(errSpent)
+		return "", chat.Deferred(errSpent)
 	}
 
 	item, err := b.item(ctx, s, out, words, tool)
@@ -163,17 +163,17 @@ func (b *bot) configure(ctx context.Context, s session, user, token string) (set
 }
 
 // Signal implements channel.Signaller: WeChat can show that we type.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	status := 2 // not any more
 	switch phase {
-	case channel.Seen:
+	case chat.Seen:
 		return nil
-	case channel.Working:
+	case chat.Working:
 		status = 1
 	}
 	s, ok := b.account.session()
 	if !ok {
-		return channel.ErrNotReady
+		return chat.ErrNotReady
 	}
 	t, err := b.ticket(ctx, s, route.ChatID)
 	if err != nil || t == "" {

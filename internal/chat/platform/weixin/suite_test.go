@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
@@ -22,9 +22,9 @@ func TestSuite(t *testing.T) {
 }
 
 // impatient is the platform with a channel that does not wait after failures.
-func impatient() channel.Driver {
+func impatient() chat.Driver {
 	d := Driver()
-	d.New = func(deps channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	d.New = func(deps chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		b, err := newBot(deps, section)
 		if err == nil {
 			quick(b)
@@ -51,7 +51,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 	t.Cleanup(fake.Close)
 	return channeltest.Fixture{
 		Driver: impatient(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 		Repeats: true, MediaLimit: true, AnyName: true,
 		Acked:  fake.Acked,
 		Typing: func(chatID, _ string) (int, bool) { return typed(fake, chatID), false },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.longest, b.extra = time.Second, time.Second
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // bot is the channel.
 type bot struct {
-	deps     channel.Deps
+	deps     chat.Deps
 	o        *options
 	client   *client
 	account  *ledger
@@ -49,26 +49,26 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title: "Weixin (personal WeChat)", Aliases: []string{"wechat"}, Options: func() any { return defaults() }, New: newChannel,
 		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Language: phrase.Chinese, Folder: "weixin",
 	}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return newBot(d, section)
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
 		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
@@ -80,13 +80,13 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 func isGroup(r bus.Route) bool { return isGroupID(r.ChatID) }
 
 // Run implements channel.Channel. It outlives the account: after a login, in
 // this program or another, it goes on with the new one.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}

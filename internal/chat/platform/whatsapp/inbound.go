@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
@@ -28,7 +28,7 @@ const (
 // receiver makes messages for the agent of the frames of one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle makes one message of a frame. An error means that it is not durable
@@ -208,7 +208,7 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 	if r == nil || !r.Ours || f.Edited || f.Forwarded || len(f.Files)+len(f.Media)+len(f.Notes) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(r.Text)
+	q, ok := chat.AskedIn(r.Text)
 	if !ok {
 		return nil
 	}

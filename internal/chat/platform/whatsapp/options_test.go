@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
@@ -48,7 +48,7 @@ func TestWrongSections(t *testing.T) {
 		`{"groupPolicy": "closed"}`:             "groupPolicy",
 		`{"bridgeUrll": "ws://localhost:3001"}`: `did you mean "bridgeUrl"?`,
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -104,7 +104,7 @@ func readEntry(written string) []access.Entry {
 // facts are what is remembered of people: which phone belongs to a hidden id,
 // and which chat is theirs, whatever id a message names them by.
 type facts struct {
-	state *channel.State
+	state *chat.State
 
 	mu   sync.Mutex
 	book struct {

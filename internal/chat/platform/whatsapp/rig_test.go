@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
@@ -30,7 +30,7 @@ type rig struct {
 	t    *testing.T
 	fake *whatsapptest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func client4(t *testing.T) func(string) (*http.Client, error) {
@@ -74,7 +74,7 @@ func newRig(t *testing.T, old bool, changes object) *rig {
 
 // hasten takes the pauses out of a channel. Only an old bridge does not answer
 // to auth: there is nothing to wait for.
-func hasten(ch channel.Channel, old bool) {
+func hasten(ch chat.Channel, old bool) {
 	b, ok := ch.(*bot)
 	if !ok {
 		return

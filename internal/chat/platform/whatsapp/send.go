@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -21,7 +21,7 @@ const jitter = 400 * time.Millisecond // before a message: programs that write i
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	f := frame{To: target(out.Route.ChatID), Key: out.Key}
 	if f.To == "" {
-		return "", channel.Permanent(noChat(out.Route.ChatID))
+		return "", chat.Permanent(noChat(out.Route.ChatID))
 	}
 	f.Type, f.Text = typeSend, out.Text
 	if !out.Plain {
@@ -126,20 +126,20 @@ func (b *bot) quotes(out bus.Outbound) string {
 }
 
 // Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	c, modern := b.connection()
 	to := target(route.ChatID)
 	if c == nil || !modern || to == "" {
 		return nil // an older bridge can neither
 	}
 	switch phase {
-	case channel.Seen:
+	case chat.Seen:
 		if !b.o.ReadReceipts || route.MessageID == "" {
 			return nil
 		}
 		id, participant, _ := strings.Cut(route.MessageID, "/")
 		return send(ctx, c, frame{Type: typeRead, To: to, MessageID: id, Participant: participant})
-	case channel.Working:
+	case chat.Working:
 		return send(ctx, c, frame{Type: typePresence, To: to, State: "composing"})
 	}
 	return send(ctx, c, frame{Type: typePresence, To: to, State: "paused"})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
@@ -40,8 +40,8 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 	t.Cleanup(fake.Close)
 	f := channeltest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) { hasten(ch, old) },
-		Section: func(c channel.Common) json.RawMessage {
+		Hasten: func(ch chat.Channel) { hasten(ch, old) },
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: !old,
 		Frame: func(_ *testing.T, data []byte) { fake.Raw(string(data)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -26,7 +26,7 @@ const holdPause = time.Second // while too much waits
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      *options
 	facts  *facts
 	words  *recent.Map[string, string] // of messages, by id, for quotes
@@ -46,8 +46,8 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title: "WhatsApp", Options: func() any { return defaults() }, New: newChannel, Needs: needs,
 		Probe: probe, Login: login, Logout: logout, Folder: "whatsapp-auth",
 	}
@@ -63,11 +63,11 @@ func needs(settings map[string]string) error {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return newBot(d, section)
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -84,10 +84,10 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 func (b *bot) Name() string { return b.deps.Name }
 
 // Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 // Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -156,7 +156,7 @@ func (b *bot) status(f *frame) error {
 		b.deps.Ready("", fmt.Errorf("WhatsApp is not connected%s", reason(f.Reason)))
 		return nil
 	}
-	return socket.Fatal(channel.Fatal(why))
+	return socket.Fatal(chat.Fatal(why))
 }
 
 func reason(s string) string {
