@@ -14,17 +14,17 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // board is a platform in memory that does all that channels can.
 type board struct {
 	mu      sync.Mutex
-	posts   []channeltest.Seen
+	posts   []chattest.Seen
 	touched int
 	fail    []error // of the next messages
-	inbox   chan channeltest.In
+	inbox   chan chattest.In
 	cut     chan struct{}
 	marks   map[string]chat.Phase // by chat and message
 	acked   map[string]bool
@@ -36,7 +36,7 @@ type board struct {
 
 func newBoard() *board {
 	return &board{
-		inbox: make(chan channeltest.In, 100),
+		inbox: make(chan chattest.In, 100),
 		cut:   make(chan struct{}, 1),
 		marks: map[string]chat.Phase{},
 		acked: map[string]bool{},
@@ -66,7 +66,7 @@ func (*member) Caps() chat.Caps {
 }
 
 func (m *member) Run(ctx context.Context, submit chat.Submit) error {
-	intake, err := kit.NewIntake(ctx, m.d, func(ctx context.Context, in channeltest.In) error { return m.take(ctx, in, submit) })
+	intake, err := kit.NewIntake(ctx, m.d, func(ctx context.Context, in chattest.In) error { return m.take(ctx, in, submit) })
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *member) Run(ctx context.Context, submit chat.Submit) error {
 	}
 }
 
-func (m *member) take(ctx context.Context, in channeltest.In, submit chat.Submit) error {
+func (m *member) take(ctx context.Context, in chattest.In, submit chat.Submit) error {
 	ids := []string{in.Sender}
 	if in.Also != "" {
 		ids = append(ids, in.Also)
@@ -118,7 +118,7 @@ func (m *member) Send(_ context.Context, out bus.Outbound) (string, error) {
 		m.fail = m.fail[1:]
 		return "", err
 	}
-	post := channeltest.Seen{Chat: out.Route.ChatID, Thread: out.Route.ThreadID, Text: out.Text}
+	post := chattest.Seen{Chat: out.Route.ChatID, Thread: out.Route.ThreadID, Text: out.Text}
 	if out.Question != nil {
 		m.asked = out.Question
 	}
@@ -160,7 +160,7 @@ func (m *member) Signal(_ context.Context, to bus.Route, phase chat.Phase) error
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(*testing.T) channeltest.Fixture {
+	chattest.Run(t, func(*testing.T) chattest.Fixture {
 		one, two := newBoard(), newBoard()
 		f, second := one.fixture(), two.fixture()
 		f.Driver = chat.Driver{New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
@@ -174,16 +174,16 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-func (b *board) fixture() channeltest.Fixture {
+func (b *board) fixture() chattest.Fixture {
 	failing := func(err error) { b.with(func() { b.fail = append(b.fail, err) }) }
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Section: func(c chat.Common) json.RawMessage {
 			data, _ := json.Marshal(c) // plain data
 			return data
 		},
 		Owner: "7", Stranger: "8", Group: "crowd", Thread: "corner", Chat: func(sender string) string { return "dm" + sender },
-		Deliver: func(_ *testing.T, in channeltest.In) { b.inbox <- in },
-		Seen: func() (out []channeltest.Seen) {
+		Deliver: func(_ *testing.T, in chattest.In) { b.inbox <- in },
+		Seen: func() (out []chattest.Seen) {
 			b.with(func() { out = slices.Clone(b.posts) })
 			return out
 		},
@@ -204,7 +204,7 @@ func (b *board) fixture() channeltest.Fixture {
 		},
 		Tap: func(_ *testing.T, chatID, label string) {
 			b.with(func() { b.taps["tap"] = &bus.Answer{QuestionID: b.asked.ID, Option: label} })
-			b.inbox <- channeltest.In{ID: "tap", Sender: "7", Chat: chatID, Text: label}
+			b.inbox <- chattest.In{ID: "tap", Sender: "7", Chat: chatID, Text: label}
 		},
 		Acked:  func(id string) (ok bool) { b.with(func() { ok = b.acked[id] }); return ok },
 		Typing: func(chatID, _ string) (n int, on bool) { b.with(func() { n = b.typing[chatID] }); return n, false },

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -52,7 +52,7 @@ func TestChildProgram(t *testing.T) {
 		_, _ = io.Copy(io.Discard, in)
 		leave(0)
 	case "parent":
-		d := channeltest.NewRig(t).Deps("test")
+		d := chattest.NewRig(t).Deps("test")
 		c, err := kit.StartChild(t.Context(), d.Log, program("stubborn"))
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestChild(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "sk-not-for-others")
 	for _, mode := range []string{"polite", "stubborn", "family"} {
 		t.Run(mode, func(t *testing.T) {
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("test")
 			ctx, cancel := context.WithCancel(t.Context())
 			c, err := kit.StartChild(ctx, d.Log, program(mode))
@@ -162,14 +162,14 @@ func TestChildFails(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			d := channeltest.NewRig(t).Deps("test")
+			d := chattest.NewRig(t).Deps("test")
 			_, err := kit.StartChild(t.Context(), d.Log, program(mode))
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-of-the-child") {
 				t.Errorf("Child: %v, want %q", err, want)
 			}
 		})
 	}
-	d := channeltest.NewRig(t).Deps("test")
+	d := chattest.NewRig(t).Deps("test")
 	if _, err := kit.StartChild(t.Context(), d.Log, kit.Program{Name: "nanobot-no-such-program"}); !errors.Is(err, kit.ErrNoProgram) {
 		t.Errorf("Child: %v", err)
 	}
@@ -205,5 +205,5 @@ func TestChildOfKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	channeltest.NewRig(t).Await("the end of the child", func() bool { return !listens(address) })
+	chattest.NewRig(t).Await("the end of the child", func() bool { return !listens(address) })
 }

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestFilesAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := channeltest.NewRig(t).Deps("test")
+		d := chattest.NewRig(t).Deps("test")
 		for what, c := range map[string]struct {
 			err   error
 			again bool

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -17,7 +17,7 @@ import (
 // a mark.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	d := channeltest.NewRig(t).Deps("test")
+	d := chattest.NewRig(t).Deps("test")
 	d.Media.Max = 100
 	d.Transcribe = func(context.Context, string) string { return "words" }
 	opened := 0

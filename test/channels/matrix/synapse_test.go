@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
@@ -24,7 +24,7 @@ const (
 
 // house is our channel at a Synapse.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	url  string
 	deps chat.Deps
@@ -34,7 +34,7 @@ type house struct {
 
 func newHouse(t *testing.T, url string) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t, url: url}
+	h := &house{Rig: chattest.NewRig(t), t: t, url: url}
 	h.deps = h.Deps("matrix")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost"
 )
 
@@ -54,7 +54,7 @@ type post struct {
 
 // house is our channel at the server.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	s    *server
 	deps chat.Deps
@@ -63,7 +63,7 @@ type house struct {
 
 func newHouse(t *testing.T, s *server) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t, s: s}
+	h := &house{Rig: chattest.NewRig(t), t: t, s: s}
 	h.deps = h.Deps("mattermost")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
@@ -216,9 +216,9 @@ func TestChannel(t *testing.T) {
 }
 
 // begin runs our channel against the fake.
-func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, chat.Channel) {
+func begin(t *testing.T, fake *teamstest.Server) (*chattest.Rig, chat.Channel) {
 	t.Helper()
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	d := rig.Deps("msteams")
 	d.Client = func(string) (*http.Client, error) { return fake.Client(), nil }
 	d.Fetch = func() (*http.Client, error) { return fake.Client(), nil }

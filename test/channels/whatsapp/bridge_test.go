@@ -25,7 +25,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
@@ -191,7 +191,7 @@ func (b *bridge) message(key object, content object) {
 
 // house is our channel at the bridge.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t       *testing.T
 	deps    chat.Deps
 	section json.RawMessage
@@ -200,7 +200,7 @@ type house struct {
 
 func newHouse(t *testing.T, port int, secret string) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t}
+	h := &house{Rig: chattest.NewRig(t), t: t}
 	h.deps = h.Deps("whatsapp")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -51,7 +51,7 @@ func TestPythonSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("discord")
 			proxy := ""
 			d.Client = func(p string) (*http.Client, error) { proxy = p; return &http.Client{}, nil }
@@ -87,7 +87,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
-	d := channeltest.NewRig(t).Deps("discord")
+	d := chattest.NewRig(t).Deps("discord")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
 	if err != nil || report.Identity != "@"+discordtest.BotName || len(report.Checks) != 3 || !report.Checks[1].OK || !strings.Contains(report.Checks[2].Detail, "client_id=999&scope=bot%20applications.commands&permissions=274878008384") {

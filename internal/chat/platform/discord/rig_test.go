@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -24,7 +24,7 @@ var (
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *discordtest.Server
 	*bot
@@ -61,7 +61,7 @@ func plainClient(t *testing.T) func(string) (*http.Client, error) {
 
 func newRig(t *testing.T, fake *discordtest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("discord")
 	r.deps.Client = plainClient(t)
 	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "model", About: "choose", Args: "[preset|model]"}, {Name: "trigger", About: "make", Args: "<name>"}}

@@ -27,7 +27,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 const (
@@ -287,7 +287,7 @@ func (discard) Println(...any)        {}
 
 // rig is a channel at a provider.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	*provider
 	*post
 	deps chat.Deps
@@ -295,7 +295,7 @@ type rig struct {
 
 func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), provider: p}
+	r := &rig{Rig: chattest.NewRig(t), provider: p}
 	r.deps = r.Deps("email")
 	r.deps.Client = func(string) (*http.Client, error) {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil

@@ -23,13 +23,13 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // Whatever every channel must do, this one does.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		t.Helper()
 		f, second := fixture(t, botAddress), fixture(t, "two@example.org")
 		f.Second = &second
@@ -38,10 +38,10 @@ func TestConformance(t *testing.T) {
 }
 
 // fixture is a mailbox at a provider of its own.
-func fixture(t *testing.T, self string) channeltest.Fixture {
+func fixture(t *testing.T, self string) chattest.Fixture {
 	t.Helper()
 	p := newProvider(t, serverOptions{})
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
 		Section: func(c chat.Common) json.RawMessage {
 			all := map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"*/*"}, "fromAddress": self}
@@ -51,12 +51,12 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 			return p.section(all)
 		},
 		Owner: owner, Chat: func(sender string) string { return sender },
-		Deliver: func(_ *testing.T, in channeltest.In) { p.deliver(mailOf(in)) },
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Deliver: func(_ *testing.T, in chattest.In) { p.deliver(mailOf(in)) },
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range p.mails() {
 				o := open(t, m.raw)
-				s := channeltest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
+				s := chattest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
 				for name := range o.files {
 					s.Files = append(s.Files, name)
 				}
@@ -88,7 +88,7 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 	}
 }
 
-func mailOf(in channeltest.In) string {
+func mailOf(in chattest.In) string {
 	raw := proven + "From: " + in.Sender + "\nTo: " + botAddress + "\nSubject: test\nMessage-ID: <" + in.ID + "@friends.example>\n"
 	if in.File == "" {
 		return raw + "\n" + in.Text + "\n"

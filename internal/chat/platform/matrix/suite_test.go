@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -66,7 +66,7 @@ func section(t *testing.T, h *matrixtest.Home, changes any) json.RawMessage {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, home(t), matrixtest.Bot), fixture(t, homeOf(t, otherBot), otherBot)
 		f.Second = &second
 		return f
@@ -76,7 +76,7 @@ func TestSuite(t *testing.T) {
 const otherBot = "@nanobot2:" + matrixtest.Server
 
 // fixture is a bot at a homeserver of its own.
-func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixture {
+func fixture(t *testing.T, fake *matrixtest.Home, self string) chattest.Fixture {
 	t.Helper()
 	fake.Say(matrixtest.Event{ID: "$root", Room: teamRoom, Sender: ann}, matrixtest.Text("a topic"))
 	fail := func(f matrixtest.Failure) func() {
@@ -84,7 +84,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 		return func() { fake.Fail(f) }
 	}
 	on := true
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
 		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
@@ -108,16 +108,16 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 			return malRoom
 		},
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			local, _, _ := strings.Cut(name, ":")
 			who, where := local+":elsewhere.example", "!pose:example.org"
 			fake.Room(where, nil, who, self)
 			fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: where, Sender: who, At: time.Now().UnixMilli()}, matrixtest.Text(in.Text))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in, 0) },
-		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { inject(t, fake, in, age) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in, 0) },
+		Backlog: func(t *testing.T, in chattest.In, age time.Duration) { inject(t, fake, in, age) },
 		Idle:    func() int { return fake.Idle(self) },
-		Seen:    func() []channeltest.Seen { return seen(fake, self) },
+		Seen:    func() []chattest.Seen { return seen(fake, self) },
 		Touched: func() int {
 			return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))
 		},
@@ -158,7 +158,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 	}
 }
 
-func inject(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Duration) {
+func inject(t *testing.T, fake *matrixtest.Home, in chattest.In, age time.Duration) {
 	t.Helper()
 	c := matrixtest.Text(in.Text)
 	if in.File != "" {
@@ -176,10 +176,10 @@ func inject(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Dur
 	fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: in.Chat, Sender: in.Sender, At: time.Now().Add(-age).UnixMilli()}, c)
 }
 
-func seen(fake *matrixtest.Home, self string) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *matrixtest.Home, self string) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages(self) {
-		s := channeltest.Seen{Chat: m.Room, Thread: m.Thread, Text: m.Body}
+		s := chattest.Seen{Chat: m.Room, Thread: m.Thread, Text: m.Body}
 		if m.File != "" {
 			s.Files, s.Text = []string{m.File}, ""
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
@@ -245,7 +245,7 @@ func TestTwoAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := channeltest.NewRig(t)
+	r := chattest.NewRig(t)
 	stop := r.Start(func(ctx context.Context, _ chat.Submit) error { return m.Run(ctx) })
 	states := func() (out map[string]deliver.Condition) {
 		out = map[string]deliver.Condition{}

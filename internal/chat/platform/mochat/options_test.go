@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
@@ -148,7 +148,7 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	fake := mochattest.New()
 	t.Cleanup(fake.Close)
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	d := rig.Deps("mochat")
 	r := newRig(t, nil)
 	d.Client = r.deps.Client

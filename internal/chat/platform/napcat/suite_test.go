@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, napcattest.Self), fixture(t, 10002)
 		f.Second = &second
 		return f
 	})
 }
 
-func fixture(t *testing.T, self int64) channeltest.Fixture {
+func fixture(t *testing.T, self int64) chattest.Fixture {
 	t.Helper()
 	fake := napcattest.New()
 	t.Cleanup(fake.Close)
@@ -31,12 +31,12 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 	fail := func(code int, text string) func() {
 		return func() { fake.Fail("send_msg", code, text) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
 		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
 		Chat: func(sender string) string { return privatePrefix + sender },
-		Pose: func(t *testing.T, in channeltest.In, name string) {
+		Pose: func(t *testing.T, in chattest.In, name string) {
 			id, err := strconv.ParseInt(in.ID, 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -47,8 +47,8 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 			}
 			fake.Say(napcattest.Message{ID: id, From: from, CQ: in.Text, Name: name})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, self, in) },
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, self, in) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, c := range fake.Calls("") {
@@ -115,7 +115,7 @@ func commonSection(t *testing.T, c chat.Common, fake *napcattest.Server) json.Ra
 	return data
 }
 
-func inject(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In) {
+func inject(t *testing.T, fake *napcattest.Server, self int64, in chattest.In) {
 	t.Helper()
 	whole := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -137,14 +137,14 @@ func inject(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In
 	fake.Say(m)
 }
 
-func seen(fake *napcattest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *napcattest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Sent() {
 		chatID := privatePrefix + fmt.Sprint(m.To)
 		if m.Group != 0 {
 			chatID = groupPrefix + fmt.Sprint(m.Group)
 		}
-		out = append(out, channeltest.Seen{Chat: chatID, Text: strings.TrimSpace(m.Words()), Files: m.Files})
+		out = append(out, chattest.Seen{Chat: chatID, Text: strings.TrimSpace(m.Words()), Files: m.Files})
 	}
 	return out
 }

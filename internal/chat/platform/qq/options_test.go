@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -50,7 +50,7 @@ func TestPythonSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("qq")
 			d.Client = plainClient(t)
 			d.Gate = r.Gate("qq", json.RawMessage(s), nil)
@@ -95,7 +95,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
-	d := channeltest.NewRig(t).Deps("qq")
+	d := chattest.NewRig(t).Deps("qq")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
 	if err != nil || report.Identity != qqtest.BotName || len(report.Checks) != 2 || !report.Checks[1].OK {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
@@ -95,7 +95,7 @@ func installed(t *testing.T) (dir string) {
 func newManaged(t *testing.T, changes object) (r *rig, dir string) {
 	t.Helper()
 	dir = installed(t)
-	r = &rig{Rig: channeltest.NewRig(t), t: t}
+	r = &rig{Rig: chattest.NewRig(t), t: t}
 	r.deps = r.Deps("signal")
 	r.deps.Client = client4(t)
 	all := object{"managed": true, "configDir": dir}
@@ -187,7 +187,7 @@ func TestLogin(t *testing.T) {
 		"daemon":  {"daemonHost": fake.Host(), "daemonPort": fake.Port()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deps := channeltest.NewRig(t).Deps("signal")
+			deps := chattest.NewRig(t).Deps("signal")
 			deps.Client = client4(t)
 			raw, err := json.Marshal(section)
 			if err != nil {
@@ -211,7 +211,7 @@ func TestLoginOneAccount(t *testing.T) {
 	t.Parallel()
 	fake := signaltest.New()
 	t.Cleanup(fake.Close)
-	deps := channeltest.NewRig(t).Deps("signal")
+	deps := chattest.NewRig(t).Deps("signal")
 	deps.Client = client4(t)
 	raw := section(t, fake.Host(), fake.Port(), nil)
 	if got, err := Driver().Login(t.Context(), deps, raw, &dialog{}, false); err != nil || got.Identity != signaltest.Number {

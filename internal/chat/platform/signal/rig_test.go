@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // rig is a channel on a fake daemon.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *signaltest.Server
 	*bot
@@ -36,7 +36,7 @@ func newRig(t *testing.T, changes object) *rig {
 	t.Helper()
 	fake := signaltest.New(crowd)
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("signal")
 	r.deps.Client = client4(t)
 	r.reopen(changes)

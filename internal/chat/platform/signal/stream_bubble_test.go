@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
@@ -57,7 +57,7 @@ func TestSilentDaemon(t *testing.T) {
 // offline is a channel that reaches nothing; asked is told of every try.
 func offline(t *testing.T, changes object, asked func(*http.Request)) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t}
+	r := &rig{Rig: chattest.NewRig(t), t: t}
 	r.deps = r.Deps("signal")
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: nowhere(asked)}, nil }
 	r.open("127.0.0.1", 1, changes)

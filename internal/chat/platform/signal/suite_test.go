@@ -9,35 +9,35 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, signaltest.New(crowd)), fixture(t, signaltest.NewAccount("+4915100000002", crowd))
 		f.Second = &second
 		return f
 	})
 }
 
-func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
+func fixture(t *testing.T, fake *signaltest.Server) chattest.Fixture {
 	t.Helper()
 	t.Cleanup(fake.Close)
 	began := time.Now().UnixMilli()
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
 		Section: func(c chat.Common) json.RawMessage { return suiteSection(t, fake, c) },
 		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Post(from(in.Sender, "", name, began+2100, object{"message": in.Text, "profileName": name}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, began, in) },
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, began, in) },
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: strings.Replace(m.Chat, bobUUID, bob, 1), Text: m.Text}
+				s := chattest.Seen{Chat: strings.Replace(m.Chat, bobUUID, bob, 1), Text: m.Text}
 				for _, f := range m.Files {
 					s.Files = append(s.Files, f.Name)
 				}
@@ -121,7 +121,7 @@ func suiteSection(t *testing.T, fake *signaltest.Server, c chat.Common) json.Raw
 	return section(t, fake.Host(), fake.Port(), all)
 }
 
-func inject(t *testing.T, fake *signaltest.Server, began int64, in channeltest.In) {
+func inject(t *testing.T, fake *signaltest.Server, began int64, in chattest.In) {
 	t.Helper()
 	n, err := strconv.ParseInt(in.ID, 10, 64)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
@@ -17,7 +17,7 @@ type object = map[string]any
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *slacktest.Server
 	*bot
@@ -47,7 +47,7 @@ func section(fake *slacktest.Server, changes object) json.RawMessage {
 
 func newRig(t *testing.T, changes object) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: newFake(t)}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: newFake(t)}
 	r.deps = r.Deps("slack")
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

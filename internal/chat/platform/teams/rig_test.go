@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
@@ -21,7 +21,7 @@ const (
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *teamstest.Server
 	*bot
@@ -63,7 +63,7 @@ func plainClient(t *testing.T) func() (*http.Client, error) {
 
 func newRig(t *testing.T, fake *teamstest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("msteams")
 	client := plainClient(t)
 	r.deps.Client = func(string) (*http.Client, error) { return client() }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		fake, second := newFake(t), newFake(t)
 		second.App = "99999999-2222-4333-8444-555555555555"
 		second.Endpoint("http://" + second.Front() + "/two")
@@ -31,24 +31,24 @@ func TestSuite(t *testing.T) {
 }
 
 // fixture is one bot on its fake.
-func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) channeltest.Fixture {
+func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chattest.Fixture {
 	t.Helper()
 	fail := func(f teamstest.Failure) func() {
 		f.Method, f.Part, f.Type = http.MethodPost, "/activities", "message"
 		return func() { fake.Fail(f) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
 		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Post(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, teamstest.Object{
 				"from": teamstest.Object{"id": "29:" + in.Sender, "name": name, "aadObjectId": in.Sender, "userPrincipalName": name},
 			}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { inject(t, fake, in) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, c := range fake.Calls("", "") {
@@ -68,7 +68,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 		Tap:   func(t *testing.T, chatID, label string) { tapLast(t, fake, chatID, label) },
 		Acked: fake.Accepted,
 		Frame: func(_ *testing.T, frame []byte) { fake.Deliver(fake.Sign(teamstest.KeyID, fake.Claims(nil)), frame) },
-		Forge: func(t *testing.T, in channeltest.In) {
+		Forge: func(t *testing.T, in chattest.In) {
 			body, err := json.Marshal(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, nil))
 			if err != nil {
 				t.Error(err)
@@ -107,7 +107,7 @@ func commonSection(t *testing.T, c chat.Common, fake *teamstest.Server, changes 
 	return section(fake, all)
 }
 
-func inject(t *testing.T, fake *teamstest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *teamstest.Server, in chattest.In) {
 	t.Helper()
 	changes := teamstest.Object{}
 	if in.Group {
@@ -136,10 +136,10 @@ func inject(t *testing.T, fake *teamstest.Server, in channeltest.In) {
 	}
 }
 
-func seen(fake *teamstest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *teamstest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages("") {
-		s := channeltest.Seen{Chat: m.Chat, Thread: m.Thread, Text: m.Text}
+		s := chattest.Seen{Chat: m.Chat, Thread: m.Thread, Text: m.Text}
 		for _, f := range m.Files {
 			s.Files = append(s.Files, f.Name)
 		}

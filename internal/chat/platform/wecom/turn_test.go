@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
@@ -101,7 +101,7 @@ func TestStoppedTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	whole := "I look.\n\nweb_search\n\nIt is"
 	rig.Await("the preview", func() bool {
 		return slices.ContainsFunc(fake.Shown(), func(s wecomtest.Shown) bool { return s.Text == whole && !s.Finished })

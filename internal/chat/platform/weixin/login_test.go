@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
@@ -324,7 +324,7 @@ func newHouse(t *testing.T, fake *weixintest.Server, changes object, filters cha
 
 func (h *house) await(what string, ok func() bool) {
 	h.t.Helper()
-	channeltest.NewRig(h.t).Await(what, ok)
+	chattest.NewRig(h.t).Await(what, ok)
 }
 
 func (h *house) state() deliver.Status { return h.m.Status()[0] }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // rig is a channel on a fake service.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *weixintest.Server
 	*bot
@@ -71,7 +71,7 @@ func newRig(t *testing.T, changes object) *rig {
 	t.Helper()
 	fake := weixintest.New()
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("weixin")
 	r.deps.Client = client4(t, fake)
 	raw := section(t, fake, changes)

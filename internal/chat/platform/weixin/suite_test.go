@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		t.Helper()
 		f, second := fixture(t, weixintest.Token), fixture(t, "bot-token-two")
 		f.Second = &second
@@ -44,12 +44,12 @@ func typed(fake *weixintest.Server, chatID string) (n int) {
 	return n
 }
 
-func fixture(t *testing.T, token string) channeltest.Fixture {
+func fixture(t *testing.T, token string) chattest.Fixture {
 	t.Helper()
 	fake := weixintest.New()
 	fake.Tokens(token)
 	t.Cleanup(fake.Close)
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: impatient(),
 		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
@@ -64,7 +64,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender },
-		Deliver: func(_ *testing.T, in channeltest.In) {
+		Deliver: func(_ *testing.T, in chattest.In) {
 			m := object{"from_user_id": in.Sender, "message_id": json.Number(in.ID), "item_list": []any{weixintest.Text(in.Text)}}
 			if in.File != "" {
 				file := object{"type": itemFile, "file_item": object{"media": fake.Store([]byte("content of "+in.File), "hex"), "file_name": in.File}}
@@ -72,10 +72,10 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			}
 			fake.Post(m)
 		},
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.To, Text: m.Text}
+				s := chattest.Seen{Chat: m.To, Text: m.Text}
 				if m.File != nil {
 					s.Files = []string{m.File.Name}
 				}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // Sections of Python nanobot work as they are.
@@ -58,7 +58,7 @@ func TestWrongSections(t *testing.T) {
 // that stays.
 func TestBridgeToken(t *testing.T) {
 	t.Parallel()
-	d := channeltest.NewRig(t).Deps("whatsapp")
+	d := chattest.NewRig(t).Deps("whatsapp")
 	b, err := newBot(d, json.RawMessage(`{"bridgeUrl": "ws://localhost:3001"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // rig is a channel on a fake bridge.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *whatsapptest.Server
 	*bot
@@ -58,7 +58,7 @@ func newRig(t *testing.T, old bool, changes object) *rig {
 	fake := whatsapptest.New(t.TempDir())
 	fake.Old = old
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("whatsapp")
 	r.deps.Client = client4(t)
 	raw := section(t, fake, changes)

@@ -10,35 +10,35 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, false) })
+	chattest.Run(t, func(t *testing.T) chattest.Fixture { return fixtures(t, false) })
 }
 
 // The bridge of Python nanobot can do less, and is told less.
 func TestOldBridgeSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, true) })
+	chattest.Run(t, func(t *testing.T) chattest.Fixture { return fixtures(t, true) })
 }
 
-func fixtures(t *testing.T, old bool) channeltest.Fixture {
+func fixtures(t *testing.T, old bool) chattest.Fixture {
 	t.Helper()
 	f, second := fixture(t, old, whatsapptest.JID), fixture(t, old, "4915100000002:1@s.whatsapp.net")
 	f.Second = &second
 	return f
 }
 
-func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
+func fixture(t *testing.T, old bool, jid string) chattest.Fixture {
 	t.Helper()
 	dir := t.TempDir()
 	fake := whatsapptest.New(dir)
 	fake.Old, fake.JID = old, jid
 	t.Cleanup(fake.Close)
-	f := channeltest.Fixture{
+	f := chattest.Fixture{
 		Driver: Driver(),
 		Hasten: func(ch chat.Channel) { hasten(ch, old) },
 		Section: func(c chat.Common) json.RawMessage {
@@ -57,12 +57,12 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender + "@s.whatsapp.net" }, Group: crowd,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			m := from(in.ID, name+"@lid", "", in.Text) // the digits of a hidden id are no number
 			m["name"] = name
 			fake.Post(m)
 		},
-		Deliver: func(t *testing.T, in channeltest.In) {
+		Deliver: func(t *testing.T, in chattest.In) {
 			t.Helper()
 			m := from(in.ID, jidOf(in.Sender), jidOf(in.Also), in.Text)
 			if in.Group {
@@ -73,17 +73,17 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 				delete(m, "participant")
 				delete(m, "participantAlt")
 				delete(m, "name")
-				channeltest.NewRig(t).Await("the bridge to have a client", fake.Connected)
+				chattest.NewRig(t).Await("the bridge to have a client", fake.Connected)
 			}
 			if in.File != "" {
 				attachTo(t, m, in.File, old, fake, dir)
 			}
 			fake.Post(m)
 		},
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.To, Text: m.Text}
+				s := chattest.Seen{Chat: m.To, Text: m.Text}
 				if m.FileName != "" {
 					s.Files = []string{m.FileName}
 				}

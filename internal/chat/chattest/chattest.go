@@ -1,8 +1,8 @@
-// Package channeltest holds what every channel must do, whatever its platform:
+// Package chattest holds what every channel must do, whatever its platform:
 // let the right people in, lose nothing, say nothing twice, keep order, and
 // end in time. A channel brings a fake of its platform as a Fixture and gets
 // the whole house around it: a durable queue and the manager.
-package channeltest
+package chattest
 
 import (
 	"bytes"
