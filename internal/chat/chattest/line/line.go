@@ -1,6 +1,6 @@
-// Package linetest is what the fakes of chat platforms have in common: calls
+// Package line is what the fakes of chat platforms have in common: calls
 // that hang, an observer of what people see, and the count of edits for nothing.
-package linetest
+package line
 
 import (
 	"context"

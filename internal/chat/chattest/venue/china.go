@@ -1,4 +1,4 @@
-package venuetest
+package venue
 
 import (
 	"fmt"

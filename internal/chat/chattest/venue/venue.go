@@ -1,6 +1,6 @@
-// Package venuetest has the fakes of chat platforms behind one face: people who
+// Package venue has the fakes of chat platforms behind one face: people who
 // write to a bot in direct chats, what they see, and what can go wrong.
-package venuetest
+package venue
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
@@ -22,7 +22,7 @@ type Venue struct {
 	Name    string
 	Section map[string]any        // of the configuration
 	Once    bool                  // it honours keys: nothing may stand there twice
-	Line    *linetest.Line        // nil: it cannot hang
+	Line    *line.Line            // nil: it cannot hang
 	ID      func(chat int) string // of a chat
 	Say     func(chat int, text string)
 	Shown   func(chat int) []Message // what the bot said, in order, as it is now
