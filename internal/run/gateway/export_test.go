@@ -8,7 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
@@ -24,11 +24,11 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 }
 
 // WebAPI is what web clients look at.
-func WebAPI(g *Gateway) *webui.API { return g.web.api() }
+func WebAPI(g *Gateway) *web.API { return g.web.api() }
 
 // SettingsAPI has the settings of a gateway only. During, which may be nil, is
 // called while a change is being made.
-func SettingsAPI(g *Gateway, during func()) *webui.API {
+func SettingsAPI(g *Gateway, during func()) *web.API {
 	o := g.settings()
 	o.Try = func(ctx context.Context, next *config.Loaded) error {
 		if during != nil {
@@ -37,7 +37,7 @@ func SettingsAPI(g *Gateway, during func()) *webui.API {
 		return g.try(ctx, next)
 	}
 	reads, actions := settings.New(o)
-	return webui.New(webui.Options{Reads: reads, Actions: actions, Log: g.log})
+	return web.New(web.Options{Reads: reads, Actions: actions, Log: g.log})
 }
 
 // PretendFree makes a gateway believe that a disk has so much room.

@@ -20,7 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 	"github.com/nanobot-go/nanobot/internal/cli"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // What the phone does with a code. Platforms lack some of it.
@@ -310,7 +310,7 @@ func (r *codeRig) left() {
 		r.t.Fatal(err)
 	}
 	_, err = r.connect("poll", fmt.Sprintf(`{"name": %q}`, r.name))
-	if e, ok := errors.AsType[*webui.Error](err); !ok || e.Status != http.StatusNotFound {
+	if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != http.StatusNotFound {
 		r.t.Errorf("after the end: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
 	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
@@ -34,7 +34,7 @@ type webPages struct {
 	listener func() net.Addr
 	auth     *auth.Server
 	server   *pages.Server
-	push     webui.Push
+	push     web.Push
 }
 
 func newPages(g *Gateway) *webPages {

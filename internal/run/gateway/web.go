@@ -32,7 +32,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
@@ -43,13 +43,13 @@ type webClients struct {
 	state    *state
 	settings func() settings.Options
 	// operations are about the gateway itself.
-	operations func() (map[string]webui.Read, map[string]webui.Action)
+	operations func() (map[string]web.Read, map[string]web.Action)
 	channels   *deliver.Manager
 	log        *slog.Logger
 	api        lateAPI
 	pages      *webPages
 	topics     *publisher
-	unread     *webui.Unread
+	unread     *web.Unread
 	hidden     func() bool // only pages use the socket
 	scoping    sync.Mutex  // held by setScope
 	asking     *asking
@@ -78,7 +78,7 @@ func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 }
 
 // lateAPI is made when the first client asks: a start does without it.
-type lateAPI func() *webui.API
+type lateAPI func() *web.API
 
 // ServeHTTP implements http.Handler.
 func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
@@ -140,28 +140,28 @@ func (w *webClients) tellModel(all *deliver.Manager, was string) {
 }
 
 // newAPI answers web clients about this gateway.
-func (w *webClients) newAPI() *webui.API {
+func (w *webClients) newAPI() *web.API {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
 	maps.Copy(reads, moreReads)
 	maps.Copy(actions, moreActions)
-	o := webui.Options{
+	o := web.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
 		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
 	}
 	for _, c := range app.Commands(w.app) {
-		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		o.Commands = append(o.Commands, web.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return webui.New(o)
+	return web.New(o)
 }
 
 // backend is the program as it is now.
-func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
+func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return webui.Backend{}, err
+		return web.Backend{}, err
 	}
-	b := webui.Backend{
+	b := web.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
@@ -173,12 +173,12 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
 		return agent.Undone(ctx, a.Agent, key, paths)
 	}
-	b.Costs = &webui.Costs{
+	b.Costs = &web.Costs{
 		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
 		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
 			return ledger.Standings(a.Ledger(), session)
 		},
-		Prompt: func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) },
+		Prompt: func(ctx context.Context, key string) (web.Prompt, error) { return nextPrompt(ctx, a, key) },
 	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
@@ -211,8 +211,8 @@ func (w *webClients) seq(key string) (int64, bool) {
 }
 
 // attachment describes a file that came with a message.
-func (w *webClients) attachment(path string) webui.Attachment {
-	a := webui.Attachment{Name: filepath.Base(path)}
+func (w *webClients) attachment(path string) web.Attachment {
+	a := web.Attachment{Name: filepath.Base(path)}
 	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
@@ -270,15 +270,15 @@ const firstPrompt = 3000
 
 // nextPrompt is what the next message of a conversation is sent with. Which
 // provider answers, and how it is paid, is judged by the last call of the model.
-func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
+func nextPrompt(ctx context.Context, a *app.App, key string) (web.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
-		return webui.Prompt{}, err
+		return web.Prompt{}, err
 	}
-	out := webui.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	out := web.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
 	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
 	var billing ledger.Billing
 	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {

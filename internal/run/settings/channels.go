@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // channels are chat platforms, who may talk there, and the API.
@@ -25,8 +25,8 @@ type channels struct {
 }
 
 // actions change chat platforms, who may talk there, and the API.
-func (ch *channels) actions() map[string]webui.Action {
-	out := map[string]webui.Action{
+func (ch *channels) actions() map[string]web.Action {
+	out := map[string]web.Action{
 		"settings.feature.enable":         ch.switchChannel(true),
 		"settings.feature.disable":        ch.switchChannel(false),
 		"settings.channel.validate":       ch.validateChannel,
@@ -54,7 +54,7 @@ func (ch *channels) known(name string) error {
 	if all[kind].New != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
-	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return web.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // judgeChannel says why a section cannot be used; it makes the channel without
@@ -75,7 +75,7 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 	}
 	for _, s := range m.Status() {
 		if s.Error != "" {
-			return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
+			return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
 		}
 	}
 	return nil
@@ -95,12 +95,12 @@ func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name str
 	return m.Probe(ctx, name)
 }
 
-func (ch *channels) switchChannel(on bool) webui.Action {
+func (ch *channels) switchChannel(on bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name string `json:"name"`
 		}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		if err := ch.known(in.Name); err != nil {
@@ -108,7 +108,7 @@ func (ch *channels) switchChannel(on bool) webui.Action {
 		}
 		e := edit{make: func(now *config.Loaded) (any, error) {
 			if _, ok := now.Config.Channels.Each[in.Name]; !ok && !on {
-				return nil, webui.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
+				return nil, web.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
 			}
 			return under(on, "channels", in.Name, "enabled"), nil
 		}}
@@ -127,7 +127,7 @@ func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage
 		return nil, err
 	}
 	_, next, _, err := ch.prepare(e)
-	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
+	why, refused := errors.AsType[*web.Error](refuseEdit(err))
 	switch {
 	case err == nil:
 		report, err := ch.probeChannel(ctx, next, e.channel)
@@ -153,7 +153,7 @@ func (ch *channels) configureChannel(ctx context.Context, payload json.RawMessag
 // switched off may be incomplete, unless always is set.
 func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, error) {
 	var in named
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return edit{}, err
 	}
 	if always && len(in.Settings) == 0 {
@@ -190,13 +190,13 @@ func lockOut(l *config.Loaded, name string) error {
 		return nil
 	}
 	if err := json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s); err != nil {
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
 	}
 	switch {
 	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
 	case s.Token == "" && s.TokenIssueSecret == "" && (len(s.TrustedProxyAuth) == 0 || string(s.TrustedProxyAuth) == "null"):
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
 	}
 	return nil
 }
@@ -244,12 +244,12 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 }
 
 // switchAPI turns the API on the gateway's port on or off.
-func (ch *channels) switchAPI(on bool) webui.Action {
+func (ch *channels) switchAPI(on bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		in := struct {
 			Settings json.RawMessage `json:"settings"`
 		}{}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		patch := map[string]any{"gateway": map[string]any{"api": on}}
@@ -331,13 +331,13 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (ch *channels) settlePairing(approve bool) webui.Action {
+func (ch *channels) settlePairing(approve bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`
 			Owner bool   `json:"owner"`
 		}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		p := ch.Channels.Pairing()
@@ -348,14 +348,14 @@ func (ch *channels) settlePairing(approve bool) webui.Action {
 		case approve:
 			settle, what = p.Approve, phrase.Later("let in")
 		case in.Owner:
-			return nil, webui.Refuse(http.StatusBadRequest, "owner belongs to approve")
+			return nil, web.Refuse(http.StatusBadRequest, "owner belongs to approve")
 		}
 		who, err := settle(ctx, in.Code)
 		if errors.Is(err, access.ErrNoSuchCode) {
-			return nil, webui.Refuse(http.StatusNotFound, "%v", err)
+			return nil, web.Refuse(http.StatusNotFound, "%v", err)
 		}
 		if errors.Is(err, access.ErrManyCodes) {
-			return nil, webui.Refuse(http.StatusTooManyRequests, "%v", err)
+			return nil, web.Refuse(http.StatusTooManyRequests, "%v", err)
 		}
 		if err != nil {
 			return nil, err
@@ -370,18 +370,18 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 		Channel string `json:"channel"` // "" is all
 		Sender  string `json:"sender_id"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Sender == "" {
-		return nil, webui.Refuse(http.StatusBadRequest, "say who: sender_id")
+		return nil, web.Refuse(http.StatusBadRequest, "say who: sender_id")
 	}
 	from, err := ch.Channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
 	if err != nil {
 		return nil, err
 	}
 	if len(from) == 0 {
-		return nil, webui.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
+		return nil, web.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
 	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil

@@ -15,20 +15,20 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // connecting reads a payload about the login of a channel. Platforms whose keys
 // stand in the settings have none.
 func (ch *channels) connecting(payload json.RawMessage) (in connectInput, err error) {
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return in, err
 	}
 	if err := ch.known(in.Name); err != nil {
 		return in, err
 	}
 	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Login == nil {
-		return in, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+		return in, web.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
 	}
 	return in, nil
 }
@@ -86,10 +86,10 @@ func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, er
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Logout == nil {
-		return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+		return nil, web.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
 	}
 	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
-		return nil, webui.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
+		return nil, web.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
 	}
 	ch.Log.InfoContext(ctx, "a channel is logged out from the web interface", "channel", in.Name)
 	return map[string]any{"name": in.Name}, ch.Channels.Logout(ctx, in.Name)
@@ -131,7 +131,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(name, "."); kind != "telegram" {
-		return nil, webui.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
+		return nil, web.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
 	}
 	for _, s := range ch.Channels.Status() {
 		bot, ok := strings.CutPrefix(s.Identity, "@")
@@ -142,7 +142,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 		link := "https://t.me/" + url.PathEscape(bot) + "?start=" + code
 		return map[string]any{"url": link, "qr_image": picture(link), "expires": expires.UTC().Truncate(time.Second)}, nil
 	}
-	return nil, webui.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
+	return nil, web.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
 }
 
 // restart connects a channel anew. The socket of this page is left alone.
@@ -152,7 +152,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(name, "."); kind == "websocket" {
-		return nil, webui.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
+		return nil, web.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
 	}
 	for _, s := range ch.Channels.Status() {
 		if s.Name == name && s.Enabled {
@@ -160,7 +160,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 			return map[string]any{"name": name}, ch.Channels.Restart(ctx, name)
 		}
 	}
-	return nil, webui.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
+	return nil, web.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
 }
 
 // Ask implements channel.Dialog.

@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // newAPI makes an API that keeps its files in a folder of its own.
-func newAPI(t *testing.T, change func(*webui.Options)) *webui.API {
+func newAPI(t *testing.T, change func(*web.Options)) *web.API {
 	t.Helper()
-	o := webui.Options{
-		Backend: func(context.Context) (webui.Backend, error) {
-			return webui.Backend{}, errors.New("there is no backend")
+	o := web.Options{
+		Backend: func(context.Context) (web.Backend, error) {
+			return web.Backend{}, errors.New("there is no backend")
 		},
 		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&o)
 	}
-	return webui.New(o)
+	return web.New(o)
 }
 
 // get reads a path and returns the status and the body.
-func get(t *testing.T, d *webui.API, method, path string) (int, string) {
+func get(t *testing.T, d *web.API, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
@@ -43,15 +43,15 @@ func get(t *testing.T, d *webui.API, method, path string) (int, string) {
 }
 
 // do carries out an action and returns the result, or the status of the refusal.
-func do(t *testing.T, d *webui.API, action, payload string) (string, int) {
+func do(t *testing.T, d *web.API, action, payload string) (string, int) {
 	t.Helper()
 	out, err := d.Do(t.Context(), action, json.RawMessage(payload))
 	if err == nil {
 		return string(out), http.StatusOK
 	}
-	e, ok := errors.AsType[*webui.Error](err)
+	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
-		t.Fatalf("%s: %v is no *webui.Error", action, err)
+		t.Fatalf("%s: %v is not a *web.Error", action, err)
 	}
 	return e.Message, e.Status
 }
@@ -106,10 +106,10 @@ func TestSidebar(t *testing.T) {
 // What a backend adds, and how failures are told.
 func TestHouse(t *testing.T) {
 	t.Parallel()
-	d := newAPI(t, func(o *webui.Options) {
+	d := newAPI(t, func(o *web.Options) {
 		one := func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }
-		o.Reads = map[string]webui.Read{"settings": one, "workspaces": one}
-		o.Actions = map[string]webui.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }}
+		o.Reads = map[string]web.Read{"settings": one, "workspaces": one}
+		o.Actions = map[string]web.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }}
 	})
 	for _, path := range []string{"settings", "workspaces"} { // the second in place of our own
 		if code, body := get(t, d, "GET", "/api/"+path); code != 200 || body != `{"a":1}` {

@@ -1,10 +1,10 @@
-// Package webui is what a web interface looks at and changes besides talking to
+// Package web is what a web interface looks at and changes besides talking to
 // the agent: conversations, jobs, skills, settings. It hides the shapes in which
 // these cross the wire. Looking is HTTP GET below /api/; changing is an action
 // with a name, which reaches us over the socket of somebody who is known.
 //
 // Who may ask is decided before: everything here belongs to the owner.
-package webui
+package web
 
 import (
 	"bytes"
