@@ -39,7 +39,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Channels are the chat platforms this program knows.
@@ -58,7 +58,7 @@ func Channels() map[string]chat.Driver {
 		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
-		"websocket":  websocket.Driver(websocket.Options{}),
+		"websocket":  socket.Driver(socket.Options{}),
 		"weixin":     weixin.Driver(),
 		"wecom":      wecom.Driver(),
 		"whatsapp":   whatsapp.Driver(),

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.
@@ -26,12 +26,12 @@ func (p *publisher) Publish(topic string, data any) {
 	}
 }
 
-func (p *publisher) socket() *websocket.Channel {
+func (p *publisher) socket() *socket.Channel {
 	m := p.channels.Load()
 	if m == nil {
 		return nil
 	}
-	c, _ := m.Channel(socketName).(*websocket.Channel)
+	c, _ := m.Channel(socketName).(*socket.Channel)
 	return c
 }
 
@@ -54,7 +54,7 @@ func (p *publisher) submitted(in *bus.Inbound) {
 }
 
 // elsewhere is the socket if a message is not one of its own, which it has anyway.
-func (p *publisher) elsewhere(r bus.Route) *websocket.Channel {
+func (p *publisher) elsewhere(r bus.Route) *socket.Channel {
 	if r.Channel == socketName {
 		return nil
 	}

@@ -33,7 +33,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // webClients is what the WebSocket channel is lent for its clients. It goes on
@@ -58,7 +58,7 @@ type webClients struct {
 // drivers are the chat platforms of this program and of the one around it.
 func (w *webClients) drivers() map[string]chat.Driver {
 	out := Channels()
-	out["websocket"] = websocket.Driver(websocket.Options{
+	out["websocket"] = socket.Driver(socket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
 		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
@@ -89,7 +89,7 @@ func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage)
 }
 
 // chatState is what a conversation's metadata tells its clients.
-func (w *webClients) chatState(ctx context.Context, route bus.Route) (s websocket.ChatState) {
+func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.ChatState) {
 	a, err := w.state.current(ctx)
 	if err != nil {
 		return s
@@ -105,7 +105,7 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s websocke
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(agent.ScopeOf(meta))
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
@@ -134,7 +134,7 @@ func (w *webClients) usualModel() string {
 // tellModel lets the clients of the socket know if another model answers now.
 func (w *webClients) tellModel(all *deliver.Manager, was string) {
 	is := w.usualModel()
-	if c, ok := all.Channel("websocket").(*websocket.Channel); ok && is != was {
+	if c, ok := all.Channel("websocket").(*socket.Channel); ok && is != was {
 		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
 	}
 }
@@ -200,7 +200,7 @@ func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
 
 // seq is the number of the last event of a conversation on the socket.
 func (w *webClients) seq(key string) (int64, bool) {
-	c, open := w.channels.Channel("websocket").(*websocket.Channel)
+	c, open := w.channels.Channel("websocket").(*socket.Channel)
 	if !open {
 		return 0, false
 	}
@@ -213,7 +213,7 @@ func (w *webClients) seq(key string) (int64, bool) {
 // attachment describes a file that came with a message.
 func (w *webClients) attachment(path string) web.Attachment {
 	a := web.Attachment{Name: filepath.Base(path)}
-	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
+	if c, ok := w.channels.Channel("websocket").(*socket.Channel); ok {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
 	return a

@@ -1,8 +1,8 @@
-// Package websocket is the channel for programs: a socket over which clients
+// Package socket is the channel for programs: a socket over which clients
 // of ours, scripts and web pages talk to the agent. It hides both generations
 // of its wire protocol, who may connect, and how a client that was away gets
 // what it missed.
-package websocket
+package socket
 
 import (
 	"context"
