@@ -1,6 +1,6 @@
-// Package memoryworker takes conversations into memory when nobody waits for it:
+// Package worker takes conversations into memory when nobody waits for it:
 // after a turn, when they fell silent, and when a new one began in their place.
-package memoryworker
+package worker
 
 import (
 	"container/heap"
