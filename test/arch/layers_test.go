@@ -30,6 +30,12 @@ var denied = []string{
 	"internal/chat/** -> internal/tool/**",
 	"internal/chat/** -> internal/guard/**",
 	"internal/chat/** -> internal/core/**",
+	// Who may talk to us is decided without a word of platforms; what platforms share
+	// and what delivers for them do not know each other.
+	"internal/chat/access -> internal/chat/**",
+	"internal/chat/kit -> internal/chat/deliver",
+	"internal/chat/deliver -> internal/chat/kit",
+	"internal/chat/platform/** -> internal/chat/deliver",
 	// What a message meets knows models and tools by their contracts alone.
 	"internal/core/** -> internal/llm/*",
 	"internal/core/** -> internal/tool/*",
@@ -183,6 +189,12 @@ func TestArchitectureRules(t *testing.T) {
 		{"internal/chat/platform/telegram", "internal/chat/platform/slack", false},
 		{"internal/chat/platform/telegram", "internal/core/agent", false},
 		{"internal/chat", "internal/llm", false},
+		{"internal/chat", "internal/chat/access", true},
+		{"internal/chat/access", "internal/chat", false},
+		{"internal/chat/deliver", "internal/chat/access", true},
+		{"internal/chat/deliver", "internal/chat/kit", false},
+		{"internal/chat/platform/telegram", "internal/chat/kit", true},
+		{"internal/chat/platform/telegram", "internal/chat/deliver", false},
 		{"internal/web", "internal/core/session", true},
 		{"internal/web", "internal/core/agent", false},
 		{"internal/web/socket", "internal/run/config", false},
