@@ -298,7 +298,7 @@ type loginDialog struct {
 	ask *prompter
 }
 
-// Tell implements channel.Dialog.
+// Tell implements chat.Dialog.
 func (l *loginDialog) Tell(s chat.Step) {
 	if s.Note != "" {
 		l.cmd.Println(known(l.cmd, s.Note))
@@ -321,7 +321,7 @@ func (l *loginDialog) Tell(s chat.Step) {
 	}
 }
 
-// Ask implements channel.Dialog.
+// Ask implements chat.Dialog.
 func (l *loginDialog) Ask(_ context.Context, q chat.Question) (string, error) {
 	if q.Hidden {
 		return l.ask.secret(known(l.cmd, q.Text))

@@ -33,14 +33,14 @@ func (e eager) Caps() chat.Caps {
 	return c
 }
 
-// Send implements channel.Channel, after the signals that were given before.
+// Send implements chat.Channel, after the signals that were given before.
 func (e eager) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.Channel.Send(ctx, out)
 }
 
-// Signal implements channel.Signaller. One follows the other, even if one is
+// Signal implements chat.Signaller. One follows the other, even if one is
 // given up: a network may deliver them in another order.
 func (e eager) Signal(ctx context.Context, to bus.Route, phase chat.Phase) error {
 	e.mu.Lock()
@@ -51,7 +51,7 @@ func (e eager) Signal(ctx context.Context, to bus.Route, phase chat.Phase) error
 	return nil
 }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (e eager) Routes() map[string]http.Handler {
 	if h, ok := e.Channel.(chat.Handler); ok {
 		return h.Routes()

@@ -21,7 +21,7 @@ type Web struct{ Options app.Options }
 
 const securityPrefix = "security."
 
-// Run implements webui.Checks.
+// Run implements web.Checks.
 func (w Web) Run(ctx context.Context, network bool, found func(web.Finding)) {
 	d := &Diagnosis{offline: !network, found: func(s Symptom) { found(s.finding()) }}
 	d.examine(ctx, w.Options)
@@ -65,7 +65,7 @@ func modeChanges(modes map[string]fs.FileMode) (out []string) {
 	return out
 }
 
-// Fix implements webui.Checks. It looks again, so that it changes what was shown.
+// Fix implements web.Checks. It looks again, so that it changes what was shown.
 func (w Web) Fix(ctx context.Context, id string, changes []string) (bool, error) {
 	same := func(f web.Finding) bool { return f.ID == id && slices.Equal(f.Changes, changes) }
 	if strings.HasPrefix(id, securityPrefix) {
@@ -83,7 +83,7 @@ func (w Web) Fix(ctx context.Context, id string, changes []string) (bool, error)
 	return len(done) > 0, err
 }
 
-// Bundle implements webui.Checks.
+// Bundle implements web.Checks.
 func (w Web) Bundle(ctx context.Context) (string, error) {
 	d := Examine(ctx, w.Options, true)
 	dir := "" // of the system, if no configuration says where ours is

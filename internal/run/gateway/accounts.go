@@ -192,7 +192,7 @@ type loginEvent struct {
 	Ask    *chat.Question `json:"ask,omitempty"`
 	Result *chat.Result   `json:"result,omitempty"`
 	Error  string         `json:"error,omitempty"`
-	None   bool           `json:"none,omitempty"` // channel.ErrNoLogin
+	None   bool           `json:"none,omitempty"` // deliver.ErrNoLogin
 }
 
 // remoteLogin lets the gateway log in, with the person here.
@@ -383,10 +383,10 @@ func (d *remoteDialog) send(e loginEvent) {
 	}
 }
 
-// Tell implements channel.Dialog.
+// Tell implements chat.Dialog.
 func (d *remoteDialog) Tell(s chat.Step) { d.send(loginEvent{Step: &s}) }
 
-// Ask implements channel.Dialog.
+// Ask implements chat.Dialog.
 func (d *remoteDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.send(loginEvent{Ask: &q})
 	select {

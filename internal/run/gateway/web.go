@@ -83,7 +83,7 @@ type lateAPI func() *web.API
 // ServeHTTP implements http.Handler.
 func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
 
-// Do implements websocket.API.
+// Do implements socket.API.
 func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
 	return l().Do(ctx, action, payload)
 }

@@ -98,7 +98,7 @@ func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, er
 // webDialog is a person at a page.
 type webDialog struct{ l *login }
 
-// Tell implements channel.Dialog.
+// Tell implements chat.Dialog.
 func (d webDialog) Tell(s chat.Step) {
 	step := loginStep{URL: s.URL, Code: s.Code, Note: s.Note, QR: s.QR}
 	if !s.Expires.IsZero() {
@@ -163,7 +163,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 	return nil, web.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
 }
 
-// Ask implements channel.Dialog.
+// Ask implements chat.Dialog.
 func (d webDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.l.tell(loginStep{Ask: q.Text, Hidden: q.Hidden})
 	select {

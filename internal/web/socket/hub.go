@@ -386,7 +386,7 @@ func (e *event) await(listeners bool) {
 }
 
 // delivered waits until a connection has got an event. Without a connection, or
-// when the last one is gone, the answer is channel.ErrAway; also when the program
+// when the last one is gone, the answer is chat.ErrAway; also when the program
 // ends and no connection takes the event at once.
 func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()

@@ -41,7 +41,7 @@ type Options struct {
 	Fork func(ctx context.Context, from, to bus.Route, beforeUser, beforeIndex int, title string) error
 	// Transcribe turns a recording of that length (0 is unknown) into text, or says
 	// why not in the words of the protocol, such as "not_configured". Nil:
-	// channel.Deps.Transcribe, which gives no reasons.
+	// chat.Deps.Transcribe, which gives no reasons.
 	Transcribe func(ctx context.Context, path string, length time.Duration) (text, reason string)
 	// Model names the model that answers usually; nil tells clients nothing.
 	Model func() string
@@ -151,7 +151,7 @@ type life struct {
 	submit  chat.Submit
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (c *Channel) Name() string { return c.d.Name }
 
 // clients is how many are connected.
@@ -161,7 +161,7 @@ func (c *Channel) clients() int {
 	return len(c.hub.peers)
 }
 
-// Caps implements channel.Channel: clients get everything as it was said.
+// Caps implements chat.Channel: clients get everything as it was said.
 func (c *Channel) Caps() chat.Caps {
 	caps := chat.Caps{Whole: true, Buttons: true, Clients: c.clients}
 	if c.d.Media != nil {
@@ -170,7 +170,7 @@ func (c *Channel) Caps() chat.Caps {
 	return caps
 }
 
-// Routes implements channel.Handler. They are empty when the channel has a
+// Routes implements chat.Handler. They are empty when the channel has a
 // listener of its own.
 func (c *Channel) Routes() map[string]http.Handler {
 	if c.set.own {
@@ -211,7 +211,7 @@ func (c *Channel) open(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 	doc, err := c.load()
 	if err != nil {
@@ -435,7 +435,7 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 	_ = conn.CloseNow()
 }
 
-// Send implements channel.Channel. What must be delivered is delivered when a
+// Send implements chat.Channel. What must be delivered is delivered when a
 // connection has it; while no client listens to the chat it stays in the queue.
 func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !c.set.wants(out.Kind) {

@@ -248,14 +248,14 @@ type dialog struct {
 	same  chan string
 }
 
-// Tell implements channel.Dialog.
+// Tell implements chat.Dialog.
 func (d *dialog) Tell(s chat.Step) {
 	if strings.HasPrefix(s.Note, "Start the verification") {
 		close(d.waits)
 	}
 }
 
-// Ask implements channel.Dialog.
+// Ask implements chat.Dialog.
 func (d *dialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	switch {
 	case strings.HasPrefix(q.Text, "Keep a backup"), strings.HasPrefix(q.Text, "Verify this device"):

@@ -307,12 +307,12 @@ func (b *bot) tellOnce(ctx context.Context, cause, what string, err error) {
 	}
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	return b.fill(ctx, id, out, final)
 }
 
-// Erase implements channel.Streamer. A card cannot be removed: all that are left
+// Erase implements chat.Streamer. A card cannot be removed: all that are left
 // of an answer are finished with what they say.
 func (b *bot) Erase(_ context.Context, route bus.Route, id string) error {
 	of := answerOf(route)

@@ -22,7 +22,7 @@ const (
 	reactTimeout  = 5 * time.Second
 )
 
-// Send implements channel.Channel. An answer goes by the session webhook of the
+// Send implements chat.Channel. An answer goes by the session webhook of the
 // message, which needs no permission and mentions the person; all else by the API.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(strings.TrimPrefix(out.Route.ChatID, groupPrefix)) == "" {
@@ -179,7 +179,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// Signal implements channel.Signaller: a reaction while the agent works.
+// Signal implements chat.Signaller: a reaction while the agent works.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	conversation, ok := b.talks.Get(route.MessageID)
 	if !ok || b.o.Reaction == "" || phase == chat.Working {

@@ -40,7 +40,7 @@ type mentions struct {
 // noMentions keeps a text from notifying anybody, whatever the model wrote.
 func noMentions() mentions { return mentions{Parse: []string{}} }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	rows, list := buttons(out)
 	m := outgoing{Content: render(out, list), Mentions: noMentions(), Flags: flagNoEmbeds, Components: rows, Reference: b.reference(out)}
@@ -198,7 +198,7 @@ func split(id string, route bus.Route) (channelID, message string) {
 	return target(route), id
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	to, m := split(id, out.Route)
 	rows, list := buttons(out)
@@ -219,7 +219,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	to, m := split(id, route)
 	if number(to) == 0 || number(m) == 0 {
@@ -244,7 +244,7 @@ type mark struct {
 // signalPatience is how long a reaction waits for its bucket, which is small.
 const signalPatience = 5 * time.Second
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
 	case chat.Working:

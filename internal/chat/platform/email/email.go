@@ -95,13 +95,13 @@ func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 	return p, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (p *post) Name() string { return p.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (p *post) Caps() chat.Caps { return p.o.caps() }
 
-// Run implements channel.Channel. A connection that was good once is taken up
+// Run implements chat.Channel. A connection that was good once is taken up
 // again at once; trouble at the beginning is left to the manager's backoff.
 func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 	if !p.run.TryLock() {

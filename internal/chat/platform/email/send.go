@@ -24,7 +24,7 @@ const (
 	throttleTime = time.Minute     // when a server wants fewer mails and does not say when
 )
 
-// Send implements channel.Channel. Only what is worth a mail is sent: what the
+// Send implements chat.Channel. Only what is worth a mail is sent: what the
 // agent does meanwhile is not.
 func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !worthAMail(out) {

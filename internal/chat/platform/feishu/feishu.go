@@ -115,13 +115,13 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {
 		return nil
@@ -129,7 +129,7 @@ func (b *bot) Routes() map[string]http.Handler {
 	return b.web.Routes()
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

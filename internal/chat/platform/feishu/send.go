@@ -44,7 +44,7 @@ type record struct {
 
 func messagePath(id string) string { return "/open-apis/im/v1/messages/" + url.PathEscape(id) }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if b.me.Load() == nil {
 		return "", chat.ErrNotReady
@@ -350,7 +350,7 @@ func fileForm(f *kit.Attachment) (kind, form string) {
 	return "file", "stream"
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	err := b.calls.call(ctx, http.MethodDelete, messagePath(id), nil, nil)
 	if gone(err) {
@@ -359,7 +359,7 @@ func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	return classify(err)
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
@@ -492,7 +492,7 @@ func (b *bot) setStreaming(ctx context.Context, r *record, on bool) error {
 	return b.calls.call(ctx, http.MethodPatch, "/open-apis/cardkit/v1/cards/"+url.PathEscape(r.card)+"/settings", body, nil)
 }
 
-// Signal implements channel.Signaller: reactions show how far a message is.
+// Signal implements chat.Signaller: reactions show how far a message is.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	id := route.MessageID
 	if id == "" || phase == chat.Working {

@@ -99,10 +99,10 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 // identity is who we are there, for status.
@@ -122,7 +122,7 @@ func (b *bot) once(what string) bool {
 	return true
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

@@ -47,7 +47,7 @@ type fileInfo struct {
 	Size int64  `json:"size"`
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
 		return "", nil
@@ -264,7 +264,7 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	return m, nil
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if strings.TrimFunc(out.Text, invisible) == "" {
 		return nil
@@ -279,7 +279,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return err
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	err := b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "redact", id, rand.Text()), struct{}{}, nil)
 	if is(err, "M_NOT_FOUND") {
@@ -288,7 +288,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	return classify(err)
 }
 
-// Signal implements channel.Signaller: a receipt when a message is taken, and
+// Signal implements chat.Signaller: a receipt when a message is taken, and
 // typing while it is worked on.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	if phase == chat.Seen {
@@ -310,7 +310,7 @@ func (b *bot) typing(ctx context.Context, route bus.Route, on bool) error {
 	return classify(b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "typing", b.o.UserID), body, nil))
 }
 
-// Address implements channel.Addresser: the id or the alias of a room, or a
+// Address implements chat.Addresser: the id or the alias of a room, or a
 // person who may talk to us, in a room that is made if there is none.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	route := bus.Route{Channel: b.deps.Name, ChatID: target}

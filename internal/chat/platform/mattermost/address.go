@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Address implements channel.Addresser: ~channel or #channel, @person, or the id
+// Address implements chat.Addresser: ~channel or #channel, @person, or the id
 // of a channel or a person.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	target = strings.TrimSpace(target)

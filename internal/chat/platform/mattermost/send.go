@@ -24,7 +24,7 @@ type draft struct {
 	Props     map[string]any `json:"props,omitempty"`
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	me := b.me.Load()
 	if me == nil {
@@ -125,7 +125,7 @@ func (b *bot) render(out bus.Outbound) string {
 	return harmless(s, b.o.LinkPreviews)
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	s := b.render(out)
 	if !final {
@@ -137,7 +137,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(b.calls.call(ctx, http.MethodPut, "/posts/"+id+"/patch", map[string]string{"message": s}, nil))
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	err := b.calls.call(ctx, http.MethodDelete, "/posts/"+id, nil, nil)
 	e := refusal(err)
@@ -151,7 +151,7 @@ func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	return nil
 }
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	if phase == chat.Working {
 		return b.typing(ctx, route)

@@ -104,10 +104,10 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 	return &client{base: o.BaseURL, token: o.ClawToken, http: h, now: now}
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.caps }
 
 // account is what tells two agents apart.
@@ -115,7 +115,7 @@ func (b *bot) account() string {
 	return cmp.Or(b.o.AgentUserID, fingerprint(b.o.ClawToken.Reveal()))
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

@@ -48,7 +48,7 @@ func (b *bot) learn(chatID string, panel bool, group string) {
 	}
 }
 
-// Address implements channel.Addresser.
+// Address implements chat.Addresser.
 func (b *bot) Address(_ context.Context, target string) (bus.Route, error) {
 	chatID := bare(target)
 	if chatID == "" {
@@ -57,7 +57,7 @@ func (b *bot) Address(_ context.Context, target string) (bus.Route, error) {
 	return bus.Route{Channel: b.deps.Name, ChatID: chatID}, nil
 }
 
-// Plan implements channel.Planner. Addresses of files are sent as text; of files
+// Plan implements chat.Planner. Addresses of files are sent as text; of files
 // of this machine only the names are.
 func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	var files []bus.Media
@@ -72,7 +72,7 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	return chat.Divide(b.caps, out)
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	chatID := bare(out.Route.ChatID)
 	if chatID == "" {

@@ -85,13 +85,13 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

@@ -29,7 +29,7 @@ func target(to bus.Route) (map[string]any, error) {
 	return nil, chat.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	to, err := target(out.Route)
 	if err != nil {
@@ -104,7 +104,7 @@ func render(out bus.Outbound) string {
 	return markdown.Plain(markdown.Parse(s))
 }
 
-// Signal implements channel.Signaller: in a group a reaction, else that we write.
+// Signal implements chat.Signaller: in a group a reaction, else that we write.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	to, err := target(route)
 	if err != nil {

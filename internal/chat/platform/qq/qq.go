@@ -73,13 +73,13 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Plan implements channel.Planner. An answer that would need more messages than
+// Plan implements chat.Planner. An answer that would need more messages than
 // QQ takes in reply is divided into longer ones.
 func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	caps := b.o.caps()
@@ -97,7 +97,7 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	return append(parts[texts:], parts[:texts]...)
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

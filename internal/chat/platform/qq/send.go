@@ -66,7 +66,7 @@ func (t target) path(what string) string {
 	return "/v2/users/" + id + "/" + what
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	to, err := b.target(out)
 	if err != nil {
@@ -257,7 +257,7 @@ func keyboard(out bus.Outbound) map[string]any {
 	return map[string]any{"content": map[string]any{"rows": rows}}
 }
 
-// Signal implements channel.Signaller: ackMessage, and typing in direct chats.
+// Signal implements chat.Signaller: ackMessage, and typing in direct chats.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	k := b.book.kind(route.ChatID)
 	switch {

@@ -38,7 +38,7 @@ func (b *bot) address(chatID string) (map[string]any, error) {
 	return nil, chat.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	params, err := b.address(out.Route.ChatID)
 	if err != nil {
@@ -194,7 +194,7 @@ func parseID(id string) (at int64, author string, ok bool) {
 	return at, author, err == nil && author != ""
 }
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	params, err := b.address(route.ChatID)
 	if err != nil {
@@ -221,7 +221,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	return classify(b.rpc.call(ctx, "sendReaction", params, nil))
 }
 
-// Address implements channel.Addresser: a number, a UUID, a user name, the id of
+// Address implements chat.Addresser: a number, a UUID, a user name, the id of
 // a group or its name.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	route := bus.Route{Channel: b.deps.Name}

@@ -90,7 +90,7 @@ func (c *client) open(ctx context.Context, user string) (string, error) {
 	return conversation.ID, nil
 }
 
-// Address implements channel.Addresser: a target is an id, a mention, #name,
+// Address implements chat.Addresser: a target is an id, a mention, #name,
 // @handle, or a name.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	chatID, err := b.web.chat(ctx, strings.TrimSpace(target))

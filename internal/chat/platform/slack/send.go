@@ -20,7 +20,7 @@ const (
 	maxChanged = 4000   // characters of the text of a message that is changed
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimSpace(out.Text) == "" {
 		return "", nil
@@ -134,7 +134,7 @@ func units(s string) int {
 	return n
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) error {
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
@@ -153,7 +153,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	return b.web.classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	chatID, err := b.web.chat(ctx, route.ChatID)
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	return b.web.classify(err)
 }
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
 	case chat.Working:

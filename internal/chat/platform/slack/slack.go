@@ -3,7 +3,7 @@
 // shared messages and files become one message for the agent, and how Markdown
 // becomes what Slack shows.
 //
-// An event is acknowledged when it is on disk (channel.Intake), because Slack
+// An event is acknowledged when it is on disk (kit.Intake), because Slack
 // waits for three seconds only. A mention arrives as two events, and Slack
 // repeats what it holds for lost: messages are told apart by conversation and
 // time stamp, so each is handled once. What was written while the bot was away
@@ -93,13 +93,13 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Routes implements channel.Handler: the webhook, if the gateway's listener
+// Routes implements chat.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {
@@ -108,7 +108,7 @@ func (b *bot) Routes() map[string]http.Handler {
 	return b.hook.Routes()
 }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

@@ -172,7 +172,7 @@ func (b *bot) give(ctx context.Context, o offer, address string) error {
 	return b.upload(ctx, address, f)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	address, err := b.address(route, id)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	switch {
 	case len(out.Media) > 0:
@@ -95,7 +95,7 @@ func (b *bot) post(ctx context.Context, route bus.Route, m outgoing) (string, er
 	return id, b.refused(classify(err))
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if blank(out.Text) {
 		return nil
@@ -121,7 +121,7 @@ func (b *bot) replace(ctx context.Context, out bus.Outbound, id string, complete
 	return b.refused(classify(err))
 }
 
-// Signal implements channel.Signaller: bots of Teams can show that they type,
+// Signal implements chat.Signaller: bots of Teams can show that they type,
 // and cannot react to messages.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	if phase != chat.Working || b.streams.busy(route.ChatID, b.deps.Now()) {

@@ -67,16 +67,16 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (b *bot) Routes() map[string]http.Handler { return b.web.Routes() }
 
-// Run implements channel.Channel.
+// Run implements chat.Channel.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")

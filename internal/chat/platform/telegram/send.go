@@ -47,7 +47,7 @@ type reaction struct {
 
 const modeHTML = "HTML"
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.Delta {
 		out.Text, out.Plain = preview(out.Text), true
@@ -198,7 +198,7 @@ func aboutMarkup(e *apiError) bool {
 // either, so none is shown.
 func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -231,7 +231,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return err
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -254,7 +254,7 @@ func isGroup(route bus.Route) bool {
 	return err != nil || n < 0
 }
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	if phase == chat.Working {
 		return b.deliver(ctx, route, func(to outgoing) error {

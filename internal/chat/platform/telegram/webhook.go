@@ -48,7 +48,7 @@ func (h *hook) prepare(b *bot) {
 	}
 }
 
-// Routes implements channel.Handler: the webhook, if the gateway's listener
+// Routes implements chat.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {

@@ -71,16 +71,16 @@ type desk struct {
 	added chan string // names of messages that may need a notice
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (c *desk) Name() string { return c.d.Name }
 
-// Caps implements channel.Channel. Files are shown as paths, so they have no limit.
+// Caps implements chat.Channel. Files are shown as paths, so they have no limit.
 func (c *desk) Caps() chat.Caps { return chat.Caps{MaxMedia: 1 << 62, Together: 1 << 10} }
 
-// Plan implements channel.Planner: a terminal takes a message as it is.
+// Plan implements chat.Planner: a terminal takes a message as it is.
 func (c *desk) Plan(out bus.Outbound) []bus.Outbound { return []bus.Outbound{out} }
 
-// Run implements channel.Channel. It shows notices of messages that no terminal took.
+// Run implements chat.Channel. It shows notices of messages that no terminal took.
 func (c *desk) Run(ctx context.Context, _ chat.Submit) error {
 	c.d.Ready("", nil)
 	for {
@@ -111,7 +111,7 @@ func (c *desk) notify(ctx context.Context, name string) {
 	}
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (c *desk) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !out.Kind.Durable() {
 		return "", nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return "", b.sendFile(ctx, out)
@@ -42,7 +42,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return "", chat.Permanent(err) // the final reply says it
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	t := b.turnOf(out)
 	s := render(out.Text)
@@ -62,7 +62,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (*bot) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
 
 // push sends a text as a message of its own.

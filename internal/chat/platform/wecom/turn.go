@@ -200,7 +200,7 @@ func (t *turn) rest(text string) string {
 	return text
 }
 
-// Signal implements channel.Signaller: no stream is left unfinished when its
+// Signal implements chat.Signaller: no stream is left unfinished when its
 // turn is over.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	t, ok := b.turns.Get(route.MessageID)

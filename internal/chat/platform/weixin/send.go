@@ -18,7 +18,7 @@ import (
 
 var errSpent = errors.New("WeChat takes nothing more until the person writes again")
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	s, ok := b.account.session()
 	if !ok {
@@ -162,7 +162,7 @@ func (b *bot) configure(ctx context.Context, s session, user, token string) (set
 	return got, err
 }
 
-// Signal implements channel.Signaller: WeChat can show that we type.
+// Signal implements chat.Signaller: WeChat can show that we type.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	status := 2 // not any more
 	switch phase {

@@ -76,15 +76,15 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
+// Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 func isGroup(r bus.Route) bool { return isGroupID(r.ChatID) }
 
-// Run implements channel.Channel. It outlives the account: after a login, in
+// Run implements chat.Channel. It outlives the account: after a login, in
 // this program or another, it goes on with the new one.
 func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {

@@ -17,7 +17,7 @@ import (
 
 const jitter = 400 * time.Millisecond // before a message: programs that write in step are blocked
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	f := frame{To: target(out.Route.ChatID), Key: out.Key}
 	if f.To == "" {
@@ -125,7 +125,7 @@ func (b *bot) quotes(out bus.Outbound) string {
 	return out.ReplyTo
 }
 
-// Signal implements channel.Signaller.
+// Signal implements chat.Signaller.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	c, modern := b.connection()
 	to := target(route.ChatID)
@@ -145,7 +145,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	return send(ctx, c, frame{Type: typePresence, To: to, State: "paused"})
 }
 
-// Address implements channel.Addresser: a phone number as people write it, or an
+// Address implements chat.Addresser: a phone number as people write it, or an
 // id of WhatsApp.
 func (b *bot) Address(_ context.Context, name string) (bus.Route, error) {
 	jid := target(strings.NewReplacer(" ", "", "(", "", ")", "", "/", "").Replace(name))
