@@ -38,7 +38,7 @@ OUTSIDE := ./test/security
 
 # Packages whose goroutines share memory. check runs their tests with the race
 # detector, too; decision 104 says why the others do so only in make race.
-SHARED := ./internal/core/agent ./internal/core/turn/... ./internal/core/prompt ./internal/core/explain ./internal/core/transcript ./internal/bus/... ./internal/chat ./internal/web/socket ./internal/core/runner ./internal/core/schedule ./internal/core/session/... ./internal/base/socket ./internal/base/store/...
+SHARED := ./internal/core/agent ./internal/core/turn/... ./internal/core/prompt ./internal/core/explain ./internal/core/transcript ./internal/bus/... ./internal/chat ./internal/chat/access ./internal/chat/deliver ./internal/chat/kit ./internal/web/socket ./internal/core/runner ./internal/core/schedule ./internal/core/session/... ./internal/base/socket ./internal/base/store/...
 
 # By default every process with the race detector sleeps for a second before it
 # ends, and so does every child that a test starts. Reports that are being

@@ -1,12 +1,12 @@
-// Package channel is the house of the chat platforms: the contract a platform
-// fulfils (Channel), what it is given (Deps), and the Manager that does for all
-// of them what none should do for itself: who may talk to us, retries, rate
-// limits, splitting, streaming by edits, typing, restarts and status.
+// Package chat defines what a chat platform is: the contract that one fulfils
+// (Channel, and what it can do as data in Caps), what it is given (Deps), its
+// settings (Common), and which of its errors are tried again.
 //
 // A platform only translates: what arrives becomes a bus.Inbound, what leaves
 // is sent as the platform wants it. It holds no queue, no retry loop and no
-// list of people.
-package channel
+// list of people: package deliver runs the channels, package access says who may
+// talk to us, and package kit has what platforms share.
+package chat
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Submit hands a message to the agent. Nil means that it is durable: only then
@@ -194,7 +195,7 @@ type Limit struct {
 // Deps is what a channel gets from the house.
 type Deps struct {
 	Name  string // runtime name of this channel: the key of its section
-	Gate  *Gate
+	Gate  *access.Gate
 	Media *media.Store // where files that came in are kept
 	State *State       // small facts that survive a restart, such as offsets
 	// Dir is a private folder of this account, made when it is asked for, for
@@ -219,7 +220,7 @@ type Deps struct {
 	// Quoted finds what a message of a chat said, by the platform's id of it:
 	// one that the agent was given, or one that we sent. Only the last ones
 	// since the start are known, on platforms with Caps.Quotes.
-	Quoted func(chat bus.Route, id string) (Quoted, bool)
+	Quoted func(route bus.Route, id string) (Quoted, bool)
 	// Client makes an HTTP client for the platform's configured addresses.
 	// An empty proxy means the one of the environment.
 	Client func(proxy string) (*http.Client, error)
@@ -242,7 +243,7 @@ type Deps struct {
 	Settled func(id string) bool
 	// Back reports that a client listens to a chat: what Send refused with
 	// ErrAway is sent now. It does not block. Nil: there is no manager.
-	Back func(chat bus.Route)
+	Back func(route bus.Route)
 	// Ending is closed when the program ends: what a client does not take at once
 	// is left to the next start, so Send returns ErrAway soon. Nil: there is no
 	// manager.
@@ -250,6 +251,17 @@ type Deps struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 }
+
+// Quoted is a message that another one answers. Its words are not those of the
+// person who answers it: they belong into Inbound.Quoted.
+type Quoted struct {
+	Text     string
+	Media    []bus.Media
+	SenderID string // "": we said it
+}
+
+// Filters says what besides answers is sent, where a section says nothing.
+type Filters struct{ SendProgress, SendToolHints, ShowReasoning bool }
 
 // Command is one line of a menu of slash commands.
 type Command struct {

@@ -1,14 +1,19 @@
-package channel
+package chat
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Driver is a chat platform: what its section of the configuration may say, and
@@ -67,9 +72,9 @@ func (d Driver) Section() any {
 	}
 	section := d.Options()
 	if c, ok := reflect.ValueOf(section).Elem().FieldByName("Common").Addr().Interface().(*Common); ok {
-		c.GroupPolicy = cmp.Or(c.GroupPolicy, Mention)
-		c.RestartBackoffMaxS = cmp.Or(c.RestartBackoffMaxS, int(backoffMax/time.Second))
-		c.MaxMediaBytes = cmp.Or(c.MaxMediaBytes, mediaMax)
+		c.GroupPolicy = cmp.Or(c.GroupPolicy, access.Mention)
+		c.RestartBackoffMaxS = int(c.LongestPause() / time.Second)
+		c.MaxMediaBytes = c.MediaLimit()
 	}
 	return section
 }
@@ -151,4 +156,19 @@ type Result struct {
 	// Owner is the id of the person who logged in, if the platform proves it:
 	// they become an owner of the channel.
 	Owner string
+}
+
+// UnknownPlatform is the error of a name that no driver has. It names the nearest
+// one, or all.
+func UnknownPlatform(name string, drivers map[string]Driver) error {
+	known := slices.Sorted(maps.Keys(drivers))
+	for _, k := range known {
+		if slices.Contains(drivers[k].Aliases, text.LowerASCII(name)) {
+			return fmt.Errorf("unknown channel %q, did you mean %q?", name, k)
+		}
+	}
+	if near := text.Nearest(name, known); near != "" {
+		return fmt.Errorf("unknown channel %q, did you mean %q?", name, near)
+	}
+	return fmt.Errorf("unknown channel %q; known channels: %s", name, strings.Join(known, ", "))
 }

@@ -1,4 +1,4 @@
-package channel
+package chat
 
 import (
 	"errors"
@@ -15,14 +15,21 @@ var ErrNotReady = errors.New("not connected")
 // manager tries again when the channel calls Deps.Back for the chat.
 var ErrAway = errors.New("no client listens to the chat")
 
-// errDeferred is wrapped by errors of Send when the platform takes nothing more
-// until the person writes again: the replies to a message are used up, or it is
-// too old. The message stays in the queue, and the manager tries again after
-// the next message of the chat or the next connection, not by a timer.
+// ErrStopping refuses messages while the channel is being stopped. The platform
+// keeps them for the next start.
+var ErrStopping = errors.New("the channel is being stopped")
+
+// errDeferred is wrapped by the errors of Deferred.
 var errDeferred = errors.New("waits for the next message of the chat")
 
-// Deferred marks an error as such.
+// Deferred marks an error of Send when the platform takes nothing more until the
+// person writes again: the replies to a message are used up, or it is too old. The
+// message stays in the queue, and the manager tries again after the next message
+// of the chat or the next connection, not by a timer.
 func Deferred(err error) error { return fmt.Errorf("%w: %w", errDeferred, err) }
+
+// IsDeferred reports whether an error is one of Deferred.
+func IsDeferred(err error) bool { return errors.Is(err, errDeferred) }
 
 // RateLimitedError says that the platform asked us to wait.
 type RateLimitedError struct {

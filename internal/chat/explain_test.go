@@ -1,4 +1,4 @@
-package channel_test
+package chat_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Who sets a channel up reads sentences, without the words of Go and without the
@@ -48,16 +48,16 @@ func TestExplain(t *testing.T) {
 		"unknown name": {at(&net.DNSError{Name: "chat.example", IsNotFound: true}), "no server of the name chat.example"},
 		"late":         {at(context.DeadlineExceeded), "chat.example does not answer in time"},
 	} {
-		got := channel.Explain(fmt.Errorf("ask who we are: %w", c.err)).Error()
+		got := chat.Explain(fmt.Errorf("ask who we are: %w", c.err)).Error()
 		if !strings.Contains(got, c.want) || c.want != "" && (strings.Contains(got, "secret") || strings.Contains(got, "dial tcp")) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	own := errors.New("the token is refused")
-	if got := channel.Explain(own); !errors.Is(got, own) || got.Error() != own.Error() {
+	if got := chat.Explain(own); !errors.Is(got, own) || got.Error() != own.Error() {
 		t.Errorf("another error became %v", got)
 	}
-	if wrapped := channel.Explain(channel.Fatal(at(context.DeadlineExceeded))); !channel.IsFatal(wrapped) {
+	if wrapped := chat.Explain(chat.Fatal(at(context.DeadlineExceeded))); !chat.IsFatal(wrapped) {
 		t.Error("it is no longer fatal")
 	}
 }

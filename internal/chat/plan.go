@@ -1,4 +1,4 @@
-package channel
+package chat
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 		}
 		parts = append(parts, p)
 	}
-	return keyed(out, parts)
+	return Keyed(out, parts)
 }
 
 // worded is a question whose options are in a language. The names of answers
@@ -63,8 +63,8 @@ func worded(language string, q *bus.Question) *bus.Question {
 	return &out
 }
 
-// keyed makes parts that can be told apart, of which the first one answers.
-func keyed(out bus.Outbound, parts []bus.Outbound) []bus.Outbound {
+// Keyed makes parts that can be told apart, of which the first one answers.
+func Keyed(out bus.Outbound, parts []bus.Outbound) []bus.Outbound {
 	for i := range parts {
 		if i > 0 {
 			parts[i].ReplyTo = ""
@@ -107,9 +107,9 @@ func sendable(language string, caps Caps, list []bus.Media, text string) ([]bus.
 		}
 		switch {
 		case caps.MaxMedia == 0:
-			text += "\n" + attachment(m, phrase.In(language, "files cannot be sent here"))
+			text += "\n" + NotSent(m, phrase.In(language, "files cannot be sent here"))
 		case m.Size > caps.MaxMedia:
-			text += "\n" + attachment(m, phrase.In(language, "too large"))
+			text += "\n" + NotSent(m, phrase.In(language, "too large"))
 		default:
 			out = append(out, m)
 		}
@@ -117,8 +117,8 @@ func sendable(language string, caps Caps, list []bus.Media, text string) ([]bus.
 	return out, text
 }
 
-// attachment is the line that replaces a file that is not sent.
-func attachment(m bus.Media, why string) string {
+// NotSent is the line that replaces a file that is not sent.
+func NotSent(m bus.Media, why string) string {
 	name := m.Name
 	if name == "" {
 		name = filepath.Base(m.Path)

@@ -1,4 +1,4 @@
-package channel
+package chat
 
 import (
 	"bytes"
@@ -11,31 +11,47 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Common are the settings every platform has. A platform's own settings embed
 // it, and Decode fills both.
 type Common struct {
-	Enabled            bool     `json:"enabled" doc:"Connect to this platform."`
-	AllowFrom          []string `json:"allowFrom" doc:"Who may talk to the agent, by the platform's ids; * allows everyone."`
-	Owners             []string `json:"owners" doc:"Who may approve pairing and run admin commands."`
-	GroupPolicy        Policy   `json:"groupPolicy" enum:"mention|open|allowlist" doc:"Which messages of groups are answered: those that mention the bot, all, or those of groupAllowFrom."`
-	GroupAllowFrom     []string `json:"groupAllowFrom" doc:"Groups in which the agent answers."`
-	GroupHistory       int      `json:"groupHistory" min:"0" doc:"Messages of a group that are shown to the model when it is mentioned; 0 is none."`
+	Enabled bool `json:"enabled" doc:"Connect to this platform."`
+	access.Lists
 	Streaming          *bool    `json:"streaming" doc:"Show answers while they grow, where the platform can; on if unset."`
 	SendProgress       *bool    `json:"sendProgress" doc:"Replaces channels.sendProgress."`
 	SendToolHints      *bool    `json:"sendToolHints" doc:"Replaces channels.sendToolHints."`
 	ShowReasoning      *bool    `json:"showReasoning" doc:"Replaces channels.showReasoning."`
-	NotifyDenied       bool     `json:"notifyDenied" doc:"Tell owners about refused senders."`
 	RestartBackoffMaxS int      `json:"restartBackoffMaxS" min:"1" doc:"Longest pause between reconnects, in seconds."`
 	Proxy              string   `json:"proxy" doc:"Proxy for this platform (http, https or socks5); empty uses the one of the environment."`
 	MaxMediaBytes      int64    `json:"maxMediaBytes" min:"0" doc:"Largest file that is accepted, in bytes."`
-	CatchUp            *bool    `json:"catchUp" doc:"Answer what was written while the gateway was down; on if unset."`
 	Language           Language `json:"language" enum:"en|zh" doc:"Language of what nanobot itself says in chats, such as replies to commands; empty follows the person's profile, else the platform."`
-	CatchUpMaxAgeS     int      `json:"catchUpMaxAgeS" min:"0" doc:"How old such a message may be, in seconds; 0 is 600 where nanobot reads the history of the platform, and no limit elsewhere."`
+}
+
+const (
+	mediaMax   = 20 << 20 // bytes of one file that comes in, unless the section says otherwise
+	backoffMax = 300 * time.Second
+)
+
+// MediaLimit is how many bytes of one file are accepted.
+func (c *Common) MediaLimit() int64 {
+	if c.MaxMediaBytes > 0 {
+		return c.MaxMediaBytes
+	}
+	return mediaMax
+}
+
+// LongestPause is the longest one between two starts of a channel that fails.
+func (c *Common) LongestPause() time.Duration {
+	if c.RestartBackoffMaxS > 0 {
+		return time.Duration(c.RestartBackoffMaxS) * time.Second
+	}
+	return backoffMax
 }
 
 // Language is that of what nanobot itself says; "" leaves it open.
@@ -54,31 +70,6 @@ func (l *Language) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Policy says which messages of groups are for us.
-type Policy string
-
-// The policies. The empty one is Mention.
-const (
-	Mention   Policy = "mention"   // only what names us or answers us
-	Open      Policy = "open"      // all that allowed people write
-	Allowlist Policy = "allowlist" // only in the chats of groupAllowFrom
-)
-
-// UnmarshalJSON implements json.Unmarshaler: an unknown policy is an error,
-// never a silent refusal.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("groupPolicy: %w", err)
-	}
-	switch v := Policy(s); v {
-	case "", Mention, Open, Allowlist:
-		*p = v
-		return nil
-	}
-	return fmt.Errorf("groupPolicy: %q must be mention, open or allowlist", s)
-}
-
 // ErrUnknownKey is the error of a section that has a key its platform does not know.
 var ErrUnknownKey = errors.New("unknown key")
 
@@ -88,9 +79,9 @@ var ErrUnknownKey = errors.New("unknown key")
 // do, and text as a number. No error shows a value, since it may be a secret.
 func Decode(section json.RawMessage, into any) error { return decode(section, into, false) }
 
-// decodeCommon fills what every channel has and leaves the rest to its own
+// DecodeCommon fills what every channel has and leaves the rest to its own
 // decoder.
-func decodeCommon(section json.RawMessage, into *Common) error { return decode(section, into, true) }
+func DecodeCommon(section json.RawMessage, into *Common) error { return decode(section, into, true) }
 
 func decode(section json.RawMessage, into any, others bool) error {
 	if len(bytes.TrimSpace(section)) == 0 {

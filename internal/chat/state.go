@@ -1,4 +1,4 @@
-package channel
+package chat
 
 import (
 	"context"
@@ -58,7 +58,10 @@ func (s *State) Load(into any) error {
 // Save replaces what was saved. It is on disk when Save returns.
 func (s *State) Save(v any) error { return s.put(v, true) }
 
-// put is Save; without sync a power loss may bring back what was there before.
+// SaveSoon is Save without waiting for the disk: a power loss may bring back
+// what was there before.
+func (s *State) SaveSoon(v any) error { return s.put(v, false) }
+
 func (s *State) put(v any, sync bool) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -68,7 +71,14 @@ func (s *State) put(v any, sync bool) error {
 	return err
 }
 
-// beside opens a log of the channel, next to the document.
-func (s *State) beside(ctx context.Context, what string) (store.Log, error) {
+// Beside is another document of the channel, next to this one.
+func (s *State) Beside(what string) *State {
+	other := *s
+	other.name += "." + what
+	return &other
+}
+
+// Log opens a log of the channel, next to the document.
+func (s *State) Log(ctx context.Context, what string) (store.Log, error) {
 	return s.store.Log(ctx, strings.TrimSuffix(s.name, ".json")+"."+what+".jsonl")
 }

@@ -1,4 +1,4 @@
-package channel_test
+package chat_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A damaged state begins again, and is kept for a person to look at.
@@ -29,7 +29,7 @@ func TestDamagedState(t *testing.T) {
 			if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := channel.OpenState(disk.Open(dir, nil), "s.json", nil)
+			s := chat.OpenState(disk.Open(dir, nil), "s.json", nil)
 			got := facts{Offset: 1}
 			if err := s.Load(&got); err != nil || got != (facts{Offset: 1}) {
 				t.Errorf("loaded %+v, %v", got, err)

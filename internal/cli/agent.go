@@ -89,7 +89,7 @@ commands such as /new and /model.`,
 			if f.json || len(f.files) > 0 {
 				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
 			}
-			return chat(cmd.Context(), c, f)
+			return converse(cmd.Context(), c, f)
 		},
 	}
 	fl := cmd.Flags()
@@ -324,8 +324,8 @@ func readQuestion(in io.Reader) (string, error) {
 
 var errNoQuestion = errors.New("standard input was empty; nothing to answer")
 
-// chat is the interactive mode.
-func chat(ctx context.Context, c *command, f agentFlags) error {
+// converse is the interactive mode.
+func converse(ctx context.Context, c *command, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loaded, err := config.Load(c.configOptions())

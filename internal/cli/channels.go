@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -54,20 +54,20 @@ undelivered messages, and the people who were refused.`,
 
 // channelStates are the channels as a running gateway sees them, or as they
 // are configured when none runs.
-func channelStates(ctx context.Context, c *command, loaded *config.Loaded) (list []channel.Status, live bool) {
+func channelStates(ctx context.Context, c *command, loaded *config.Loaded) (list []deliver.Status, live bool) {
 	if list, ok := c.liveChannels(ctx, loaded); ok {
 		return list, true
 	}
-	list = []channel.Status{}
+	list = []deliver.Status{}
 	for _, name := range slices.Sorted(maps.Keys(loaded.Config.Channels.Each)) {
-		list = append(list, channel.Status{Name: name, Enabled: loaded.Config.Channels.Each[name].Enabled, State: channel.Stopped})
+		list = append(list, deliver.Status{Name: name, Enabled: loaded.Config.Channels.Each[name].Enabled, State: deliver.Stopped})
 	}
 	return list, false
 }
 
 // liveChannels asks the gateway of this configuration; false means that none
 // answers.
-func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.Status, bool) {
+func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]deliver.Status, bool) {
 	var s gateway.Status
 	if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
 		return nil, false
@@ -75,7 +75,7 @@ func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.S
 	return s.Channels, true
 }
 
-func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
+func printChannels(cmd *cobra.Command, list []deliver.Status, live bool) error {
 	if len(list) == 0 {
 		say(cmd, "No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)\n")
 		return nil

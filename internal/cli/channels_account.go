@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -133,7 +134,7 @@ nothing of it. The channel need not be enabled, and no gateway need run.`,
 }
 
 // failedChecks names the checks that failed; nil: none did.
-func failedChecks(r channel.Report) error {
+func failedChecks(r chat.Report) error {
 	var failed []string
 	for _, check := range r.Checks {
 		if !check.OK {
@@ -149,7 +150,7 @@ func failedChecks(r channel.Report) error {
 	return fmt.Errorf("the checks %s failed", strings.Join(failed, ", "))
 }
 
-func printReport(cmd *cobra.Command, name string, r channel.Report) {
+func printReport(cmd *cobra.Command, name string, r chat.Report) {
 	switch {
 	case r.Identity == "":
 	case failedChecks(r) == nil:
@@ -239,7 +240,7 @@ func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name stri
 	}
 	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
 	switch {
-	case errors.Is(err, channel.ErrNoLogin):
+	case errors.Is(err, deliver.ErrNoLogin):
 		say(cmd, "%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)
 	case err != nil:
 		return err
@@ -297,8 +298,8 @@ type loginDialog struct {
 	ask *prompter
 }
 
-// Tell implements channel.Dialog.
-func (l *loginDialog) Tell(s channel.Step) {
+// Tell implements chat.Dialog.
+func (l *loginDialog) Tell(s chat.Step) {
 	if s.Note != "" {
 		l.cmd.Println(known(l.cmd, s.Note))
 	}
@@ -320,8 +321,8 @@ func (l *loginDialog) Tell(s channel.Step) {
 	}
 }
 
-// Ask implements channel.Dialog.
-func (l *loginDialog) Ask(_ context.Context, q channel.Question) (string, error) {
+// Ask implements chat.Dialog.
+func (l *loginDialog) Ask(_ context.Context, q chat.Question) (string, error) {
 	if q.Hidden {
 		return l.ask.secret(known(l.cmd, q.Text))
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -120,7 +120,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 }
 
 // scans asks whether to connect by a QR code, where that makes the keys.
-func (a *addition) scans(driver channel.Driver) (bool, error) {
+func (a *addition) scans(driver chat.Driver) (bool, error) {
 	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
 	if driver.Login == nil || driver.LoginOptional || len(driver.Fields()) == 0 || len(a.set) > 0 || !ask.terminal() {
 		return false, nil
@@ -130,7 +130,7 @@ func (a *addition) scans(driver channel.Driver) (bool, error) {
 }
 
 // answers asks for what is not given.
-func (a *addition) answers(driver channel.Driver) error {
+func (a *addition) answers(driver chat.Driver) error {
 	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
 	talk := ask.terminal()
 	if talk {
@@ -169,7 +169,7 @@ func (a *addition) answers(driver channel.Driver) error {
 }
 
 // askField asks until there is an answer.
-func askField(ask *prompter, f channel.Field, question string) (string, error) {
+func askField(ask *prompter, f chat.Field, question string) (string, error) {
 	for {
 		var answer string
 		var err error
@@ -229,7 +229,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 }
 
 // finish logs in where a platform needs it, and says how to go on.
-func (a *addition) finish(ctx context.Context, driver channel.Driver, next *config.Loaded) error {
+func (a *addition) finish(ctx context.Context, driver chat.Driver, next *config.Loaded) error {
 	running := gateway.Control(ctx, next, http.MethodPost, "/reload", nil, nil) == nil
 	if driver.Login != nil && !driver.LoginOptional {
 		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {

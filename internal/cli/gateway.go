@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
@@ -254,7 +254,7 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 		}
 		on++
 		line := c.in(string(ch.State))
-		if state == dryRun && ch.State == channel.Stopped {
+		if state == dryRun && ch.State == deliver.Stopped {
 			line = c.in("would connect")
 		}
 		if ch.Error != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
@@ -106,8 +106,8 @@ func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tic
 		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
 			break // what the last answer said
 		}
-		connecting := slices.ContainsFunc(s.Channels, func(ch channel.Status) bool {
-			return ch.Enabled && ch.State == channel.Starting && ch.Error == ""
+		connecting := slices.ContainsFunc(s.Channels, func(ch deliver.Status) bool {
+			return ch.Enabled && ch.State == deliver.Starting && ch.Error == ""
 		})
 		if !connecting {
 			break
@@ -318,13 +318,13 @@ every enabled channel has failed, and 3 if it is not running.`,
 
 // deaf reports whether there are channels and all of them have failed, so that
 // nobody reaches the bot.
-func deaf(list []channel.Status) bool {
+func deaf(list []deliver.Status) bool {
 	on, failed := 0, 0
 	for _, s := range list {
 		if s.Enabled {
 			on++
 		}
-		if s.Enabled && s.State == channel.Failed {
+		if s.Enabled && s.State == deliver.Failed {
 			failed++
 		}
 	}

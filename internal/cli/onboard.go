@@ -84,7 +84,7 @@ func firstContact(c *command, cmd *cobra.Command) error {
 			return onboard(c, cmd, onboardFlags{})
 		}
 	}
-	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
+	return converse(cmd.Context(), c, agentFlags{markup: true, implied: true})
 }
 
 // piped answers a question that comes through a pipe. Without one, such as in a
@@ -160,7 +160,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	}
 	stop() // Ctrl-C is the chat's from here on
 	cmd.Println()
-	return chat(cmd.Context(), c, agentFlags{markup: true, implied: true})
+	return converse(cmd.Context(), c, agentFlags{markup: true, implied: true})
 }
 
 func writeConfig(file string) error {

@@ -5,11 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
@@ -30,12 +29,12 @@ next message.`,
 }
 
 // openPairing opens the list of people that belongs to the configuration.
-func openPairing(c *command) (*channel.Pairing, error) {
+func openPairing(c *command) (*access.Pairing, error) {
 	loaded, err := c.load()
 	if err != nil {
 		return nil, err
 	}
-	return channel.OpenPairing(app.State(loaded, c.logger()), time.Now, c.logger()), nil
+	return access.OpenPairing(access.PairingOptions{Store: app.State(loaded, c.logger()), Log: c.logger()}), nil
 }
 
 func pairingList(c *command) *cobra.Command {
@@ -53,7 +52,7 @@ func pairingList(c *command) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd, map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": approved})
+				return printJSON(cmd, map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": approved})
 			}
 			return printPairing(cmd, waiting, approved)
 		},
@@ -62,7 +61,7 @@ func pairingList(c *command) *cobra.Command {
 	return cmd
 }
 
-func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved map[string][]string) error {
+func printPairing(cmd *cobra.Command, waiting []access.PairingRequest, approved map[string][]string) error {
 	if len(waiting)+len(approved) == 0 {
 		say(cmd, "No people are paired or waiting.\n")
 		return nil

@@ -7,22 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A channel of which a check failed does not work, whoever it is on the platform.
 func TestFailedChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		checks []channel.Check
+		checks []chat.Check
 		want   string // the error
 		says   string
 	}{
-		"well": {[]channel.Check{{Name: "token", OK: true}}, "", "works as @bot"},
-		"one":  {[]channel.Check{{Name: "token", OK: true}, {Name: "scopes"}}, "the check scopes failed", "does not work yet"},
-		"two":  {[]channel.Check{{Name: "events"}, {Name: "scopes"}}, "the checks events, scopes failed", "does not work yet"},
+		"well": {[]chat.Check{{Name: "token", OK: true}}, "", "works as @bot"},
+		"one":  {[]chat.Check{{Name: "token", OK: true}, {Name: "scopes"}}, "the check scopes failed", "does not work yet"},
+		"two":  {[]chat.Check{{Name: "events"}, {Name: "scopes"}}, "the checks events, scopes failed", "does not work yet"},
 	} {
-		r := channel.Report{Identity: "@bot", Checks: c.checks}
+		r := chat.Report{Identity: "@bot", Checks: c.checks}
 		got := ""
 		if err := failedChecks(r); err != nil {
 			got = err.Error()

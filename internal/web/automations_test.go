@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // home is a backend with real stores, and its API.
 type home struct {
-	webui.Backend
-	*webui.API
+	web.Backend
+	*web.API
 	busy map[string]bool
 }
 
@@ -52,15 +52,15 @@ func newHome(t *testing.T) *home {
 	t.Cleanup(func() { must(t, jail.Close()) })
 	place := skill.Place{Workspace: ws, Ledger: disk.Open(data, nil)}
 	h := &home{busy: map[string]bool{}}
-	h.Backend = webui.Backend{
+	h.Backend = web.Backend{
 		Workspace: ws, Sessions: st, Schedule: sched, Jail: jail, Place: place,
 		Skills:  skill.Open(skill.Options{Workspace: ws, Ledger: place.Ledger}),
 		Running: func(key string) (bool, []string) { return h.busy[key], []string{"5e1f" + key} },
 		Redact:  func(s string) string { return strings.ReplaceAll(s, "sk-hush", "[redacted]") },
 	}
-	h.API = newAPI(t, func(o *webui.Options) {
-		o.Backend = func(context.Context) (webui.Backend, error) { return h.Backend, nil }
-		o.Commands, o.Now = []webui.Command{{Name: "stop", About: "stop the running turn and drop waiting messages"}}, noon
+	h.API = newAPI(t, func(o *web.Options) {
+		o.Backend = func(context.Context) (web.Backend, error) { return h.Backend, nil }
+		o.Commands, o.Now = []web.Command{{Name: "stop", About: "stop the running turn and drop waiting messages"}}, noon
 	})
 	return h
 }
@@ -136,11 +136,11 @@ func (h *home) writeJobs(t *testing.T, content string) {
 func TestCommandsAndWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	c := read[map[string][]webui.Command](t, h, "commands")
+	c := read[map[string][]web.Command](t, h, "commands")
 	if len(c["commands"]) != 1 || c["commands"][0].Name != "stop" {
 		t.Errorf("commands = %v", c)
 	}
-	zh := read[map[string][]webui.Command](t, h, "commands?language=zh-CN")
+	zh := read[map[string][]web.Command](t, h, "commands?language=zh-CN")
 	if about := zh["commands"][0].About; about != phrase.In(phrase.Chinese, c["commands"][0].About) || about == c["commands"][0].About {
 		t.Errorf("in Chinese: %q", about)
 	}

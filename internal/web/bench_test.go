@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/core/session"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // metered is a store that counts what is read of logs.
@@ -38,7 +38,7 @@ func (l meteredLog) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // archive is an API about conversations with so many messages each.
-func archive(tb testing.TB, chats, messages int) (d *webui.API, read *atomic.Int64) {
+func archive(tb testing.TB, chats, messages int) (d *web.API, read *atomic.Int64) {
 	tb.Helper()
 	data := tb.TempDir()
 	read = &atomic.Int64{}
@@ -55,13 +55,13 @@ func archive(tb testing.TB, chats, messages int) (d *webui.API, read *atomic.Int
 		}
 		must(tb, s.Release())
 	}
-	return webui.New(webui.Options{
-		Backend: func(context.Context) (webui.Backend, error) { return webui.Backend{Sessions: st}, nil },
+	return web.New(web.Options{
+		Backend: func(context.Context) (web.Backend, error) { return web.Backend{Sessions: st}, nil },
 		Store:   disk.Open(tb.TempDir(), nil),
 	}), read
 }
 
-func fetch(tb testing.TB, d *webui.API, path string) {
+func fetch(tb testing.TB, d *web.API, path string) {
 	tb.Helper()
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/"+path, http.NoBody))

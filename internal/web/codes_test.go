@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Every sentence that refuses something has a code, none is left over, and a code
@@ -37,7 +37,7 @@ func TestCodes(t *testing.T) {
 	word := regexp.MustCompile(`^[a-z][a-z0-9_]+$`)
 	params := map[string][]string{}
 	formats := map[string]bool{}
-	for _, c := range webui.Codes() {
+	for _, c := range web.Codes() {
 		was, known := params[c.Name]
 		switch {
 		case !word.MatchString(c.Name):

@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // What is spent and what is left, and what the next message costs.
@@ -31,11 +31,11 @@ func TestCosts(t *testing.T) {
 	t.Cleanup(func() { must(t, l.Close()) })
 	l.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})
 	price := ledger.Price{Billing: ledger.Priced, In: 3, Out: 15, CacheRead: 0.3, Currency: "USD", Rate: 1}
-	h.Costs = &webui.Costs{
+	h.Costs = &web.Costs{
 		Runs: l.Runs, Spent: l.Spent,
 		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) { return ledger.Standings(l, session) },
-		Prompt: func(context.Context, string) (webui.Prompt, error) {
-			return webui.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
+		Prompt: func(context.Context, string) (web.Prompt, error) {
+			return web.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
 		},
 	}
 

@@ -1,4 +1,4 @@
-package webui
+package web
 
 // Code is a refusal, for tests.
 type Code = code

@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // desk is the operations of a gateway that does not run.
 type desk struct {
-	*webui.API
+	*web.API
 	dir    string
 	checks *fakeChecks
 	work   sync.WaitGroup
@@ -34,7 +34,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{dir: t.TempDir(), checks: &fakeChecks{}, told: make(chan string, 100)}
-	reads, actions := webui.NewOperations(webui.Operations{
+	reads, actions := web.NewOperations(web.Operations{
 		Status: func(context.Context) any { return map[string]string{"version": "1"} },
 		Reload: func(context.Context) error { return d.reload }, Restart: func() { d.told <- "restart" },
 		Backup: func(context.Context) (string, error) {
@@ -47,16 +47,16 @@ func newDesk(t *testing.T) *desk {
 		Life:   func() context.Context { return t.Context() }, Go: func(f func()) { d.work.Go(f) },
 		Publish: func(topic string) { d.told <- topic },
 	})
-	d.API = newAPI(t, func(o *webui.Options) { o.Reads, o.Actions = reads, actions })
+	d.API = newAPI(t, func(o *web.Options) { o.Reads, o.Actions = reads, actions })
 	return d
 }
 
 type fakeChecks struct {
-	found []webui.Finding
+	found []web.Finding
 	fixed []string
 }
 
-func (c *fakeChecks) Run(_ context.Context, network bool, found func(webui.Finding)) {
+func (c *fakeChecks) Run(_ context.Context, network bool, found func(web.Finding)) {
 	for _, f := range c.found {
 		f.Detail += fmt.Sprint(" ", network)
 		found(f)
@@ -219,7 +219,7 @@ func TestOperations(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.checks.found = []webui.Finding{
+	d.checks.found = []web.Finding{
 		{ID: "config", State: "ok", Detail: "with sk-hush"},
 		{ID: "files", State: "fail", Changes: []string{"chmod 0600 a"}},
 		{ID: "stuck", State: "fail", Changes: []string{"mkdir b"}},
@@ -262,8 +262,8 @@ func TestDevices(t *testing.T) {
 		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler), Now: noon,
 		Site: func() auth.Site { return auth.Site{Session: time.Hour} }, Changed: func() { changed++ },
 	})
-	devices := webui.Devices{Auth: a, Public: func() string { return public }}
-	d := newAPI(t, func(o *webui.Options) { o.Reads, o.Actions = devices.Reads(), devices.Actions() })
+	devices := web.Devices{Auth: a, Public: func() string { return public }}
+	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = devices.Reads(), devices.Actions() })
 	login := func(body string) (out map[string]any) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webui/login", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

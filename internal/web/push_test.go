@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // receiver is a browser and its push service, which takes nothing that is not
@@ -127,11 +127,11 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	on, devices := true, []string{"a", "b"}
-	p := webui.Push{
+	p := web.Push{
 		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: r.server.Client(), Enabled: func() bool { return on },
 		Devices: func(context.Context) ([]string, error) { return devices, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, func(o *webui.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
+	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
 	state := func() (key string, subscribed []string) {
 		_, body := get(t, d, "GET", "/api/push")
 		var s struct {
@@ -196,11 +196,11 @@ func TestPush(t *testing.T) {
 func TestPushIsGuarded(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
-	p := webui.Push{
-		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: webui.PushClient(), Enabled: func() bool { return true },
+	p := web.Push{
+		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: web.PushClient(), Enabled: func() bool { return true },
 		Devices: func(context.Context) ([]string, error) { return []string{"a"}, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, func(o *webui.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
+	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
 	if _, status := do(t, d, "push.subscribe", r.subscription("a", r.server.URL+"/push")); status != 200 {
 		t.Fatal(status)
 	}

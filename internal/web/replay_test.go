@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 type replayStep struct {
@@ -89,7 +89,7 @@ func TestReplay(t *testing.T) {
 	}
 
 	var asked ledger.Query
-	h.Costs = &webui.Costs{Calls: func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	h.Costs = &web.Costs{Calls: func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
 		asked = q
 		return func(yield func(ledger.Entry, error) bool) {
 			yield(ledger.Entry{Time: at(1400), Model: "wire", DurationMS: 1300, TTFTMS: 400, USD: 0.02, Billing: ledger.Priced, Outcome: "ok"}, nil)

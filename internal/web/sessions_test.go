@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 type listed struct {
@@ -338,10 +338,10 @@ func TestUnread(t *testing.T) {
 	t.Parallel()
 	dir := disk.Open(t.TempDir(), nil)
 	log := slog.New(slog.DiscardHandler)
-	counts := webui.NewUnread(dir, log)
+	counts := web.NewUnread(dir, log)
 	h := newHome(t)
-	h.API = newAPI(t, func(o *webui.Options) {
-		o.Backend = func(context.Context) (webui.Backend, error) { return h.Backend, nil }
+	h.API = newAPI(t, func(o *web.Options) {
+		o.Backend = func(context.Context) (web.Backend, error) { return h.Backend, nil }
 		o.Unread = counts
 	})
 	h.say(t, "telegram:7", user("hello"))
@@ -354,7 +354,7 @@ func TestUnread(t *testing.T) {
 	if got := unread(); got != 2 {
 		t.Errorf("unread: %v", got)
 	}
-	again := webui.NewUnread(dir, log) // it outlives a restart
+	again := web.NewUnread(dir, log) // it outlives a restart
 	again.Add(t.Context(), "telegram:7")
 	if data, _, err := dir.Doc(t.Context(), "unread.json"); err != nil || string(data) != `{"telegram:7":3}` {
 		t.Errorf("kept: %s, %v", data, err)

@@ -1,4 +1,4 @@
-package webui_test
+package web_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 type call struct {
@@ -343,8 +343,8 @@ func TestThreadDirections(t *testing.T) {
 func TestDocumentsOfAMessage(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.Attachment = func(path string) webui.Attachment {
-		a := webui.Attachment{Name: filepath.Base(path)}
+	h.Attachment = func(path string) web.Attachment {
+		a := web.Attachment{Name: filepath.Base(path)}
 		if filepath.Dir(path) == "/media" {
 			a.URL, a.Type, a.Size = "/api/media/x/y", "text/plain; charset=utf-8", 7
 		}
@@ -359,10 +359,10 @@ func TestDocumentsOfAMessage(t *testing.T) {
 	got := read[struct {
 		Messages []struct {
 			Content     string
-			Attachments []webui.Attachment
+			Attachments []web.Attachment
 		}
 	}](t, h, "sessions/websocket:a/webui-thread")
-	want := []webui.Attachment{{Name: "notes.md", Type: "text/plain; charset=utf-8", Size: 7, URL: "/api/media/x/y"}}
+	want := []web.Attachment{{Name: "notes.md", Type: "text/plain; charset=utf-8", Size: 7, URL: "/api/media/x/y"}}
 	if len(got.Messages) != 2 || got.Messages[0].Content != "look" || got.Messages[1].Content != "" {
 		t.Fatalf("messages: %+v", got)
 	}

@@ -44,5 +44,5 @@ func readBudget(t *testing.T) budget {
 // benchmarks and tools.
 func isProduct(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
-	return !strings.HasSuffix(pkg, "test") && !slices.Contains([]string{"tools", "test", "web"}, first)
+	return !isTestHelper(pkg) && !slices.Contains([]string{"tools", "test", "web"}, first)
 }

@@ -22,7 +22,7 @@ var starters = []string{
 	"internal/cli/config_edit.go",                  // the user's editor
 	"internal/run/config/command.go",               // ${cmd:...} of the configuration, if the environment allows it
 	"internal/cli/login.go",                        // a browser
-	"internal/chat/child.go",                       // programs of ours beside a channel
+	"internal/chat/kit/child.go",                   // programs of ours beside a channel
 	"internal/chat/platform/terminal/desktop_*.go", // the notifications of macOS and Windows
 	"internal/run/daemon/restart*.go",              // ourselves
 	"internal/run/daemon/manager.go",               // the service manager

@@ -69,7 +69,7 @@ func ownTypes(list []*packages.Package) map[string]*types.Named {
 	return out
 }
 
-// The interfaces of package channel beside Channel itself, which a platform may
+// The interfaces of package chat beside Channel itself, which a platform may
 // implement or use, are listed. Another one is a decision for review: each
 // doubles the combinations that the supervisor has to serve.
 func TestChannelInterfaces(t *testing.T) {
@@ -83,7 +83,7 @@ func TestChannelInterfaces(t *testing.T) {
 	}
 	slices.Sort(found)
 	if !slices.Equal(found, b.ChannelInterfaces) {
-		t.Errorf("package channel has the interfaces %q, budget.json lists %q in channel_interfaces: prefer data in Caps to another interface; remove what is gone", found, b.ChannelInterfaces)
+		t.Errorf("package chat has the interfaces %q, budget.json lists %q in channel_interfaces: prefer data in Caps to another interface; remove what is gone", found, b.ChannelInterfaces)
 	}
 }
 

@@ -66,7 +66,7 @@ var byPathAllowed = map[string]string{
 	"internal/guard/neutral.go":        "the folder that guests share: whether it is empty, and that it is there before it is made read-only",
 	"internal/guard/scopes.go":         "compares the folder that the user is in with the workspace",
 
-	"internal/chat/account.go":                     "makes the folder of an account in the data folder",
+	"internal/chat/deliver/account.go":             "makes the folder of an account in the data folder",
 	"internal/chat/platform/matrix/crypt_goolm.go": "keeps keys in the folder of an account",
 	"internal/chat/platform/matrix/login.go":       "keeps the login in the folder of an account",
 
@@ -104,7 +104,7 @@ var byPathAllowed = map[string]string{
 
 	"internal/chat/chattest/suite.go":                              "is for tests of channels",
 	"internal/chat/plan.go":                                        "looks at files to send, which are copies in the data folder",
-	"internal/chat/attach.go":                                      "sends copies in the data folder",
+	"internal/chat/kit/attach.go":                                  "sends copies in the data folder",
 	"internal/chat/platform/signal/inbound.go":                     "reads what signal-cli stored in its own folder",
 	"internal/chat/platform/signal/signaltest/signaltest.go":       "is for tests of channels",
 	"internal/chat/platform/mochat/marks.go":                       "keeps how far sessions were read in the data folder",

@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver"
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venue"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
@@ -208,7 +208,7 @@ func idlers(dir string) (list []*idler, stop func(), err error) {
 		{name: "websocket", section: map[string]any{"token": benchToken}},
 		{name: "whatsapp", section: map[string]any{"bridgeUrl": whatsapp.URL(), "bridgeToken": whatsapptest.Token, "allowFrom": []string{"*"}}},
 	}
-	venues := venuetest.Five(1)
+	venues := venue.Five(1)
 	for _, v := range venues {
 		list = append(list, &idler{name: v.Name, section: v.Section})
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venue"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // crowd is many people on several platforms who write to one gateway.
 type crowd struct {
 	*gateway
-	venues []*venuetest.Venue
+	venues []*venue.Venue
 	aside  int           // the platform whose answers do not count
 	hangs  bool          // it never answers
 	mend   chan struct{} // closed at the end
@@ -41,8 +41,8 @@ type place struct{ venue, chat int }
 // startCrowd starts five platforms and a gateway that is on all of them. One is
 // put aside, and may hang from then on.
 func (b *bench) startCrowd(m *model, name, aside string, hangs bool) (*crowd, error) {
-	c := &crowd{venues: venuetest.Five(platformChats), hangs: hangs, mend: make(chan struct{}), asked: map[place]time.Time{}}
-	c.aside = slices.IndexFunc(c.venues, func(v *venuetest.Venue) bool { return v.Name == aside })
+	c := &crowd{venues: venue.Five(platformChats), hangs: hangs, mend: make(chan struct{}), asked: map[place]time.Time{}}
+	c.aside = slices.IndexFunc(c.venues, func(v *venue.Venue) bool { return v.Name == aside })
 	if c.aside < 0 {
 		c.close()
 		return nil, fmt.Errorf("unknown platform %q", aside)
@@ -67,7 +67,7 @@ func (b *bench) startCrowd(m *model, name, aside string, hangs bool) (*crowd, er
 		c.close()
 		return nil, err
 	}
-	for end := time.Now().Add(readyWait); slices.ContainsFunc(c.venues, func(v *venuetest.Venue) bool { return !v.Ready() }); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(readyWait); slices.ContainsFunc(c.venues, func(v *venue.Venue) bool { return !v.Ready() }); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			c.close()
 			return nil, fmt.Errorf("the gateway is not on all platforms after %s\n%s", readyWait, &c.errs)
@@ -80,7 +80,7 @@ func (b *bench) startCrowd(m *model, name, aside string, hangs bool) (*crowd, er
 }
 
 // platformHome writes the configuration of a gateway on these platforms.
-func platformHome(dir, url string, venues []*venuetest.Venue) (string, error) {
+func platformHome(dir, url string, venues []*venue.Venue) (string, error) {
 	var more strings.Builder
 	for _, v := range venues {
 		v.Section["enabled"] = true

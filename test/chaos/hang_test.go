@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venue"
 )
 
 // TestHangingPlatform lets one platform after the other accept calls without an
@@ -22,7 +22,7 @@ func TestHangingPlatform(t *testing.T) {
 	l := newLuck(1)
 	l.mend()
 	m := newModel(t, l)
-	venues := venuetest.Five(chats)
+	venues := venue.Five(chats)
 	g := platformGateway(t, m, venues)
 	g.start()
 	eventually(t, g, "the bot is on all platforms", func() bool {

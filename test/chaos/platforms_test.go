@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/venuetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/venue"
 )
 
 // TestChaosOfPlatforms lets people write on eight platforms at once while the
@@ -40,7 +40,7 @@ func TestChaosOfPlatforms(t *testing.T) {
 	t.Logf("seed %d", seed)
 	l := newLuck(seed)
 	m := newModel(t, l)
-	venues := venuetest.Eight(f.chats)
+	venues := venue.Eight(f.chats)
 	g := platformGateway(t, m, venues)
 	var watch sync.WaitGroup
 	ctx, done := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestChaosOfPlatforms(t *testing.T) {
 }
 
 // settle waits until every message is answered by a whole answer.
-func settle(t *testing.T, g *gateway, venues []*venuetest.Venue, said [][][]string, most time.Duration) {
+func settle(t *testing.T, g *gateway, venues []*venue.Venue, said [][][]string, most time.Duration) {
 	t.Helper()
 	open := func() (list []string) {
 		for v := range venues {
@@ -136,7 +136,7 @@ func settle(t *testing.T, g *gateway, venues []*venuetest.Venue, said [][][]stri
 func tail(s string) string { return s[max(0, len(s)-4000):] }
 
 // whole is the text of the answers that came to their end.
-func whole(list []venuetest.Message) string {
+func whole(list []venue.Message) string {
 	var b strings.Builder
 	for _, m := range list {
 		if !half(m.Text) {
@@ -150,7 +150,7 @@ func whole(list []venuetest.Message) string {
 type venueJudge struct {
 	t     *testing.T
 	g     *gateway
-	venue *venuetest.Venue
+	venue *venue.Venue
 	cuts  []time.Time
 
 	noteTime time.Duration // how long a note may take; 0: not known yet
@@ -176,13 +176,13 @@ func (j *venueJudge) judge(said [][]string) {
 		shown := j.venue.Shown(c)
 		last := -1
 		for _, n := range names {
-			first := slices.IndexFunc(shown, func(m venuetest.Message) bool { return strings.Contains(m.Text, n) })
+			first := slices.IndexFunc(shown, func(m venue.Message) bool { return strings.Contains(m.Text, n) })
 			if first < last {
 				j.t.Errorf("%s: %s was answered before the message ahead of it\n%s", j.venue.Name, n, j.dump(c))
 			}
 			last = first
 		}
-		before := map[string][]venuetest.Message{}
+		before := map[string][]venue.Message{}
 		for _, m := range shown {
 			if half(m.Text) {
 				left[j.explain(c, m.Text+" was begun and left", m)]++
@@ -205,7 +205,7 @@ func (j *venueJudge) judge(said [][]string) {
 
 // explain finds the reason why one of the messages was left behind; without one
 // the test fails. A platform that honours keys has none.
-func (j *venueJudge) explain(chat int, what string, olds ...venuetest.Message) string {
+func (j *venueJudge) explain(chat int, what string, olds ...venue.Message) string {
 	reason := ""
 	for _, old := range olds {
 		if !j.venue.Once {
@@ -220,7 +220,7 @@ func (j *venueJudge) explain(chat int, what string, olds ...venuetest.Message) s
 
 // reason says why the program did not know that it had sent a message; "" if it
 // did, or should have. See judge.reason.
-func (j *venueJudge) reason(chat int, m venuetest.Message) string {
+func (j *venueJudge) reason(chat int, m venue.Message) string {
 	within := func(t time.Time) bool { return t.Sub(m.Made).Abs() < j.noteTime }
 	if _, noted := j.g.notes.of(j.venue.Name, j.venue.ID(chat), m.ID); noted {
 		return ""
@@ -284,7 +284,7 @@ func (j *venueJudge) dump(chat int) string {
 	return b.String()
 }
 
-func platformGateway(t *testing.T, m *model, venues []*venuetest.Venue) *gateway {
+func platformGateway(t *testing.T, m *model, venues []*venue.Venue) *gateway {
 	t.Helper()
 	dir := t.ArtifactDir()
 	g := &gateway{

@@ -43,7 +43,7 @@ func webReadsOfTools() []webType {
 
 // webReadsOfGateway: how the gateway is, and what happened there.
 func webReadsOfGateway() []webType {
-	const ui, auth, channel, ledger, undo = "internal/web", "internal/web/auth", "internal/chat", "internal/llm/ledger", "internal/guard/change/undo"
+	const ui, auth, deliver, ledger, undo = "internal/web", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
 		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
@@ -61,8 +61,8 @@ func webReadsOfGateway() []webType {
 		{"Restored", ui, "restoreSession()", is{"key": "string", "restored": "boolean"}},
 		{"LogLine", ui, "entry", is{"attrs?": "[name: string, value: string][]"}},
 		{"LogPage", ui, "logAnswer", nil},
-		{"Unsent", channel, "Failure", nil},
-		{"ChannelStatus", channel, "Status", nil},
+		{"Unsent", deliver, "Failure", nil},
+		{"ChannelStatus", deliver, "Status", nil},
 		{"Pulse", "internal/core/agent", "Pulse", nil},
 		{"Queue", "internal/bus/journal", "Status", nil},
 		{"GatewayStatus", "internal/run/gateway", "Status", nil},
@@ -92,16 +92,16 @@ func webReadsOfGateway() []webType {
 
 // webReadsOfSettings: channels, models and the configuration.
 func webReadsOfSettings() []webType {
-	const set, channel = "internal/run/settings", "internal/chat"
+	const set, contract = "internal/run/settings", "internal/chat"
 	type is = map[string]string
 	return []webType{
 		{"Platform", set, "featureState", is{"state": `"starting" | "running" | "failed" | "stopped"`}},
 		{"PlatformList", set, "readFeatures()", is{"channels": "Platform[]"}},
 		{"Described", set, "channels.readSchema()", is{"name": "string", "title": "string", "schema": "Schema", "needed": "string[]", "settings": "Values | null"}},
-		{"PairingRequest", channel, "PairingRequest", nil},
+		{"PairingRequest", "internal/chat/access", "PairingRequest", nil},
 		{"Person", set, "person", nil},
 		{"People", set, "readPairing()", is{"pending": "PairingRequest[]", "approved": "Person[]"}},
-		{"ChannelCheck", channel, "Check", nil},
+		{"ChannelCheck", contract, "Check", nil},
 		{"Checked", set, "validateChannel()", is{"valid": "boolean", "error?": "string", "identity?": "string", "checks?": "ChannelCheck[]"}},
 		{"LoginStep", set, "loginStep", is{"state": `"waiting" | "done"`}},
 		{"Invitation", set, "invite()", is{"url": "string", "qr_image": "string", "expires": "string"}},

@@ -1,5 +1,5 @@
 //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
-package channeltest
+package chattest
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // What is written in a thread is answered there, and is a conversation of its
@@ -101,7 +101,7 @@ func testLargeFile(t *testing.T, h *house) {
 func testFileLimit(t *testing.T, h *house) {
 	h.need("MediaLimit")
 	h.end()
-	h.change = func(c *channel.Common) { c.MaxMediaBytes = 10 }
+	h.change = func(c *chat.Common) { c.MaxMediaBytes = 10 }
 	h.begin()
 	h.Deliver(t, In{ID: "4100", Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: "large.txt"})
 	h.await("the message", func() bool { return len(h.received()) == 1 })
@@ -152,16 +152,16 @@ func testMarks(_ *testing.T, h *house) {
 		}
 		return []bus.Outbound{{Text: "re: " + in.Text}}
 	}
-	chat := h.Chat(h.Owner)
+	chatID := h.Chat(h.Owner)
 	h.write(2, "second") // 1002
-	h.await("its mark", func() bool { return len(h.Marks(chat, "1002")) > 0 })
+	h.await("its mark", func() bool { return len(h.Marks(chatID, "1002")) > 0 })
 	h.write(3, "third")
-	h.await("the mark of the next", func() bool { return len(h.Marks(chat, "1003")) > 0 })
-	waiting := h.Marks(chat, "1002")
+	h.await("the mark of the next", func() bool { return len(h.Marks(chatID, "1003")) > 0 })
+	waiting := h.Marks(chatID, "1002")
 	close(release)
 	h.expect("re: second", "re: third")
 	h.await("the end of the marks", func() bool {
-		a, b := h.Marks(chat, "1002"), h.Marks(chat, "1003")
+		a, b := h.Marks(chatID, "1002"), h.Marks(chatID, "1003")
 		return !slices.Equal(a, waiting) && slices.Equal(a, b)
 	})
 }
@@ -178,15 +178,15 @@ func testButtons(t *testing.T, h *house) {
 			{Text: "asked"},
 		}
 	}
-	chat := h.Chat(h.Owner)
+	chatID := h.Chat(h.Owner)
 	h.write(1, "go")
-	h.await("the question", func() bool { return len(h.texts(chat)) >= 2 })
-	h.Tap(t, chat, "Yes")
+	h.await("the question", func() bool { return len(h.texts(chatID)) >= 2 })
+	h.Tap(t, chatID, "Yes")
 	h.await("the answer", func() bool { return len(h.received()) == 2 })
 	if got := h.received()[1]; got.Answer == nil || got.Answer.QuestionID != "q7" || got.Answer.Option != "Yes" || got.Untrusted {
 		t.Errorf("the agent got %+v, answer %+v", got, got.Answer)
 	}
-	h.await("the next step", func() bool { return slices.Contains(h.texts(chat), "thanks") })
+	h.await("the next step", func() bool { return slices.Contains(h.texts(chatID), "thanks") })
 }
 
 // A message of which the platform was told that it arrived is not lost: neither

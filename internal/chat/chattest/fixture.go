@@ -1,4 +1,4 @@
-package channeltest
+package chattest
 
 import (
 	"encoding/json"
@@ -8,25 +8,26 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // Fixture is a channel and a fake of its platform. What follows Lacks is
 // optional: a field that is empty must have a reason there, with which the cases
 // that need it are skipped.
 type Fixture struct {
-	Driver channel.Driver
+	Driver chat.Driver
 	// Section is the configuration for the fake with these common settings.
-	Section func(c channel.Common) json.RawMessage
+	Section func(c chat.Common) json.RawMessage
 	// Options changes what the manager gets. Its HTTP clients reach loopback
 	// already. Nil: nothing.
-	Options func(o *channel.Options)
+	Options func(o *deliver.Options)
 	// Serve gets what the gateway's own listener serves, at each start. Nil: the
 	// channel serves nothing there.
 	Serve func(h http.Handler)
 	// Hasten makes the pauses of a new channel short that a test would only wait
 	// for. Nil: it has none.
-	Hasten func(ch channel.Channel)
+	Hasten func(ch chat.Channel)
 	// Owner is a sender who is let in by AllowFrom. Direct chats have the ids
 	// that Chat makes of a sender.
 	Owner   string
@@ -60,13 +61,13 @@ type Fixture struct {
 	// AnyName says that the fake can deliver files of any name.
 	AnyName bool
 	// Marks are the marks of ours that a message bears now.
-	Marks func(chat, id string) []string
+	Marks func(chatID, id string) []string
 	// Tap taps, as the owner, the button with a label below the last message
 	// in a chat that has buttons.
-	Tap func(t *testing.T, chat, label string)
+	Tap func(t *testing.T, chatID, label string)
 	// Typing tells how often the platform was told that we work on something
 	// in a chat, and whether it shows that until it is told otherwise.
-	Typing func(chat, thread string) (times int, on bool)
+	Typing func(chatID, thread string) (times int, on bool)
 	// Acked reports whether the platform was told that a message arrived, so
 	// that it would not deliver it again.
 	Acked func(id string) bool
@@ -80,7 +81,7 @@ type Fixture struct {
 	Backlog func(t *testing.T, in In, age time.Duration)
 	// Impatient makes a new channel give up a silent connection after a second
 	// or two, instead of a minute or two.
-	Impatient func(ch channel.Channel)
+	Impatient func(ch chat.Channel)
 	// Pose is Deliver, alone with us, by somebody unknown who put a name into
 	// everything that people, or the administrators of an organisation, choose
 	// there: user name, shown name, name in a group, id within another

@@ -1,4 +1,4 @@
-package channeltest
+package chattest
 
 import (
 	"net/http"

@@ -1,5 +1,5 @@
 //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
-package channeltest
+package chattest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -23,37 +23,37 @@ const (
 // eager is a channel that shows very often that it works, so that a test need
 // not wait for the next time. It never streams.
 type eager struct {
-	channel.Channel
+	chat.Channel
 	mu *sync.Mutex
 }
 
-func (e eager) Caps() channel.Caps {
+func (e eager) Caps() chat.Caps {
 	c := e.Channel.Caps()
 	c.Typing, c.EditEvery = typingEvery, 0
 	return c
 }
 
-// Send implements channel.Channel, after the signals that were given before.
+// Send implements chat.Channel, after the signals that were given before.
 func (e eager) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.Channel.Send(ctx, out)
 }
 
-// Signal implements channel.Signaller. One follows the other, even if one is
+// Signal implements chat.Signaller. One follows the other, even if one is
 // given up: a network may deliver them in another order.
-func (e eager) Signal(ctx context.Context, to bus.Route, phase channel.Phase) error {
+func (e eager) Signal(ctx context.Context, to bus.Route, phase chat.Phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s, ok := e.Channel.(channel.Signaller); ok && ctx.Err() == nil {
+	if s, ok := e.Channel.(chat.Signaller); ok && ctx.Err() == nil {
 		return s.Signal(context.WithoutCancel(ctx), to, phase)
 	}
 	return nil
 }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (e eager) Routes() map[string]http.Handler {
-	if h, ok := e.Channel.(channel.Handler); ok {
+	if h, ok := e.Channel.(chat.Handler); ok {
 		return h.Routes()
 	}
 	return nil
@@ -70,7 +70,7 @@ type typingCase struct {
 func testTyping(t *testing.T, h *house) {
 	h.need("Typing")
 	h.end()
-	h.wrap = func(ch channel.Channel) channel.Channel { return eager{ch, &sync.Mutex{}} }
+	h.wrap = func(ch chat.Channel) chat.Channel { return eager{ch, &sync.Mutex{}} }
 	h.begin()
 	release := make(chan []bus.Outbound)
 	h.setReply(func(bus.Inbound) []bus.Outbound { return <-release })
@@ -114,10 +114,10 @@ func (h *house) calm(what string, happens func() (times int, on bool)) {
 // one memory.
 func testAliases(t *testing.T, h *house) {
 	h.need("Stranger", "Alias")
-	chat := h.Chat(h.Stranger)
-	h.Deliver(t, In{ID: "2100", Sender: h.Stranger, Also: h.Alias(h.Stranger), Chat: chat, Text: "let me in"})
-	h.await("the code", func() bool { return len(h.texts(chat)) == 1 })
-	h.write(1, "/pairing approve "+pairingCode(h.texts(chat)[0]))
+	chatID := h.Chat(h.Stranger)
+	h.Deliver(t, In{ID: "2100", Sender: h.Stranger, Also: h.Alias(h.Stranger), Chat: chatID, Text: "let me in"})
+	h.await("the code", func() bool { return len(h.texts(chatID)) == 1 })
+	h.write(1, "/pairing approve "+pairingCode(h.texts(chatID)[0]))
 	h.await("the approval", func() bool { return len(h.texts(h.Chat(h.Owner))) == 1 })
 
 	for i, in := range []In{
@@ -125,9 +125,9 @@ func testAliases(t *testing.T, h *house) {
 		{Sender: h.Alias(h.Stranger), Text: "by the second"},
 		{Sender: h.Stranger, Text: "by the first"},
 	} {
-		in.ID, in.Chat = fmt.Sprint(2101+i), chat
+		in.ID, in.Chat = fmt.Sprint(2101+i), chatID
 		h.Deliver(t, in)
-		h.await("the answer to "+in.Text, func() bool { return slices.Contains(h.texts(chat), "re: "+in.Text) })
+		h.await("the answer to "+in.Text, func() bool { return slices.Contains(h.texts(chatID), "re: "+in.Text) })
 	}
 	scopes := map[string]bool{}
 	for _, got := range h.received() {

@@ -1,4 +1,4 @@
-package channeltest
+package chattest
 
 import (
 	"bytes"
@@ -14,7 +14,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Rig is what stands around a channel that is tested alone: a queue that takes
@@ -31,7 +32,7 @@ type Rig struct {
 	got     []bus.Inbound
 	ready   []string
 	said    []bus.Outbound // by the gate
-	refined channel.Caps
+	refined chat.Caps
 	changed chan struct{}
 }
 
@@ -61,20 +62,20 @@ func NewRig(t *testing.T) *Rig {
 }
 
 // Deps are what a channel of this name gets, without a client and a gate.
-func (r *Rig) Deps(name string) channel.Deps {
+func (r *Rig) Deps(name string) chat.Deps {
 	dir := r.t.TempDir()
-	return channel.Deps{
+	return chat.Deps{
 		Name:  name,
 		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), name+".json", nil),
+		State: chat.OpenState(disk.Open(dir, nil), name+".json", nil),
 		Ready: func(identity string, err error) {
 			if err != nil {
 				identity += ": " + err.Error()
 			}
 			r.note(func() { r.ready = append(r.ready, identity) })
 		},
-		Quoted: func(bus.Route, string) (channel.Quoted, bool) { return channel.Quoted{}, false },
-		Refine: func(change func(*channel.Caps)) { r.note(func() { change(&r.refined) }) },
+		Quoted: func(bus.Route, string) (chat.Quoted, bool) { return chat.Quoted{}, false },
+		Refine: func(change func(*chat.Caps)) { r.note(func() { change(&r.refined) }) },
 		Dir:    func() (string, error) { return dir, nil },
 		Claim:  func(string) error { return nil },
 		Forget: func(context.Context, string, string) error { return nil },
@@ -86,14 +87,14 @@ func (r *Rig) Deps(name string) channel.Deps {
 func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 
 // Gate is one for a channel with this configuration. pairing may be nil.
-func (r *Rig) Gate(name string, section json.RawMessage, pairing *channel.Pairing) *channel.Gate {
+func (r *Rig) Gate(name string, section json.RawMessage, pairing *access.Pairing) *access.Gate {
 	r.t.Helper()
-	var common channel.Common
-	if err := json.Unmarshal(section, &common); err != nil {
+	var lists access.Lists
+	if err := json.Unmarshal(section, &lists); err != nil {
 		r.t.Fatal(err)
 	}
-	return channel.NewGate(channel.GateOptions{
-		Name: name, Common: common, Now: r.now, Pairing: pairing,
+	return access.NewGate(access.GateOptions{
+		Name: name, Lists: lists, Now: r.now, Pairing: pairing,
 		Say: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })
 			return nil
@@ -144,7 +145,7 @@ func (r *Rig) States() []string {
 }
 
 // Refined is what the channel made of the limits by Deps.Refine.
-func (r *Rig) Refined() channel.Caps {
+func (r *Rig) Refined() chat.Caps {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refined
@@ -158,7 +159,7 @@ func (r *Rig) Said() []bus.Outbound {
 }
 
 // Start runs a channel until the test ends or stop is called.
-func (r *Rig) Start(run func(context.Context, channel.Submit) error) (stop func() error) {
+func (r *Rig) Start(run func(context.Context, chat.Submit) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	result := make(chan error, 1)
 	go func() { result <- run(ctx, r.Submit) }()

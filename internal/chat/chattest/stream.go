@@ -1,5 +1,5 @@
 //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
-package channeltest
+package chattest
 
 import (
 	"fmt"

@@ -1,5 +1,5 @@
 //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
-package channeltest
+package chattest
 
 import (
 	"os"
@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 func testAnswers(t *testing.T, h *house) {
@@ -264,14 +265,14 @@ func (h *house) ends() {
 func testHalfOpen(_ *testing.T, h *house) {
 	h.need("Impatient")
 	h.end()
-	h.wrap = func(ch channel.Channel) channel.Channel { h.Impatient(ch); return ch }
+	h.wrap = func(ch chat.Channel) chat.Channel { h.Impatient(ch); return ch }
 	h.begin()
 	h.write(1, "before")
 	h.expect("re: before")
 	since, again := h.m.Status()[0].Since, time.Time{}
 	h.await("another connection", func() bool {
 		s := h.m.Status()[0]
-		if s.State == channel.Running && s.Since.After(since) {
+		if s.State == deliver.Running && s.Since.After(since) {
 			return true
 		}
 		// A channel that polls until it is connected notices nothing before: it is

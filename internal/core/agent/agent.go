@@ -92,7 +92,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // FinishMemory takes into memory at once what waits for it, before a program
-// ends; see memoryworker.Worker.Finish. Run must be going on.
+// ends; see worker.Worker.Finish. Run must be going on.
 func (a *Agent) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
 	if a.deps.opts.Memory.Consolidator == nil {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	memoryworker "github.com/nanobot-go/nanobot/internal/core/memory/worker"
+	"github.com/nanobot-go/nanobot/internal/core/memory/worker"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
@@ -32,7 +32,7 @@ type deps struct {
 	tools         *toolSets
 	mailboxes     *mailboxes
 	conversations *conversations
-	memory        *memoryworker.Worker
+	memory        *worker.Worker
 	subagents     *subagent.Manager
 	replies       replies
 	gate          gate // nil: no limit
@@ -52,7 +52,7 @@ func newDeps(o *Options, m *mailboxes) *deps {
 	if o.Turns.Concurrency > 0 {
 		d.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
 	}
-	d.memory = memoryworker.New(memoryworker.Options{
+	d.memory = worker.New(worker.Options{
 		Memory: o.Memory.Consolidator, Sessions: o.Sessions, Idle: o.Memory.IdleCompact, Check: o.Memory.IdleCheck,
 		Busy: m.holds, Enter: d.gate.enter, Leave: d.gate.leave, Frame: d.frameOf, Now: o.Now, Log: o.Log,
 	})

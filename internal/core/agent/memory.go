@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
-	memoryworker "github.com/nanobot-go/nanobot/internal/core/memory/worker"
+	"github.com/nanobot-go/nanobot/internal/core/memory/worker"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
@@ -36,13 +36,13 @@ type frame struct {
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (d *deps) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
+func (d *deps) frameOf(ctx context.Context, preset string) (worker.Frame, error) {
 	rt, err := d.opts.Models.Runtime(ctx, preset)
 	if err != nil && preset != "" {
 		rt, err = d.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
-		return memoryworker.Frame{}, err
+		return worker.Frame{}, err
 	}
 	l := d.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
@@ -51,8 +51,8 @@ func (d *deps) frameOf(ctx context.Context, preset string) (memoryworker.Frame, 
 }
 
 // forMemory is what the memory worker needs of the frame.
-func (f frame) forMemory() memoryworker.Frame {
-	return memoryworker.Frame{Engine: f.engine(), Budget: f.budget, Prompt: func(s *session.Session) memory.Prompt {
+func (f frame) forMemory() worker.Frame {
+	return worker.Frame{Engine: f.engine(), Budget: f.budget, Prompt: func(s *session.Session) memory.Prompt {
 		var c transcript.View
 		c.Follow(s)
 		return f.prompt(&c)
@@ -175,17 +175,17 @@ func (t *turn) afterTurn(used int, said string) {
 	}
 	f := t.frame
 	used += int(float64(text.Tokens(said)) * f.scale)
-	var when memoryworker.When
+	var when worker.When
 	switch {
 	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
-		t.deps.memory.Plan(t.key, f.forMemory(), memoryworker.Soon)
+		t.deps.memory.Plan(t.key, f.forMemory(), worker.Soon)
 		return
-	case !memoryworker.Compacts(t.key):
+	case !worker.Compacts(t.key):
 		return
 	case t.rested:
-		when = memoryworker.Resumed
+		when = worker.Resumed
 	case t.deps.opts.Memory.IdleCompact > 0:
-		when = memoryworker.IfSilent
+		when = worker.IfSilent
 	default:
 		return
 	}

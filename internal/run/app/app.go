@@ -22,7 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/record"
@@ -68,7 +68,7 @@ type Options struct {
 	Tools      []tool.Tool
 	NoBuiltins bool
 	Observers  Observers
-	Channels   map[string]channel.Driver //  chat platforms beside ours; only a Gateway connects to them
+	Channels   map[string]chat.Driver //  chat platforms beside ours; only a Gateway connects to them
 
 	// Link is the gateway the App runs in.
 	Link Link

@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
@@ -52,11 +52,11 @@ func programCommands(a *App, o Options) []agent.Command {
 		promptRow(a, dreamCommand, "show the instructions that decide what Dream looks for, or copy them to a file of yours"),
 		promptRow(a, evaluatorCommand, "show the instructions that decide what a heartbeat tells you, or copy them to a file of yours"),
 	)
-	pairing := agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true}
+	pairing := agent.Command{Name: access.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true}
 	if !o.Link.inGateway() { // else its channels answer this one
 		pairing.DuringTurn = true
 		pairing.Run = func(ctx context.Context, c *agent.Call) (agent.Reply, error) {
-			people := channel.OpenPairing(State(a.Config, a.log), o.Now, a.log)
+			people := access.OpenPairing(access.PairingOptions{Store: State(a.Config, a.log), Log: a.log, Now: o.Now})
 			return agent.Say(people.Command(ctx, c.Args)), nil
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 )
@@ -36,8 +37,8 @@ func running(err error) bool { return !errors.Is(err, daemon.ErrNotRunning) }
 func channelPath(name, what string) string { return "/channels/" + url.PathEscape(name) + "/" + what }
 
 // Test asks the platform of a channel whether its section works.
-func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error) {
-	var r channel.Report
+func (a Accounts) Test(ctx context.Context, name string) (chat.Report, error) {
+	var r chat.Report
 	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "test"), nil, &r)
 	if running(err) {
 		return r, err
@@ -47,10 +48,10 @@ func (a Accounts) Test(ctx context.Context, name string) (channel.Report, error)
 
 // Try is Test without the running gateway, for a section that it does not have
 // yet.
-func (a Accounts) Try(ctx context.Context, name string) (channel.Report, error) {
-	m, err := channel.NewManager(unconnected(a.Loaded))
+func (a Accounts) Try(ctx context.Context, name string) (chat.Report, error) {
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	return m.Probe(ctx, name)
 }
@@ -65,7 +66,7 @@ func (a Accounts) Address(ctx context.Context, to bus.Route) (bus.Route, error) 
 	if running(err) {
 		return found, err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return to, err
 	}
@@ -90,7 +91,7 @@ func (a Accounts) Logout(ctx context.Context, name string) error {
 	if running(err) {
 		return err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return err
 	}
@@ -99,12 +100,12 @@ func (a Accounts) Logout(ctx context.Context, name string) error {
 
 // Login connects a channel to an account and writes what the login found out
 // into the configuration.
-func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, force bool) (channel.Result, error) {
+func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
 	r, err := a.remoteLogin(ctx, name, p, force)
 	if running(err) {
 		return r, err
 	}
-	m, err := channel.NewManager(unconnected(a.Loaded))
+	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return r, err
 	}
@@ -117,7 +118,7 @@ func (a Accounts) Login(ctx context.Context, name string, p channel.Dialog, forc
 
 // saveLogin writes what a login found out into the section, and reports whether
 // that changed anything.
-func saveLogin(o config.Options, name string, r channel.Result) (changed bool, err error) {
+func saveLogin(o config.Options, name string, r chat.Result) (changed bool, err error) {
 	patch := map[string]any{}
 	maps.Copy(patch, r.Patch)
 	path, err := config.Locate(o)
@@ -187,25 +188,25 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 
 // loginEvent is a line of the answer while a login goes on.
 type loginEvent struct {
-	Step   *channel.Step     `json:"step,omitempty"`
-	Ask    *channel.Question `json:"ask,omitempty"`
-	Result *channel.Result   `json:"result,omitempty"`
-	Error  string            `json:"error,omitempty"`
-	None   bool              `json:"none,omitempty"` // channel.ErrNoLogin
+	Step   *chat.Step     `json:"step,omitempty"`
+	Ask    *chat.Question `json:"ask,omitempty"`
+	Result *chat.Result   `json:"result,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	None   bool           `json:"none,omitempty"` // deliver.ErrNoLogin
 }
 
 // remoteLogin lets the gateway log in, with the person here.
-func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog, force bool) (channel.Result, error) {
+func (a Accounts) remoteLogin(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
 	body, err := startControl(ctx, a.Loaded, http.MethodPost, channelPath(name, "login"), map[string]bool{"force": force})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	defer body.Close() //nolint:errcheck // only read
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		var e loginEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return channel.Result{}, err
+			return chat.Result{}, err
 		}
 		switch {
 		case e.Step != nil:
@@ -213,25 +214,25 @@ func (a Accounts) remoteLogin(ctx context.Context, name string, p channel.Dialog
 		case e.Ask != nil:
 			answer, err := p.Ask(ctx, *e.Ask)
 			if err != nil {
-				return channel.Result{}, err // the gateway gives up when we hang up
+				return chat.Result{}, err // the gateway gives up when we hang up
 			}
 			if err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "answer"), map[string]string{"text": answer}, nil); err != nil {
-				return channel.Result{}, err
+				return chat.Result{}, err
 			}
 		case e.None:
-			return channel.Result{}, channel.ErrNoLogin
+			return chat.Result{}, deliver.ErrNoLogin
 		case e.Error != "":
-			return channel.Result{}, errors.New(e.Error)
+			return chat.Result{}, errors.New(e.Error)
 		case e.Result != nil:
 			return *e.Result, nil
 		}
 	}
-	return channel.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
+	return chat.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
 }
 
 // accounts answers these requests inside the gateway.
 type accounts struct {
-	channels *channel.Manager
+	channels *deliver.Manager
 	address  func(ctx context.Context, r bus.Route) (bus.Route, error)
 	say      func(ctx context.Context, out bus.Outbound) error
 	file     func() config.Options
@@ -325,14 +326,14 @@ func (a *accounts) login(w http.ResponseWriter, r *http.Request) {
 
 	result, err := a.Login(ctx, name, d, in.Force)
 	if err != nil {
-		d.send(loginEvent{Error: a.redact(err.Error()), None: errors.Is(err, channel.ErrNoLogin)})
+		d.send(loginEvent{Error: a.redact(err.Error()), None: errors.Is(err, deliver.ErrNoLogin)})
 		return
 	}
 	d.send(loginEvent{Result: &result})
 }
 
 // Login logs in and writes what that found out into the configuration.
-func (a *accounts) Login(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error) {
+func (a *accounts) Login(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error) {
 	result, err := a.channels.Login(ctx, name, d, force)
 	if err != nil {
 		return result, err
@@ -382,11 +383,11 @@ func (d *remoteDialog) send(e loginEvent) {
 	}
 }
 
-// Tell implements channel.Dialog.
-func (d *remoteDialog) Tell(s channel.Step) { d.send(loginEvent{Step: &s}) }
+// Tell implements chat.Dialog.
+func (d *remoteDialog) Tell(s chat.Step) { d.send(loginEvent{Step: &s}) }
 
-// Ask implements channel.Dialog.
-func (d *remoteDialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+// Ask implements chat.Dialog.
+func (d *remoteDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.send(loginEvent{Ask: &q})
 	select {
 	case text := <-d.answers:

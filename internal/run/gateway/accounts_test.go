@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -24,9 +24,9 @@ type person struct {
 	told   []string
 }
 
-func (p *person) Tell(s channel.Step) { p.told = append(p.told, s.QR+" "+s.Note) }
+func (p *person) Tell(s chat.Step) { p.told = append(p.told, s.QR+" "+s.Note) }
 
-func (p *person) Ask(context.Context, channel.Question) (string, error) {
+func (p *person) Ask(context.Context, chat.Question) (string, error) {
 	if p.answer == "" {
 		return "", errors.New("no terminal")
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/email"
@@ -38,12 +39,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Channels are the chat platforms this program knows.
-func Channels() map[string]channel.Driver {
-	return map[string]channel.Driver{
+func Channels() map[string]chat.Driver {
+	return map[string]chat.Driver{
 		"dingtalk":   dingtalk.Driver(),
 		"discord":    discord.Driver(),
 		"email":      email.Driver(),
@@ -57,7 +58,7 @@ func Channels() map[string]channel.Driver {
 		"signal":     signal.Driver(),
 		"slack":      slack.Driver(),
 		"telegram":   telegram.Driver(),
-		"websocket":  websocket.Driver(websocket.Options{}),
+		"websocket":  socket.Driver(socket.Options{}),
 		"weixin":     weixin.Driver(),
 		"wecom":      wecom.Driver(),
 		"whatsapp":   whatsapp.Driver(),
@@ -66,10 +67,10 @@ func Channels() map[string]channel.Driver {
 
 // Sections say what the sections of the chat platforms hold, of ours and of
 // more.
-func Sections(more map[string]channel.Driver) config.Sections {
+func Sections(more map[string]chat.Driver) config.Sections {
 	all := Channels()
 	maps.Copy(all, more)
-	out := config.Sections{"": channel.Driver{}.Section}
+	out := config.Sections{"": chat.Driver{}.Section}
 	for name, d := range all {
 		if d.Options != nil {
 			out[name] = d.Section
@@ -95,7 +96,7 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 }
 
 // terminal is the driver of the terminals of this machine.
-func (g *Gateway) terminal() channel.Driver {
+func (g *Gateway) terminal() chat.Driver {
 	show := terminal.Desktop(app.Getenv(g.o.Env))
 	return terminal.Driver(terminal.Options{
 		Mailbox: g.messenger.mailbox,
@@ -127,15 +128,15 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 	return out
 }
 
-func (g *Gateway) channelOptions(a *app.App) channel.Options {
+func (g *Gateway) channelOptions(a *app.App) deliver.Options {
 	cfg := a.Config.Config.Channels
 	drivers := g.web.drivers()
 	if drivers[terminal.Name].New == nil {
 		drivers[terminal.Name] = g.terminal()
 	}
-	return channel.Options{
+	return deliver.Options{
 		Queue: g.messenger.door(), Drivers: drivers, Sections: g.sections(a.Config),
-		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
+		Defaults:   chat.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch(a.Config),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
@@ -156,18 +157,18 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 }
 
 // unconnected are the options of channels that are made and never run.
-func unconnected(l *config.Loaded) channel.Options {
-	return channel.Options{
+func unconnected(l *config.Loaded) deliver.Options {
+	return deliver.Options{
 		Queue: nowhere{}, Drivers: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l),
 	}
 }
 
 // menu is the command table as chat platforms show it.
-func menu(table []agent.Command) []channel.Command {
-	var out []channel.Command
+func menu(table []agent.Command) []chat.Command {
+	var out []chat.Command
 	for _, c := range table {
-		out = append(out, channel.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		out = append(out, chat.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return out
 }
@@ -177,8 +178,8 @@ type nowhere struct{ bus.Queue }
 
 // CheckChannels makes the channels that are switched on, without connecting
 // them: those with an Error would not start.
-func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
-	m, err := channel.NewManager(unconnected(l))
+func CheckChannels(l *config.Loaded) ([]deliver.Status, error) {
+	m, err := deliver.NewManager(unconnected(l))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 // CheckPeople finds entries of allowFrom and owners that mean less than it may
 // seem, in the sections of channels that are switched on.
 func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
-	m, err := channel.NewManager(unconnected(l))
+	m, err := deliver.NewManager(unconnected(l))
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 		switch {
 		case c.Enabled:
 		case o.Drivers[kind].New == nil:
-			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: channel.UnknownPlatform(kind, o.Drivers).Error()})
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: chat.UnknownPlatform(kind, o.Drivers).Error()})
 		case o.Drivers[kind].New != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
 			section["enabled"] = json.RawMessage("true")
 			o.Sections[name], _ = json.Marshal(section) // it was JSON before
@@ -222,16 +223,16 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 
 	for kind, driver := range o.Drivers {
 		factory := driver.New
-		driver.New = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+		driver.New = func(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 			ch, err := factory(d, section)
-			if errors.Is(err, channel.ErrUnknownKey) {
+			if errors.Is(err, chat.ErrUnknownKey) {
 				wrong = append(wrong, config.Problem{Path: "channels." + d.Name, Message: err.Error()})
 			}
 			return ch, err
 		}
 		o.Drivers[kind] = driver
 	}
-	_, err := channel.NewManager(o)
+	_, err := deliver.NewManager(o)
 	return wrong, err
 }
 
@@ -241,7 +242,7 @@ func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := Channels()
 	if all[kind].New == nil {
-		return channel.UnknownPlatform(kind, all)
+		return chat.UnknownPlatform(kind, all)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // step is what a page shows during a login.
@@ -42,7 +42,7 @@ func TestConnectFromPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = o.connect("poll", `{"name": "party", "answer": "bob"}`)
-	if e, ok := errors.AsType[*webui.Error](err); !ok || e.Status != http.StatusNotFound {
+	if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != http.StatusNotFound {
 		t.Errorf("after the end: %v", err)
 	}
 

@@ -8,8 +8,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	webui "github.com/nanobot-go/nanobot/internal/web"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Fork gives tests what the WebSocket channel is lent.
@@ -19,16 +19,16 @@ func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, t
 
 // ChooseScope is setScope of the WebSocket channel.
 func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
-	s, err := g.web.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
+	s, err := g.web.setScope(ctx, chat, socket.Scope{Path: path, Mode: mode}, remote)
 	return s.Path, s.Mode, err
 }
 
 // WebAPI is what web clients look at.
-func WebAPI(g *Gateway) *webui.API { return g.web.api() }
+func WebAPI(g *Gateway) *web.API { return g.web.api() }
 
 // SettingsAPI has the settings of a gateway only. During, which may be nil, is
 // called while a change is being made.
-func SettingsAPI(g *Gateway, during func()) *webui.API {
+func SettingsAPI(g *Gateway, during func()) *web.API {
 	o := g.settings()
 	o.Try = func(ctx context.Context, next *config.Loaded) error {
 		if during != nil {
@@ -37,7 +37,7 @@ func SettingsAPI(g *Gateway, during func()) *webui.API {
 		return g.try(ctx, next)
 	}
 	reads, actions := settings.New(o)
-	return webui.New(webui.Options{Reads: reads, Actions: actions, Log: g.log})
+	return web.New(web.Options{Reads: reads, Actions: actions, Log: g.log})
 }
 
 // PretendFree makes a gateway believe that a disk has so much room.

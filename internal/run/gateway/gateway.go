@@ -24,12 +24,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 	// one holds is done without. Run must not be called.
 	Dry bool
 	// Checks look at the installation for the web interface. nil: nothing does.
-	Checks webui.Checks
+	Checks web.Checks
 	// Rejected says why the configuration in the file cannot be used. Loaded then
 	// stands in for it; the next reload reads the file again.
 	Rejected error
@@ -62,7 +62,7 @@ type Gateway struct {
 	notes     []string
 	state     state
 	messenger *messenger
-	channels  *channel.Manager
+	channels  *deliver.Manager
 	accounts  *accounts
 	front     *front
 	web       *webClients
@@ -171,12 +171,12 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	}
 	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.messenger.topics}
 	g.web.asking = newAsking(g.web, g.secrets.Redact)
-	g.web.unread = webui.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
+	g.web.unread = web.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
 	g.messenger.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
-	g.web.operations = func() (map[string]webui.Read, map[string]webui.Action) { return operations(g) }
+	g.web.operations = func() (map[string]web.Read, map[string]web.Action) { return operations(g) }
 	g.web.api = sync.OnceValue(g.web.newAPI)
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
-	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
+	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
 	g.messenger.channels, g.web.channels = g.channels, g.channels

@@ -18,7 +18,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -33,8 +35,8 @@ type party struct {
 	mu     sync.Mutex
 	made   int
 	left   int // logouts
-	submit channel.Submit
-	gate   *channel.Gate
+	submit chat.Submit
+	gate   *access.Gate
 	joined chan struct{} // one value per Run
 	said   chan bus.Outbound
 
@@ -46,34 +48,34 @@ func newParty() *party {
 	return &party{joined: make(chan struct{}, 16), said: make(chan bus.Outbound, 256)}
 }
 
-func (p *party) driver() channel.Driver {
-	return channel.Driver{
+func (p *party) driver() chat.Driver {
+	return chat.Driver{
 		Title: "Party", New: p.factory, Options: func() any { return &partySection{} }, Login: p.login,
-		Logout: func(context.Context, channel.Deps, json.RawMessage) error {
+		Logout: func(context.Context, chat.Deps, json.RawMessage) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.left++
 			return nil
 		},
-		Probe: func(context.Context, channel.Deps, json.RawMessage) (channel.Report, error) {
-			return channel.Report{Identity: "guest", Checks: []channel.Check{{Name: "mood", Detail: "bring music"}}}, nil
+		Probe: func(context.Context, chat.Deps, json.RawMessage) (chat.Report, error) {
+			return chat.Report{Identity: "guest", Checks: []chat.Check{{Name: "mood", Detail: "bring music"}}}, nil
 		},
 	}
 }
 
 type partySection struct {
-	channel.Common
+	chat.Common
 	Ticket string `json:"ticket" doc:"What the door asks for."`
 }
 
 // login asks for a name and finds a ticket.
-func (*party) login(ctx context.Context, _ channel.Deps, _ json.RawMessage, d channel.Dialog, force bool) (channel.Result, error) {
-	d.Tell(channel.Step{QR: "door:1", Note: "Scan this."})
-	name, err := d.Ask(ctx, channel.Question{Text: "Name"})
+func (*party) login(ctx context.Context, _ chat.Deps, _ json.RawMessage, d chat.Dialog, force bool) (chat.Result, error) {
+	d.Tell(chat.Step{QR: "door:1", Note: "Scan this."})
+	name, err := d.Ask(ctx, chat.Question{Text: "Name"})
 	if err != nil || name == "nobody" {
-		return channel.Result{}, errors.Join(err, errors.New("nobody is not invited"))
+		return chat.Result{}, errors.Join(err, errors.New("nobody is not invited"))
 	}
-	return channel.Result{Identity: name, Patch: map[string]any{"ticket": fmt.Sprintf("t-%s-%v", name, force)}, Owner: name}, nil
+	return chat.Result{Identity: name, Patch: map[string]any{"ticket": fmt.Sprintf("t-%s-%v", name, force)}, Owner: name}, nil
 }
 
 // Address finds the chat of a person by name.
@@ -84,9 +86,9 @@ func (*partygoer) Address(_ context.Context, target string) (bus.Route, error) {
 	return bus.Route{ChatID: strings.TrimPrefix(target, "@")}, nil
 }
 
-func (p *party) factory(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func (p *party) factory(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	var s partySection
-	if err := channel.Decode(section, &s); err != nil {
+	if err := chat.Decode(section, &s); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -103,11 +105,11 @@ func (p *party) builds() int {
 
 type partygoer struct {
 	p *party
-	d channel.Deps
+	d chat.Deps
 }
 
-func (g *partygoer) Name() string     { return g.d.Name }
-func (*partygoer) Caps() channel.Caps { return channel.Caps{MaxChars: 1000} }
+func (g *partygoer) Name() string  { return g.d.Name }
+func (*partygoer) Caps() chat.Caps { return chat.Caps{MaxChars: 1000} }
 func (g *partygoer) Send(_ context.Context, out bus.Outbound) (string, error) {
 	if g.p.refuse.Load() {
 		g.p.refused.Add(1)
@@ -117,7 +119,7 @@ func (g *partygoer) Send(_ context.Context, out bus.Outbound) (string, error) {
 	return "1", nil
 }
 
-func (g *partygoer) Run(ctx context.Context, submit channel.Submit) error {
+func (g *partygoer) Run(ctx context.Context, submit chat.Submit) error {
 	g.p.mu.Lock()
 	g.p.submit, g.p.gate = submit, g.d.Gate
 	g.p.mu.Unlock()
@@ -133,7 +135,7 @@ func (p *party) write(t *testing.T, who, id, text string, change ...func(*bus.In
 	p.mu.Lock()
 	submit, gate := p.submit, p.gate
 	p.mu.Unlock()
-	pass, ok := gate.Admit(t.Context(), channel.Visitor{Route: bus.Route{Channel: "party", ChatID: who}, IDs: []string{who}, Direct: true})
+	pass, ok := gate.Admit(t.Context(), access.Visitor{Route: bus.Route{Channel: "party", ChatID: who}, IDs: []string{who}, Direct: true})
 	if !ok {
 		return errors.New("not admitted")
 	}
@@ -278,7 +280,7 @@ func (h *host) options() gateway.Options {
 		Options: app.Options{
 			Doctor:   func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() },
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
-			Channels: map[string]channel.Driver{"party": h.party.driver()}, Tools: h.tools, Now: h.now,
+			Channels: map[string]chat.Driver{"party": h.party.driver()}, Tools: h.tools, Now: h.now,
 		},
 		Listen: cmp.Or(h.listen, "-"), NoChannels: h.quiet,
 	}
@@ -354,7 +356,7 @@ func TestGatewayAnswers(t *testing.T) {
 	}
 	h.party.hear(t, "pairing approve")
 	s := h.g.Status()
-	if !s.Ready || s.Queue.Inbound != 0 || len(s.Channels) != 1 || s.Channels[0].State != channel.Running || s.Channels[0].Denied == 0 {
+	if !s.Ready || s.Queue.Inbound != 0 || len(s.Channels) != 1 || s.Channels[0].State != deliver.Running || s.Channels[0].Denied == 0 {
 		t.Errorf("status = %+v", s)
 	}
 	w := httptest.NewRecorder()
@@ -498,7 +500,7 @@ func TestBrokenChannel(t *testing.T) {
 	h.must(h.party.write(t, "ann", "1", "say #one"))
 	h.party.hear(t, "echo #one")
 	for _, c := range h.g.Status().Channels {
-		if c.Name != "party" && (c.State != channel.Failed || c.Error == "") {
+		if c.Name != "party" && (c.State != deliver.Failed || c.Error == "") {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 	}

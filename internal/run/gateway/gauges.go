@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
@@ -20,7 +20,7 @@ func (g *Gateway) gauges(r *api.Reading) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
 		up := 0.0
-		if c.State == channel.Running {
+		if c.State == deliver.Running {
 			up = 1
 		}
 		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 	"github.com/nanobot-go/nanobot/internal/cli"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // What the phone does with a code. Platforms lack some of it.
@@ -170,7 +170,7 @@ type codeRig struct {
 func (r *codeRig) writes(who, word string) {
 	r.t.Helper()
 	r.until("the connection", func() bool {
-		return slices.ContainsFunc(r.g.Status().Channels, func(s channel.Status) bool { return s.Name == r.name && s.State == channel.Running })
+		return slices.ContainsFunc(r.g.Status().Channels, func(s deliver.Status) bool { return s.Name == r.name && s.State == deliver.Running })
 	})
 	r.say(who, "say "+word)
 }
@@ -310,7 +310,7 @@ func (r *codeRig) left() {
 		r.t.Fatal(err)
 	}
 	_, err = r.connect("poll", fmt.Sprintf(`{"name": %q}`, r.name))
-	if e, ok := errors.AsType[*webui.Error](err); !ok || e.Status != http.StatusNotFound {
+	if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != http.StatusNotFound {
 		r.t.Errorf("after the end: %v", err)
 	}
 }

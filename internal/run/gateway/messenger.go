@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/web/api"
@@ -33,7 +33,7 @@ type messenger struct {
 	state    *state
 	queue    queue
 	owner    *ownerChat
-	channels *channel.Manager
+	channels *deliver.Manager
 	figures  *api.Figures
 	mailbox  *terminal.Mailbox
 	topics   publisher

@@ -16,13 +16,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enabled (it is on by itself only where other machines cannot reach the gateway)`)
@@ -30,11 +30,11 @@ var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enable
 // webPages is the web interface on the gateway's port.
 type webPages struct {
 	state    *state
-	channels *channel.Manager
+	channels *deliver.Manager
 	listener func() net.Addr
 	auth     *auth.Server
 	server   *pages.Server
-	push     webui.Push
+	push     web.Push
 }
 
 func newPages(g *Gateway) *webPages {
@@ -75,13 +75,13 @@ func newPages(g *Gateway) *webPages {
 }
 
 // socket is the channel that carries the pages' conversations.
-func (p *webPages) socket() *websocket.Channel {
-	c, _ := p.channels.Channel(socketName).(*websocket.Channel)
+func (p *webPages) socket() *socket.Channel {
+	c, _ := p.channels.Channel(socketName).(*socket.Channel)
 	return c
 }
 
 // open is socket for a request, which is refused while there is none.
-func (p *webPages) open(w http.ResponseWriter) *websocket.Channel {
+func (p *webPages) open(w http.ResponseWriter) *socket.Channel {
 	c := p.socket()
 	if c == nil {
 		w.Header().Set("Retry-After", "5")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
@@ -35,7 +35,7 @@ func TestPythonSections(t *testing.T) {
 			}
 			for _, form := range []func(string) string{func(s string) string { return s }, snakeCase} {
 				raw := loadSection(t, name, renamed(t, data, form))
-				if err := channel.Decode(raw, driver.Options()); err != nil {
+				if err := chat.Decode(raw, driver.Options()); err != nil {
 					t.Errorf("%v in %s", err, raw)
 				}
 			}

@@ -11,19 +11,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // setScope chooses the folder that a chat of web clients works in.
-func (w *webClients) setScope(ctx context.Context, chat bus.Route, want websocket.Scope, remote bool) (websocket.Scope, error) {
+func (w *webClients) setScope(ctx context.Context, chat bus.Route, want socket.Scope, remote bool) (socket.Scope, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return websocket.Scope{}, err
+		return socket.Scope{}, err
 	}
 	w.scoping.Lock() // between the look and the change
 	defer w.scoping.Unlock()
 	now, err := a.SetScope(ctx, chat, guard.Scope(want), remote)
-	return websocket.Scope(now), err
+	return socket.Scope(now), err
 }
 
 // setModel chooses the model of a chat, as /model does.

@@ -20,7 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -208,7 +208,7 @@ func (g *Gateway) health(context.Context) api.Report {
 	add("disk", s.disk == "", true, s.disk) // messages that cannot be kept are the queue's matter
 	for _, c := range s.Channels {
 		if c.Enabled {
-			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
+			add("channel "+c.Name, c.State == deliver.Running, true, c.Error)
 		}
 	}
 	rejected := g.state.snapshot().rejected

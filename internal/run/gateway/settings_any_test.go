@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // planted are the credentials of settingsConfig.
@@ -30,10 +30,10 @@ func (o office) clean(what, body string) {
 }
 
 // doErr carries out an action that must not work and returns the refusal.
-func (o office) doErr(name, payload string) *webui.Error {
+func (o office) doErr(name, payload string) *web.Error {
 	o.t.Helper()
 	out, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
-	e, ok := errors.AsType[*webui.Error](err)
+	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
 		o.t.Fatalf("%s %s = %s %v", name, payload, out, err)
 	}

@@ -16,13 +16,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // office is a web interface of a gateway that runs.
 type office struct {
 	*host
-	api *webui.API
+	api *web.API
 }
 
 const settingsConfig = `{
@@ -75,7 +75,7 @@ func (o office) refused(name, payload string, status int, want string) {
 	o.t.Helper()
 	before := o.file()
 	out, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
-	e, ok := errors.AsType[*webui.Error](err)
+	e, ok := errors.AsType[*web.Error](err)
 	if !ok || e.Status != status || !strings.Contains(e.Message, want) {
 		o.t.Errorf("%s %s = %s %+v, want %d %q", name, payload, out, err, status, want)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 )
 
@@ -34,7 +34,7 @@ type Status struct {
 	Later    []string         `json:"after_restart,omitempty"` // settings that were changed and wait for a restart
 	Agent    agent.Pulse      `json:"agent"`
 	Queue    journal.Status   `json:"queue"`
-	Channels []channel.Status `json:"channels"`
+	Channels []deliver.Status `json:"channels"`
 	Jobs     int              `json:"jobs"`
 
 	schedule, model, disk string // what is wrong with them

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.
 type publisher struct {
-	channels atomic.Pointer[channel.Manager] // nil until the gateway is built
+	channels atomic.Pointer[deliver.Manager] // nil until the gateway is built
 	keyOf    func(bus.Inbound) string        // of the conversation of a message
 	unread   func(key string)                // counts an answer
 	asked    func()                          // a turn waits for an answer; may be nil
@@ -94,12 +94,12 @@ func (p *publisher) Publish(topic string, data any) {
 	}
 }
 
-func (p *publisher) socket() *websocket.Channel {
+func (p *publisher) socket() *socket.Channel {
 	m := p.channels.Load()
 	if m == nil {
 		return nil
 	}
-	c, _ := m.Channel(socketName).(*websocket.Channel)
+	c, _ := m.Channel(socketName).(*socket.Channel)
 	return c
 }
 
@@ -122,7 +122,7 @@ func (p *publisher) submitted(in *bus.Inbound) {
 }
 
 // elsewhere is the socket if a message is not one of its own, which it has anyway.
-func (p *publisher) elsewhere(r bus.Route) *websocket.Channel {
+func (p *publisher) elsewhere(r bus.Route) *socket.Channel {
 	if r.Channel == socketName {
 		return nil
 	}

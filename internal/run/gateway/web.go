@@ -19,7 +19,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
@@ -31,8 +32,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
-	webui "github.com/nanobot-go/nanobot/internal/web"
-	websocket "github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // webClients is what the WebSocket channel is lent for its clients. It goes on
@@ -42,22 +43,22 @@ type webClients struct {
 	state    *state
 	settings func() settings.Options
 	// operations are about the gateway itself.
-	operations func() (map[string]webui.Read, map[string]webui.Action)
-	channels   *channel.Manager
+	operations func() (map[string]web.Read, map[string]web.Action)
+	channels   *deliver.Manager
 	log        *slog.Logger
 	api        lateAPI
 	pages      *webPages
 	topics     *publisher
-	unread     *webui.Unread
+	unread     *web.Unread
 	hidden     func() bool // only pages use the socket
 	scoping    sync.Mutex  // held by setScope
 	asking     *asking
 }
 
 // drivers are the chat platforms of this program and of the one around it.
-func (w *webClients) drivers() map[string]channel.Driver {
+func (w *webClients) drivers() map[string]chat.Driver {
 	out := Channels()
-	out["websocket"] = websocket.Driver(websocket.Options{
+	out["websocket"] = socket.Driver(socket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
 		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
@@ -69,32 +70,32 @@ func (w *webClients) drivers() map[string]channel.Driver {
 
 // platforms is the status of what the file enables; the socket of the pages and the
 // terminals of this machine are not platforms.
-func (w *webClients) platforms(all *channel.Manager) []channel.Status {
+func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	own := w.app.Channels[terminal.Name].New == nil
-	return slices.DeleteFunc(all.Status(), func(c channel.Status) bool {
+	return slices.DeleteFunc(all.Status(), func(c deliver.Status) bool {
 		return c.Name == socketName && w.hidden() || c.Name == terminal.Name && own
 	})
 }
 
 // lateAPI is made when the first client asks: a start does without it.
-type lateAPI func() *webui.API
+type lateAPI func() *web.API
 
 // ServeHTTP implements http.Handler.
 func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
 
-// Do implements websocket.API.
+// Do implements socket.API.
 func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
 	return l().Do(ctx, action, payload)
 }
 
 // chatState is what a conversation's metadata tells its clients.
-func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket.ChatState) {
+func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.ChatState) {
 	a, err := w.state.current(ctx)
 	if err != nil {
 		return s
 	}
-	key := a.Agent.KeyOf(bus.Inbound{Route: chat})
-	if key != chat.SessionKey() {
+	key := a.Agent.KeyOf(bus.Inbound{Route: route})
+	if key != route.SessionKey() {
 		s.Kept = key
 	}
 	meta, err := a.Sessions.Metadata(ctx, key)
@@ -104,7 +105,7 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(agent.ScopeOf(meta))
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
@@ -131,36 +132,36 @@ func (w *webClients) usualModel() string {
 }
 
 // tellModel lets the clients of the socket know if another model answers now.
-func (w *webClients) tellModel(all *channel.Manager, was string) {
+func (w *webClients) tellModel(all *deliver.Manager, was string) {
 	is := w.usualModel()
-	if c, ok := all.Channel("websocket").(*websocket.Channel); ok && is != was {
+	if c, ok := all.Channel("websocket").(*socket.Channel); ok && is != was {
 		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
 	}
 }
 
 // newAPI answers web clients about this gateway.
-func (w *webClients) newAPI() *webui.API {
+func (w *webClients) newAPI() *web.API {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
 	maps.Copy(reads, moreReads)
 	maps.Copy(actions, moreActions)
-	o := webui.Options{
+	o := web.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
 		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
 	}
 	for _, c := range app.Commands(w.app) {
-		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		o.Commands = append(o.Commands, web.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return webui.New(o)
+	return web.New(o)
 }
 
 // backend is the program as it is now.
-func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
+func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return webui.Backend{}, err
+		return web.Backend{}, err
 	}
-	b := webui.Backend{
+	b := web.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
@@ -172,12 +173,12 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
 		return agent.Undone(ctx, a.Agent, key, paths)
 	}
-	b.Costs = &webui.Costs{
+	b.Costs = &web.Costs{
 		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
 		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
 			return ledger.Standings(a.Ledger(), session)
 		},
-		Prompt: func(ctx context.Context, key string) (webui.Prompt, error) { return nextPrompt(ctx, a, key) },
+		Prompt: func(ctx context.Context, key string) (web.Prompt, error) { return nextPrompt(ctx, a, key) },
 	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
@@ -199,20 +200,20 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 
 // seq is the number of the last event of a conversation on the socket.
 func (w *webClients) seq(key string) (int64, bool) {
-	c, open := w.channels.Channel("websocket").(*websocket.Channel)
+	c, open := w.channels.Channel("websocket").(*socket.Channel)
 	if !open {
 		return 0, false
 	}
-	if chat, ours := strings.CutPrefix(key, "websocket:"); ours {
-		return c.Seq(chat)
+	if chatID, ours := strings.CutPrefix(key, "websocket:"); ours {
+		return c.Seq(chatID)
 	}
 	return c.Seq("@" + key) // if it is watched
 }
 
 // attachment describes a file that came with a message.
-func (w *webClients) attachment(path string) webui.Attachment {
-	a := webui.Attachment{Name: filepath.Base(path)}
-	if c, ok := w.channels.Channel("websocket").(*websocket.Channel); ok {
+func (w *webClients) attachment(path string) web.Attachment {
+	a := web.Attachment{Name: filepath.Base(path)}
+	if c, ok := w.channels.Channel("websocket").(*socket.Channel); ok {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
 	return a
@@ -257,8 +258,8 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 }
 
 // tryChannels makes channels that are never run.
-func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error) {
-	return channel.NewManager(channel.Options{
+func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error) {
+	return deliver.NewManager(deliver.Options{
 		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
@@ -269,15 +270,15 @@ const firstPrompt = 3000
 
 // nextPrompt is what the next message of a conversation is sent with. Which
 // provider answers, and how it is paid, is judged by the last call of the model.
-func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
+func nextPrompt(ctx context.Context, a *app.App, key string) (web.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
-		return webui.Prompt{}, err
+		return web.Prompt{}, err
 	}
-	out := webui.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	out := web.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
 	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
 	var billing ledger.Billing
 	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {

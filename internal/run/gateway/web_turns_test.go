@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // turnPage is what a page of a conversation says about turns.
@@ -104,7 +104,7 @@ func TestWebTurns(t *testing.T) {
 	undo := func(id string) (report undone, err error) {
 		for {
 			out, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+id+`"}`))
-			if e, ok := errors.AsType[*webui.Error](err); ok && e.Code == "session_running" { // the answer may be out before its turn is over
+			if e, ok := errors.AsType[*web.Error](err); ok && e.Code == "session_running" { // the answer may be out before its turn is over
 				continue
 			}
 			if err != nil {
@@ -138,7 +138,7 @@ func TestWebTurns(t *testing.T) {
 	}
 	for payload, status := range map[string]int{`{}`: http.StatusBadRequest, `{"id":"none"}`: http.StatusNotFound, `{"id":"x","turn":1}`: http.StatusBadRequest} {
 		_, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(payload))
-		if e, ok := errors.AsType[*webui.Error](err); !ok || e.Status != status {
+		if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != status {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}

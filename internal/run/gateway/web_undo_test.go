@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // The page of a gateway shows and undoes what a terminal beside it did in the
@@ -65,7 +65,7 @@ func TestPageUndoesInStartFolder(t *testing.T) {
 	}
 	for {
 		_, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+list.Turns[0].ID+`"}`))
-		if e, ok := errors.AsType[*webui.Error](err); ok && e.Code == "session_running" {
+		if e, ok := errors.AsType[*web.Error](err); ok && e.Code == "session_running" {
 			continue
 		}
 		o.must(err)

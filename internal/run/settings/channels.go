@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // channels are chat platforms, who may talk there, and the API.
@@ -23,8 +25,8 @@ type channels struct {
 }
 
 // actions change chat platforms, who may talk there, and the API.
-func (ch *channels) actions() map[string]webui.Action {
-	out := map[string]webui.Action{
+func (ch *channels) actions() map[string]web.Action {
+	out := map[string]web.Action{
 		"settings.feature.enable":         ch.switchChannel(true),
 		"settings.feature.disable":        ch.switchChannel(false),
 		"settings.channel.validate":       ch.validateChannel,
@@ -52,7 +54,7 @@ func (ch *channels) known(name string) error {
 	if all[kind].New != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
-	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return web.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // judgeChannel says why a section cannot be used; it makes the channel without
@@ -73,7 +75,7 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 	}
 	for _, s := range m.Status() {
 		if s.Error != "" {
-			return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
+			return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
 		}
 	}
 	return nil
@@ -83,22 +85,22 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 const probeWait = 30 * time.Second
 
 // probeChannel asks the platform whether a section works.
-func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (channel.Report, error) {
+func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name string) (chat.Report, error) {
 	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: l.Config.Channels.Each[name].Raw.JSON()})
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	return m.Probe(ctx, name)
 }
 
-func (ch *channels) switchChannel(on bool) webui.Action {
+func (ch *channels) switchChannel(on bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name string `json:"name"`
 		}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		if err := ch.known(in.Name); err != nil {
@@ -106,7 +108,7 @@ func (ch *channels) switchChannel(on bool) webui.Action {
 		}
 		e := edit{make: func(now *config.Loaded) (any, error) {
 			if _, ok := now.Config.Channels.Each[in.Name]; !ok && !on {
-				return nil, webui.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
+				return nil, web.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
 			}
 			return under(on, "channels", in.Name, "enabled"), nil
 		}}
@@ -125,14 +127,14 @@ func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage
 		return nil, err
 	}
 	_, next, _, err := ch.prepare(e)
-	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
+	why, refused := errors.AsType[*web.Error](refuseEdit(err))
 	switch {
 	case err == nil:
 		report, err := ch.probeChannel(ctx, next, e.channel)
 		if err != nil {
 			return map[string]any{"valid": false, "error": ch.Secrets.Redact(err.Error())}, nil
 		}
-		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]channel.Check{}, report.Checks...)}, nil
+		return map[string]any{"valid": true, "identity": report.Identity, "checks": append([]chat.Check{}, report.Checks...)}, nil
 	case refused && why.Status == http.StatusUnprocessableEntity:
 		return map[string]any{"valid": false, "error": why.Message}, nil
 	}
@@ -151,7 +153,7 @@ func (ch *channels) configureChannel(ctx context.Context, payload json.RawMessag
 // switched off may be incomplete, unless always is set.
 func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, error) {
 	var in named
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return edit{}, err
 	}
 	if always && len(in.Settings) == 0 {
@@ -188,13 +190,13 @@ func lockOut(l *config.Loaded, name string) error {
 		return nil
 	}
 	if err := json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s); err != nil {
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
 	}
 	switch {
 	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
 	case s.Token == "" && s.TokenIssueSecret == "" && (len(s.TrustedProxyAuth) == 0 || string(s.TrustedProxyAuth) == "null"):
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
+		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
 	}
 	return nil
 }
@@ -207,7 +209,7 @@ type featureState struct {
 	Logout     bool              `json:"logout,omitempty"`
 	Configured bool              `json:"configured"`
 	Enabled    bool              `json:"enabled"`
-	State      channel.Condition `json:"state"`
+	State      deliver.Condition `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
 	Identity   string            `json:"identity,omitempty"`
 	Since      time.Time         `json:"since,omitzero"` // of the state
@@ -219,10 +221,10 @@ type featureState struct {
 func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	list := map[string]featureState{}
 	for name := range ch.Drivers {
-		list[name] = featureState{Name: name, State: channel.Stopped}
+		list[name] = featureState{Name: name, State: deliver.Stopped}
 	}
 	for name, c := range ch.Config().Config.Channels.Each {
-		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
+		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: deliver.Stopped}
 	}
 	for _, s := range ch.Channels.Status() {
 		if _, known := list[s.Name]; !known {
@@ -242,12 +244,12 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 }
 
 // switchAPI turns the API on the gateway's port on or off.
-func (ch *channels) switchAPI(on bool) webui.Action {
+func (ch *channels) switchAPI(on bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		in := struct {
 			Settings json.RawMessage `json:"settings"`
 		}{}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		patch := map[string]any{"gateway": map[string]any{"api": on}}
@@ -326,16 +328,16 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	for i := range waiting {
 		waiting[i].Expires = waiting[i].Expires.UTC()
 	}
-	return map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": people}, nil
+	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (ch *channels) settlePairing(approve bool) webui.Action {
+func (ch *channels) settlePairing(approve bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`
 			Owner bool   `json:"owner"`
 		}
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		p := ch.Channels.Pairing()
@@ -346,14 +348,14 @@ func (ch *channels) settlePairing(approve bool) webui.Action {
 		case approve:
 			settle, what = p.Approve, phrase.Later("let in")
 		case in.Owner:
-			return nil, webui.Refuse(http.StatusBadRequest, "owner belongs to approve")
+			return nil, web.Refuse(http.StatusBadRequest, "owner belongs to approve")
 		}
 		who, err := settle(ctx, in.Code)
-		if errors.Is(err, channel.ErrNoSuchCode) {
-			return nil, webui.Refuse(http.StatusNotFound, "%v", err)
+		if errors.Is(err, access.ErrNoSuchCode) {
+			return nil, web.Refuse(http.StatusNotFound, "%v", err)
 		}
-		if errors.Is(err, channel.ErrManyCodes) {
-			return nil, webui.Refuse(http.StatusTooManyRequests, "%v", err)
+		if errors.Is(err, access.ErrManyCodes) {
+			return nil, web.Refuse(http.StatusTooManyRequests, "%v", err)
 		}
 		if err != nil {
 			return nil, err
@@ -368,18 +370,18 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 		Channel string `json:"channel"` // "" is all
 		Sender  string `json:"sender_id"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Sender == "" {
-		return nil, webui.Refuse(http.StatusBadRequest, "say who: sender_id")
+		return nil, web.Refuse(http.StatusBadRequest, "say who: sender_id")
 	}
 	from, err := ch.Channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
 	if err != nil {
 		return nil, err
 	}
 	if len(from) == 0 {
-		return nil, webui.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
+		return nil, web.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
 	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil

@@ -12,22 +12,23 @@ import (
 	"rsc.io/qr"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // connecting reads a payload about the login of a channel. Platforms whose keys
 // stand in the settings have none.
 func (ch *channels) connecting(payload json.RawMessage) (in connectInput, err error) {
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return in, err
 	}
 	if err := ch.known(in.Name); err != nil {
 		return in, err
 	}
 	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Login == nil {
-		return in, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+		return in, web.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
 	}
 	return in, nil
 }
@@ -85,10 +86,10 @@ func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, er
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(in.Name, "."); ch.Drivers[kind].Logout == nil {
-		return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
+		return nil, web.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
 	}
 	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
-		return nil, webui.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
+		return nil, web.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
 	}
 	ch.Log.InfoContext(ctx, "a channel is logged out from the web interface", "channel", in.Name)
 	return map[string]any{"name": in.Name}, ch.Channels.Logout(ctx, in.Name)
@@ -97,8 +98,8 @@ func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, er
 // webDialog is a person at a page.
 type webDialog struct{ l *login }
 
-// Tell implements channel.Dialog.
-func (d webDialog) Tell(s channel.Step) {
+// Tell implements chat.Dialog.
+func (d webDialog) Tell(s chat.Step) {
 	step := loginStep{URL: s.URL, Code: s.Code, Note: s.Note, QR: s.QR}
 	if !s.Expires.IsZero() {
 		step.Expires = s.Expires.UTC().Format("2006-01-02T15:04:05Z")
@@ -130,18 +131,18 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(name, "."); kind != "telegram" {
-		return nil, webui.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
+		return nil, web.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
 	}
 	for _, s := range ch.Channels.Status() {
 		bot, ok := strings.CutPrefix(s.Identity, "@")
-		if s.Name != name || s.State != channel.Running || !ok {
+		if s.Name != name || s.State != deliver.Running || !ok {
 			continue
 		}
 		code, expires := ch.Channels.Pairing().Invite(name)
 		link := "https://t.me/" + url.PathEscape(bot) + "?start=" + code
 		return map[string]any{"url": link, "qr_image": picture(link), "expires": expires.UTC().Truncate(time.Second)}, nil
 	}
-	return nil, webui.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
+	return nil, web.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
 }
 
 // restart connects a channel anew. The socket of this page is left alone.
@@ -151,7 +152,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 		return nil, err
 	}
 	if kind, _, _ := strings.Cut(name, "."); kind == "websocket" {
-		return nil, webui.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
+		return nil, web.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
 	}
 	for _, s := range ch.Channels.Status() {
 		if s.Name == name && s.Enabled {
@@ -159,11 +160,11 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 			return map[string]any{"name": name}, ch.Channels.Restart(ctx, name)
 		}
 	}
-	return nil, webui.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
+	return nil, web.Refuse(http.StatusConflict, "channels.%s is not switched on", name)
 }
 
-// Ask implements channel.Dialog.
-func (d webDialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+// Ask implements chat.Dialog.
+func (d webDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	d.l.tell(loginStep{Ask: q.Text, Hidden: q.Hidden})
 	select {
 	case text := <-d.l.pasted:

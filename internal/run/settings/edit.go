@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // editor changes the configuration file.
@@ -32,7 +32,7 @@ type patchOf struct {
 }
 
 // patchAction is an action whose payload is a merge patch of a section.
-func (ed *editor) patchAction(p patchOf) webui.Action {
+func (ed *editor) patchAction(p patchOf) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		if err := isObject(payload, "the payload"); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func (ed *editor) patchAction(p patchOf) webui.Action {
 // everything.
 func isObject(raw json.RawMessage, what string) error {
 	if b := bytes.TrimSpace(raw); len(b) == 0 || b[0] != '{' {
-		return webui.Refuse(http.StatusBadRequest, "%s must be an object with the settings to change", what)
+		return web.Refuse(http.StatusBadRequest, "%s must be an object with the settings to change", what)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 		out.Reconnect, out.Note = true, "The socket restarts with these settings; connect again, with the new token or address if you changed them."
 		ed.reloadSoon(life) // it goes on when the client is gone
 	} else if err := ed.reloadAndWait(ctx, life); err != nil {
-		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", ed.Secrets.Redact(err.Error()))
+		return edited{}, web.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", ed.Secrets.Redact(err.Error()))
 	}
 	_, later := ed.Status()
 	out.Restart = append(out.Restart, later...)
@@ -137,7 +137,7 @@ func (o *Options) life() (context.Context, error) {
 	if life := o.Life(); life != nil {
 		return life, nil
 	}
-	return nil, webui.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
+	return nil, web.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
 }
 
 func someOf(names []string, n int) string {
@@ -200,7 +200,7 @@ func (ed *editor) tryOut(ctx context.Context, next *config.Loaded) error {
 		_ = ed.Secrets.Add(name, s) // errors must not show them
 	}
 	if err := ed.Try(ctx, next); err != nil {
-		return webui.Refuse(http.StatusUnprocessableEntity, "%s", ed.Secrets.Redact(err.Error()))
+		return web.Refuse(http.StatusUnprocessableEntity, "%s", ed.Secrets.Redact(err.Error()))
 	}
 	return nil
 }
@@ -215,12 +215,12 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	}
 	file, err := config.Open(path, o.Sections)
 	if err != nil {
-		return fail(webui.Refuse(http.StatusConflict, "the configuration file cannot be edited: %v", err))
+		return fail(web.Refuse(http.StatusConflict, "the configuration file cannot be edited: %v", err))
 	}
 	o.Text = file.Text()
 	now, err := config.Load(o)
 	if err != nil {
-		return fail(webui.Refuse(http.StatusConflict, "the configuration file must be corrected first: %v", err))
+		return fail(web.Refuse(http.StatusConflict, "the configuration file must be corrected first: %v", err))
 	}
 	patch, err := e.make(now)
 	if err != nil {
@@ -228,7 +228,7 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
-		return fail(webui.Refuse(http.StatusBadRequest, "the payload does not fit: %v", err))
+		return fail(web.Refuse(http.StatusBadRequest, "the payload does not fit: %v", err))
 	}
 	changed, err := file.Patch(text)
 	if err != nil {
@@ -236,7 +236,7 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	}
 	for _, name := range changed {
 		if e.only != nil && !slices.ContainsFunc(e.only, func(p string) bool { return name == p || strings.HasPrefix(name, p+".") }) {
-			return fail(webui.Refuse(http.StatusBadRequest, "%s cannot be changed by this action", name))
+			return fail(web.Refuse(http.StatusBadRequest, "%s cannot be changed by this action", name))
 		}
 	}
 	o.Text = file.Text()
@@ -268,7 +268,7 @@ func newlyDisabled(now, next *config.Loaded) error {
 
 // refuseEdit says in the terms of HTTP why an edit was not made.
 func refuseEdit(err error) error {
-	if _, ok := errors.AsType[*webui.Error](err); ok {
+	if _, ok := errors.AsType[*web.Error](err); ok {
 		return err
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Kind != config.IOError {
@@ -278,14 +278,14 @@ func refuseEdit(err error) error {
 			issues[i].Line, issues[i].Column = 0, 0 // of a text that was never written
 			lines = append(lines, issues[i].String())
 		}
-		return with(webui.Refuse(http.StatusUnprocessableEntity, "%s", strings.Join(lines, "\n")), "issues", issues)
+		return with(web.Refuse(http.StatusUnprocessableEntity, "%s", strings.Join(lines, "\n")), "issues", issues)
 	}
 	_, locked := errors.AsType[*diskio.LockedError](err)
 	switch {
 	case errors.Is(err, config.ErrUnknown):
-		return webui.Refuse(http.StatusBadRequest, "%v", err)
+		return web.Refuse(http.StatusBadRequest, "%v", err)
 	case locked, errors.Is(err, config.ErrChanged):
-		return webui.Refuse(http.StatusConflict, "another program changes the configuration file; try again")
+		return web.Refuse(http.StatusConflict, "another program changes the configuration file; try again")
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Bounds of what a client waits for; it asks again.
@@ -177,10 +177,10 @@ func (ls *logins) drop(key string, l *login) {
 func (ls *logins) outcome(key string, l *login) (any, error) {
 	ls.drop(key, l)
 	if l.err != nil {
-		if _, ok := errors.AsType[*webui.Error](l.err); ok {
+		if _, ok := errors.AsType[*web.Error](l.err); ok {
 			return nil, l.err
 		}
-		return nil, webui.Refuse(http.StatusBadGateway, "%s", ls.Secrets.Redact(l.err.Error()))
+		return nil, web.Refuse(http.StatusBadGateway, "%s", ls.Secrets.Redact(l.err.Error()))
 	}
 	return loginStep{State: "done"}, nil
 }
@@ -189,7 +189,7 @@ func (ls *logins) outcome(key string, l *login) (any, error) {
 func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) {
 	l := ls.get(key)
 	if l == nil {
-		return nil, webui.Refuse(http.StatusNotFound, "no login is under way; start one")
+		return nil, web.Refuse(http.StatusNotFound, "no login is under way; start one")
 	}
 	ctx, stop := context.WithTimeout(ctx, loginGiven)
 	defer stop()
@@ -199,7 +199,7 @@ func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) 
 		case l.pasted <- pasted:
 		case <-l.done:
 		case <-ctx.Done():
-			return nil, webui.Refuse(http.StatusConflict, "this login takes no address; finish it in the browser")
+			return nil, web.Refuse(http.StatusConflict, "this login takes no address; finish it in the browser")
 		}
 	}
 	select {

@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // servers are MCP servers.
@@ -25,8 +25,8 @@ type servers struct {
 }
 
 // actions change MCP servers and try them.
-func (srv *servers) actions() map[string]webui.Action {
-	return map[string]webui.Action{
+func (srv *servers) actions() map[string]web.Action {
+	return map[string]web.Action{
 		"settings.mcp.enable":        srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}),
 		"settings.mcp.disable":       srv.switchServer(map[string]any{"disabled": true, "enabled": nil}),
 		"settings.mcp.remove":        srv.removeServer,
@@ -96,7 +96,7 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 }
 
 func noServer(name string) error {
-	return webui.Refuse(http.StatusNotFound, "there is no MCP server %q", name)
+	return web.Refuse(http.StatusNotFound, "there is no MCP server %q", name)
 }
 
 // serverNamed reads a payload that is only a name.
@@ -104,14 +104,14 @@ func serverNamed(payload json.RawMessage) (string, error) {
 	var in struct {
 		Name string `json:"name"`
 	}
-	return in.Name, webui.Decode(payload, &in)
+	return in.Name, web.Decode(payload, &in)
 }
 
 // entry is a configured server that makes sense.
 func (srv *servers) entry(name string) (mcp.Entry, error) {
 	for _, e := range app.MCPEntries(srv.Config()) {
 		if e.Name == name && e.Problem != nil {
-			return e, webui.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", name, e.Problem)
+			return e, web.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", name, e.Problem)
 		}
 		if e.Name == name {
 			return e, nil
@@ -130,7 +130,7 @@ func (srv *servers) changeServer(ctx context.Context, name string, patch any) (e
 	}})
 }
 
-func (srv *servers) switchServer(patch map[string]any) webui.Action {
+func (srv *servers) switchServer(patch map[string]any) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {
@@ -151,7 +151,7 @@ func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (
 		return nil, err
 	}
 	if len(done.Changed) == 0 {
-		return nil, webui.Refuse(http.StatusConflict, "MCP server %q is not in the file; it comes from the environment", name)
+		return nil, web.Refuse(http.StatusConflict, "MCP server %q is not in the file; it comes from the environment", name)
 	}
 	auth, err := app.MCPLogins(srv.Config(), srv.appOptions())
 	if err != nil {
@@ -170,7 +170,7 @@ func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any
 		named
 		Replace bool `json:"replace"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := isObject(in.Settings, "settings"); err != nil {
@@ -184,19 +184,19 @@ func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any
 		make: func(now *config.Loaded) (any, error) {
 			old, there := now.Config.Tools.MCPServers[in.Name]
 			if there && !in.Replace {
-				return nil, webui.Refuse(http.StatusConflict, "there is an MCP server %q already; replace it with \"replace\": true", in.Name)
+				return nil, web.Refuse(http.StatusConflict, "there is an MCP server %q already; replace it with \"replace\": true", in.Name)
 			}
 			return under(replacing(old.JSON(), in.Settings), "tools", "mcpServers", in.Name), nil
 		},
 		check: func(next *config.Loaded) error {
 			_, found, err := mcp.ParseServer(in.Name, next.Config.Tools.MCPServers[in.Name].JSON())
 			if err != nil {
-				return webui.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", in.Name, err)
+				return web.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", in.Name, err)
 			}
 			warnings = warnings[:0]
 			for _, w := range found {
 				if strings.HasPrefix(w.Text, "not known") {
-					return webui.Refuse(http.StatusBadRequest, "%s", w)
+					return web.Refuse(http.StatusBadRequest, "%s", w)
 				}
 				warnings = append(warnings, w.String())
 			}
@@ -211,7 +211,7 @@ func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any
 
 func serverName(name string) error {
 	if !plainName(name) || strings.Contains(name, ".") {
-		return webui.Refuse(http.StatusBadRequest, "%q cannot be a name: letters, digits, - and _, at most 40", name)
+		return web.Refuse(http.StatusBadRequest, "%q cannot be a name: letters, digits, - and _, at most 40", name)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (srv *servers) importServers(ctx context.Context, payload json.RawMessage) 
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 		Replace bool                       `json:"replace"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	return srv.takeServers(ctx, in.Servers, in.Replace)
@@ -260,10 +260,10 @@ func (srv *servers) importLink(ctx context.Context, payload json.RawMessage) (an
 		Link    string `json:"link"`
 		Replace bool   `json:"replace"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	bad := webui.Refuse(http.StatusBadRequest, "link must be an address with name and config, such as cursor://anysphere.cursor-deeplink/mcp/install?name=NAME&config=...")
+	bad := web.Refuse(http.StatusBadRequest, "link must be an address with name and config, such as cursor://anysphere.cursor-deeplink/mcp/install?name=NAME&config=...")
 	u, err := url.Parse(strings.TrimSpace(in.Link))
 	if err != nil {
 		return nil, bad
@@ -297,7 +297,7 @@ func splitCommand(raw json.RawMessage) json.RawMessage {
 // takeServers adds those servers that make sense and are not there yet.
 func (srv *servers) takeServers(ctx context.Context, servers map[string]json.RawMessage, replace bool) (any, error) {
 	if len(servers) == 0 {
-		return nil, webui.Refuse(http.StatusBadRequest, "mcpServers must be an object with servers by name")
+		return nil, web.Refuse(http.StatusBadRequest, "mcpServers must be an object with servers by name")
 	}
 	var taken []string
 	var left []skipped
@@ -370,7 +370,7 @@ func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage
 		return nil, err
 	}
 	if e.Disabled {
-		return nil, webui.Refuse(http.StatusConflict, "MCP server %q is switched off", name)
+		return nil, web.Refuse(http.StatusConflict, "MCP server %q is switched off", name)
 	}
 	a, err := srv.Current(ctx)
 	if err != nil {
@@ -394,7 +394,7 @@ func (srv *servers) serverTools(ctx context.Context, payload json.RawMessage) (a
 		Name  string    `json:"name"`
 		Tools *[]string `json:"enabled_tools"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Tools != nil {
@@ -411,7 +411,7 @@ func (srv *servers) serverTools(ctx context.Context, payload json.RawMessage) (a
 		return nil, err
 	}
 	if !t.OK {
-		return nil, webui.Refuse(http.StatusBadGateway, "%s does not work: %s", in.Name, strings.TrimSpace(t.Error+"\n"+t.Hint))
+		return nil, web.Refuse(http.StatusBadGateway, "%s does not work: %s", in.Name, strings.TrimSpace(t.Error+"\n"+t.Hint))
 	}
 	return map[string]any{"name": in.Name, "tools": t.Tools, "enabled_tools": enabled}, nil
 }

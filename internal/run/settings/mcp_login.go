@@ -10,12 +10,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // loginActions log in at MCP servers.
-func (srv *servers) loginActions() map[string]webui.Action {
-	return map[string]webui.Action{
+func (srv *servers) loginActions() map[string]web.Action {
+	return map[string]web.Action{
 		"settings.mcp.oauth_start":    srv.startLogin,
 		"settings.mcp.oauth_complete": srv.completeLogin,
 		"settings.mcp.oauth_cancel":   srv.cancelLogin,
@@ -30,7 +30,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 		Client string `json:"client_id"` // of an OAuth app of one's own
 		Secret string `json:"client_secret"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	e, err := srv.entry(in.Name)
@@ -39,13 +39,13 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	}
 	switch {
 	case e.Type == mcp.Stdio:
-		return nil, webui.Refuse(http.StatusConflict, "%s is a program that is started here; it takes keys in its env", in.Name)
+		return nil, web.Refuse(http.StatusConflict, "%s is a program that is started here; it takes keys in its env", in.Name)
 	case e.Client.Alone:
-		return nil, webui.Refuse(http.StatusConflict, "%s uses the client credentials of the configuration and needs no login", in.Name)
+		return nil, web.Refuse(http.StatusConflict, "%s uses the client credentials of the configuration and needs no login", in.Name)
 	case in.Secret != "" && in.Client == "":
-		return nil, webui.Refuse(http.StatusBadRequest, "client_secret needs client_id")
+		return nil, web.Refuse(http.StatusBadRequest, "client_secret needs client_id")
 	case in.Port < 0 || in.Port > 65535:
-		return nil, webui.Refuse(http.StatusBadRequest, "port must be between 0 and 65535")
+		return nil, web.Refuse(http.StatusBadRequest, "port must be between 0 and 65535")
 	}
 	auth, err := app.MCPLogins(srv.Config(), srv.appOptions())
 	if err != nil {
@@ -84,7 +84,7 @@ func (srv *servers) completeLogin(ctx context.Context, payload json.RawMessage) 
 		Name   string `json:"name"`
 		Pasted string `json:"pasted"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	return srv.logins.proceed(ctx, "mcp:"+in.Name, in.Pasted)
@@ -96,7 +96,7 @@ func (srv *servers) cancelLogin(ctx context.Context, payload json.RawMessage) (a
 		return nil, err
 	}
 	if srv.logins.get("mcp:"+name) == nil {
-		return nil, webui.Refuse(http.StatusNotFound, "no login at %q is under way", name)
+		return nil, web.Refuse(http.StatusNotFound, "no login at %q is under way", name)
 	}
 	return map[string]any{"name": name, "cancelled": true}, srv.logins.end(ctx, "mcp:"+name)
 }

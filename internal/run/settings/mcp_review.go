@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // acceptServer takes the definitions of a server as looked at by the owner. The
@@ -20,11 +20,11 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 		Name   string `json:"name"`
 		Digest string `json:"digest"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Digest == "" {
-		return nil, webui.Refuse(http.StatusBadRequest, "digest is missing: look at the tools with settings.mcp.test first")
+		return nil, web.Refuse(http.StatusBadRequest, "digest is missing: look at the tools with settings.mcp.test first")
 	}
 	e, err := srv.entry(in.Name)
 	if err != nil {
@@ -35,9 +35,9 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	case err != nil:
 		return nil, err
 	case !t.OK:
-		return nil, webui.Refuse(http.StatusBadGateway, "%s does not work: %s", in.Name, srv.Secrets.Redact(t.Error))
+		return nil, web.Refuse(http.StatusBadGateway, "%s does not work: %s", in.Name, srv.Secrets.Redact(t.Error))
 	case t.Digest != in.Digest:
-		return nil, webui.Refuse(http.StatusConflict, "%s offers other tools than those that were shown; look at them again", in.Name)
+		return nil, web.Refuse(http.StatusConflict, "%s offers other tools than those that were shown; look at them again", in.Name)
 	}
 	srv.Log.InfoContext(ctx, "the definitions of an MCP server were accepted in the web interface", "server", in.Name, "tools", len(t.Tools))
 	srv.Tell(ctx, phrase.Later("The tools of the MCP server %s were accepted in the web interface.", in.Name))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // models are which models answer, where they are, and the sign-ins there.
@@ -19,12 +19,12 @@ type models struct {
 }
 
 // actions change which models answer and where they are.
-func (md *models) actions() map[string]webui.Action {
-	return map[string]webui.Action{
+func (md *models) actions() map[string]web.Action {
+	return map[string]web.Action{
 		"settings.model_configuration.create":  md.preset(presetCreate),
 		"settings.model_configuration.update":  md.preset(presetUpdate),
 		"settings.model_configuration.delete":  md.preset(presetDelete),
-		"settings.model_configuration.migrate": refusing(webui.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
+		"settings.model_configuration.migrate": refusing(web.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
 		"settings.model_call_order.update":     md.setCallOrder,
 		"settings.provider.update":             md.updateProvider,
 		"settings.provider.create":             md.createProvider,
@@ -41,15 +41,15 @@ const (
 )
 
 // preset changes one of the named model settings.
-func (md *models) preset(verb presetVerb) webui.Action {
+func (md *models) preset(verb presetVerb) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in named
-		if err := webui.Decode(payload, &in); err != nil {
+		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		switch {
 		case verb == presetDelete && len(in.Settings) > 0:
-			return nil, webui.Refuse(http.StatusBadRequest, "to delete takes a name only")
+			return nil, web.Refuse(http.StatusBadRequest, "to delete takes a name only")
 		case verb == presetDelete:
 			in.Settings = json.RawMessage("null")
 		default:
@@ -63,10 +63,10 @@ func (md *models) preset(verb presetVerb) webui.Action {
 		return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 			_, there := now.Config.ModelPresets[in.Name]
 			if there && verb == presetCreate {
-				return nil, webui.Refuse(http.StatusConflict, "there is a model configuration %q already", in.Name)
+				return nil, web.Refuse(http.StatusConflict, "there is a model configuration %q already", in.Name)
 			}
 			if !there && verb != presetCreate {
-				return nil, webui.Refuse(http.StatusNotFound, "there is no model configuration %q", in.Name)
+				return nil, web.Refuse(http.StatusNotFound, "there is no model configuration %q", in.Name)
 			}
 			return under(in.Settings, "modelPresets", in.Name), nil
 		}})
@@ -74,7 +74,7 @@ func (md *models) preset(verb presetVerb) webui.Action {
 }
 
 func badName(name string) error {
-	return webui.Refuse(http.StatusBadRequest, "%q cannot be a name: letters, digits, - and _ and dots, at most 40, and not default", name)
+	return web.Refuse(http.StatusBadRequest, "%q cannot be a name: letters, digits, - and _ and dots, at most 40, and not default", name)
 }
 
 // setCallOrder says which models are tried when the first does not answer.
@@ -83,18 +83,18 @@ func (md *models) setCallOrder(ctx context.Context, payload json.RawMessage) (an
 		Preset    string          `json:"preset"` // "" is the order of all that have none
 		Fallbacks json.RawMessage `json:"fallbacks"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if list := strings.TrimSpace(string(in.Fallbacks)); list == "" || list[0] != '[' {
-		return nil, webui.Refuse(http.StatusBadRequest, "fallbacks must be a list of names of model configurations, or of objects with a model")
+		return nil, web.Refuse(http.StatusBadRequest, "fallbacks must be a list of names of model configurations, or of objects with a model")
 	}
 	return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		if in.Preset == "" {
 			return under(in.Fallbacks, "agents", "defaults", "fallbackModels"), nil
 		}
 		if _, ok := now.Config.ModelPresets[in.Preset]; !ok {
-			return nil, webui.Refuse(http.StatusNotFound, "there is no model configuration %q", in.Preset)
+			return nil, web.Refuse(http.StatusNotFound, "there is no model configuration %q", in.Preset)
 		}
 		return under(in.Fallbacks, "modelPresets", in.Preset, "fallbacks"), nil
 	}})
@@ -103,7 +103,7 @@ func (md *models) setCallOrder(ctx context.Context, payload json.RawMessage) (an
 // updateProvider changes one that is known or configured.
 func (md *models) updateProvider(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in named
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := isObject(in.Settings, "settings"); err != nil {
@@ -111,7 +111,7 @@ func (md *models) updateProvider(ctx context.Context, payload json.RawMessage) (
 	}
 	return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		if !knownProvider(now, in.Name) {
-			return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q; settings.provider.create adds an endpoint of your own", in.Name)
+			return nil, web.Refuse(http.StatusNotFound, "there is no provider %q; settings.provider.create adds an endpoint of your own", in.Name)
 		}
 		return under(in.Settings, "providers", in.Name), nil
 	}})
@@ -120,7 +120,7 @@ func (md *models) updateProvider(ctx context.Context, payload json.RawMessage) (
 // createProvider adds an endpoint of the user's own.
 func (md *models) createProvider(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in named
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := isObject(in.Settings, "settings"); err != nil {
@@ -132,13 +132,13 @@ func (md *models) createProvider(ctx context.Context, payload json.RawMessage) (
 	return md.change(ctx, edit{
 		make: func(now *config.Loaded) (any, error) {
 			if knownProvider(now, in.Name) {
-				return nil, webui.Refuse(http.StatusConflict, "there is a provider %q already; settings.provider.update changes it", in.Name)
+				return nil, web.Refuse(http.StatusConflict, "there is a provider %q already; settings.provider.update changes it", in.Name)
 			}
 			return under(in.Settings, "providers", in.Name), nil
 		},
 		check: func(next *config.Loaded) error {
 			if p := next.Config.Providers[providerKey(in.Name)]; p.APIBase == "" {
-				return webui.Refuse(http.StatusUnprocessableEntity, "providers.%s.apiBase: an endpoint of your own needs its address", in.Name)
+				return web.Refuse(http.StatusUnprocessableEntity, "providers.%s.apiBase: an endpoint of your own needs its address", in.Name)
 			}
 			return nil
 		},
@@ -173,18 +173,18 @@ type modelState struct {
 func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("provider")
 	if name == "" {
-		return nil, webui.Refuse(http.StatusBadRequest, "say which provider: ?provider=NAME")
+		return nil, web.Refuse(http.StatusBadRequest, "say which provider: ?provider=NAME")
 	}
 	l := md.Config()
 	if !knownProvider(l, name) {
-		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", name)
+		return nil, web.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
 	offers, choice, err := md.offers(ctx, l, name)
 	if err != nil && choice.Name == "" {
-		return nil, webui.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
+		return nil, web.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
 	}
 	if err != nil {
-		return nil, webui.Refuse(http.StatusBadGateway, "%s", md.Secrets.Redact(err.Error()))
+		return nil, web.Refuse(http.StatusBadGateway, "%s", md.Secrets.Redact(err.Error()))
 	}
 	return map[string]any{"provider": choice.Name, "models": priced(l, md, choice, offers), "truncated": len(offers) > modelsShown}, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // settingState is a setting that some source has set.
@@ -63,7 +63,7 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 	}
 	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
 	if err != nil {
-		return nil, webui.Refuse(http.StatusConflict, "%v", err)
+		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
 	providers := provider.States(surveyed)
 	for i := range providers {
@@ -203,12 +203,12 @@ func usageQuery(r *http.Request) (by string, days int, err error) {
 	case "hour":
 		days = hourDays
 	default:
-		return by, days, webui.Refuse(http.StatusBadRequest, "by can be model, provider, session, job, hour or source, not %.40q", by)
+		return by, days, web.Refuse(http.StatusBadRequest, "by can be model, provider, session, job, hour or source, not %.40q", by)
 	}
 	if s := r.URL.Query().Get("days"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > usageDays {
-			return by, days, webui.Refuse(http.StatusBadRequest, "days must be between 1 and %d", usageDays)
+			return by, days, web.Refuse(http.StatusBadRequest, "days must be between 1 and %d", usageDays)
 		}
 		days = n
 	}

@@ -14,10 +14,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Options are what the settings need of the gateway. All are required.
@@ -45,13 +46,13 @@ type Options struct {
 	Life func() context.Context
 	Go   func(work func())
 
-	Channels *channel.Manager
-	Drivers  map[string]channel.Driver
+	Channels *deliver.Manager
+	Drivers  map[string]chat.Driver
 	// TryChannels makes channels that are never run.
-	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*channel.Manager, error)
+	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error)
 	// LoginChannel connects a channel to an account and keeps what that found
 	// out in the configuration.
-	LoginChannel func(ctx context.Context, name string, d channel.Dialog, force bool) (channel.Result, error)
+	LoginChannel func(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error)
 	// API tells where the API listens, nil if the program around the gateway
 	// serves it, and whether these settings let it be served there.
 	API func(cfg config.Config) (net.Addr, bool)
@@ -59,13 +60,13 @@ type Options struct {
 
 // New returns what web clients may read, by path below /api/, and what they may
 // change, by the name of the action.
-func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Action) {
+func New(o Options) (reads map[string]web.Read, actions map[string]web.Action) {
 	ed := &editor{Options: o}
 	waiting := &logins{Options: o}
 	md, ch, srv := &models{ed, waiting}, &channels{ed, waiting}, &servers{ed, waiting}
 	all := &whole{ed, ch}
 
-	reads = map[string]webui.Read{
+	reads = map[string]web.Read{
 		"setup":                     md.readSetup,
 		"settings":                  md.readSettings,
 		"settings/usage":            ed.readUsage,
@@ -84,15 +85,15 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 	}
 	maps.Copy(reads, all.reads())
 
-	actions = map[string]webui.Action{
+	actions = map[string]web.Action{
 		"settings.agent.update":            ed.patchAction(patchOf{below: []string{"agents", "defaults"}}),
 		"settings.web_search.update":       ed.patchAction(patchOf{below: []string{"tools", "web"}}),
 		"settings.image_generation.update": ed.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}),
 		"settings.transcription.update":    ed.patchAction(patchOf{below: []string{"transcription"}}),
 		"settings.network_safety.update":   ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
-		"workspace.pick_folder":            refusing(webui.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
+		"workspace.pick_folder":            refusing(web.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
 	}
-	for _, more := range []map[string]webui.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
+	for _, more := range []map[string]web.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
 		maps.Copy(actions, more)
 	}
 	for _, name := range []string{"install", "update", "uninstall", "test"} {
@@ -102,10 +103,10 @@ func New(o Options) (reads map[string]webui.Read, actions map[string]webui.Actio
 }
 
 func noCLIApps() error {
-	return webui.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
+	return web.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
 }
 
-func refusing(err error) webui.Action {
+func refusing(err error) web.Action {
 	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
 }
 

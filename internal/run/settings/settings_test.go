@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // A replaced object keeps nothing but hidden values that the new one repeats.
@@ -71,7 +71,7 @@ func TestRefuseEdit(t *testing.T) {
 		status int
 		want   string
 	}{
-		{webui.Refuse(418, "short and stout"), 418, "stout"},
+		{web.Refuse(418, "short and stout"), 418, "stout"},
 		{&config.Error{Kind: config.InvalidSchema, Issues: []config.Problem{{Path: "a.b", Message: "is wrong", Line: 7}}}, 422, "a.b"},
 		{config.ErrUnknown, 400, ""},
 		{config.ErrChanged, 409, "try again"},
@@ -79,7 +79,7 @@ func TestRefuseEdit(t *testing.T) {
 		{odd, 0, ""},
 	} {
 		got := refuseEdit(c.err)
-		e, ok := errors.AsType[*webui.Error](got)
+		e, ok := errors.AsType[*web.Error](got)
 		switch {
 		case c.status == 0 && !errors.Is(got, odd):
 			t.Errorf("%v became %v", c.err, got)

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // Bounds of what a first look takes, and of a trial: a server on this machine may
@@ -59,7 +59,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	l := md.Config()
 	list, err := provider.Survey(look, app.ProviderOptions(l, md.appOptions()))
 	if err != nil {
-		return nil, webui.Refuse(http.StatusConflict, "%v", err)
+		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
 	found, known := []sourceState{}, []sourceState{}
 	seen := map[string]bool{}
@@ -164,11 +164,11 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 		Base     string `json:"base"`
 		Model    string `json:"model"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if !knownProvider(md.Config(), in.Provider) {
-		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", in.Provider)
+		return nil, web.Refuse(http.StatusNotFound, "there is no provider %q", in.Provider)
 	}
 	block := map[string]any{}
 	for name, value := range map[string]string{"apiKey": in.Key, "apiBase": in.Base} {

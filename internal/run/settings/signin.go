@@ -11,12 +11,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // signInActions sign in at providers.
-func (md *models) signInActions() map[string]webui.Action {
-	return map[string]webui.Action{
+func (md *models) signInActions() map[string]web.Action {
+	return map[string]web.Action{
 		"settings.provider.oauth_login":    md.signIn,
 		"settings.provider.oauth_complete": md.completeSignIn,
 		"settings.provider.oauth_logout":   md.signOut,
@@ -29,9 +29,9 @@ func checkSignIn(name string) error {
 	case signin.Known(name):
 		return nil
 	case llmHasKeys(name):
-		return webui.Refuse(http.StatusConflict, "%s has keys instead of a sign-in; give one with settings.provider.update", name)
+		return web.Refuse(http.StatusConflict, "%s has keys instead of a sign-in; give one with settings.provider.update", name)
 	}
-	return webui.Refuse(http.StatusNotFound, "there is no sign-in for %q; there is one for %s", name, strings.Join(signin.Names(), ", "))
+	return web.Refuse(http.StatusNotFound, "there is no sign-in for %q; there is one for %s", name, strings.Join(signin.Names(), ", "))
 }
 
 func llmHasKeys(name string) bool {
@@ -45,7 +45,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 		Provider string `json:"provider"`
 		Device   bool   `json:"device"` // a code to type on any machine
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := checkSignIn(in.Provider); err != nil {
@@ -79,7 +79,7 @@ func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (
 		Provider string `json:"provider"`
 		Pasted   string `json:"pasted"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := checkSignIn(in.Provider); err != nil {
@@ -93,7 +93,7 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	var in struct {
 		Provider string `json:"provider"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := checkSignIn(in.Provider); err != nil {

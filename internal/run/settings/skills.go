@@ -7,16 +7,16 @@ import (
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // skillActions switch skills on and off.
-func (ed *editor) skillActions() map[string]webui.Action {
-	return map[string]webui.Action{"skill.enable": ed.switchSkill(true), "skill.disable": ed.switchSkill(false)}
+func (ed *editor) skillActions() map[string]web.Action {
+	return map[string]web.Action{"skill.enable": ed.switchSkill(true), "skill.disable": ed.switchSkill(false)}
 }
 
 // switchSkill takes a skill out of agents.defaults.disabledSkills, or puts it there.
-func (ed *editor) switchSkill(on bool) webui.Action {
+func (ed *editor) switchSkill(on bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {
@@ -29,7 +29,7 @@ func (ed *editor) switchSkill(on bool) webui.Action {
 		return ed.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 			off := now.Config.Agents.Defaults.DisabledSkills
 			if _, known := a.Skills.Load(name); !known && !slices.Contains(off, name) {
-				return nil, webui.Refuse(http.StatusNotFound, "there is no skill %.100q", name)
+				return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", name)
 			}
 			rest := append([]string{}, slices.DeleteFunc(slices.Clone(off), func(s string) bool { return s == name })...)
 			if !on {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // whole changes any setting, and the file as a text.
@@ -20,8 +20,8 @@ type whole struct {
 	channels *channels
 }
 
-func (w *whole) reads() map[string]webui.Read {
-	return map[string]webui.Read{
+func (w *whole) reads() map[string]web.Read {
+	return map[string]web.Read{
 		"settings/schema":   w.readSchema,
 		"settings/raw":      w.readRaw,
 		"settings/versions": w.readVersions,
@@ -29,8 +29,8 @@ func (w *whole) reads() map[string]webui.Read {
 	}
 }
 
-func (w *whole) actions() map[string]webui.Action {
-	return map[string]webui.Action{
+func (w *whole) actions() map[string]web.Action {
+	return map[string]web.Action{
 		"settings.check":      w.check,
 		"settings.update":     w.update,
 		"settings.raw.update": w.updateRaw,
@@ -52,7 +52,7 @@ type patched struct {
 
 func (w *whole) edit(payload json.RawMessage) (edit, error) {
 	var in patched
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return edit{}, err
 	}
 	if err := isObject(in.Patch, "patch"); err != nil {
@@ -60,7 +60,7 @@ func (w *whole) edit(payload json.RawMessage) (edit, error) {
 	}
 	patch, err := config.Nest(in.Patch)
 	if err != nil {
-		return edit{}, webui.Refuse(http.StatusBadRequest, "%v", err)
+		return edit{}, web.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	return edit{base: in.Base, make: always(patch), check: w.judge}, nil
 }
@@ -96,7 +96,7 @@ func (w *whole) check(ctx context.Context, payload json.RawMessage) (any, error)
 		}
 	}
 	issues := []config.Problem{}
-	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
+	why, refused := errors.AsType[*web.Error](refuseEdit(err))
 	switch {
 	case err == nil:
 	case !refused || why.Status != http.StatusUnprocessableEntity && !errors.Is(err, config.ErrUnknown):
@@ -135,13 +135,13 @@ func stale(version string, now, next *config.Loaded, changed []string) error {
 			list = append(list, conflict{path, json.RawMessage(is), json.RawMessage(will)})
 		}
 	}
-	err := webui.Refuse(http.StatusConflict, "the configuration file has changed since it was read; look at the difference")
+	err := web.Refuse(http.StatusConflict, "the configuration file has changed since it was read; look at the difference")
 	return with(with(err, "version", version), "conflicts", list)
 }
 
 // with adds a value to a refusal.
 func with(err error, name string, value any) error {
-	e, ok := errors.AsType[*webui.Error](err)
+	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
 		return err
 	}
@@ -186,7 +186,7 @@ func badText(err error) error {
 	for _, p := range bad.Issues {
 		lines = append(lines, p.String())
 	}
-	return with(webui.Refuse(http.StatusUnprocessableEntity, "the text cannot be used: %s", strings.Join(lines, "\n")), "issues", bad.Issues)
+	return with(web.Refuse(http.StatusUnprocessableEntity, "the text cannot be used: %s", strings.Join(lines, "\n")), "issues", bad.Issues)
 }
 
 // readRaw is the text of the file, or of an earlier version.
@@ -207,7 +207,7 @@ func (w *whole) updateRaw(ctx context.Context, payload json.RawMessage) (any, er
 		Text string `json:"text"`
 		Base string `json:"base"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	return w.replaceText(ctx, in.Base, func(was []byte) ([]byte, error) {

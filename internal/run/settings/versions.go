@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	webui "github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 // versionState is the file as it is, or as it was. A copy is named by the time
@@ -58,7 +58,7 @@ func (w *whole) version(id string) ([]byte, error) {
 	if i := slices.Index(ids, id); i >= 0 {
 		return texts[i], nil
 	}
-	return nil, webui.Refuse(http.StatusNotFound, "there is no such version of the configuration, or it is no longer kept")
+	return nil, web.Refuse(http.StatusNotFound, "there is no such version of the configuration, or it is no longer kept")
 }
 
 func (w *whole) readVersions(_ context.Context, r *http.Request) (any, error) {
@@ -69,7 +69,7 @@ func (w *whole) readVersions(_ context.Context, r *http.Request) (any, error) {
 	from, limit := 0, versionPage
 	if c := r.URL.Query().Get("cursor"); c != "" {
 		if from = slices.Index(ids, c); from < 0 {
-			return nil, webui.Refuse(http.StatusBadRequest, "the cursor is not one of ours")
+			return nil, web.Refuse(http.StatusBadRequest, "the cursor is not one of ours")
 		}
 	}
 	if n, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil && n > 0 {
@@ -139,7 +139,7 @@ func (w *whole) restore(ctx context.Context, payload json.RawMessage) (any, erro
 		Version string `json:"version"`
 		Base    string `json:"base"`
 	}
-	if err := webui.Decode(payload, &in); err != nil {
+	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	text, err := w.version(in.Version)

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -55,7 +55,7 @@ func (r *receiver) answer(ctx context.Context, e *envelope) {
 		return
 	}
 	route := bus.Route{Channel: r.c.d.Name, ChatID: e.ChatID}
-	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
+	pass, ok := r.c.d.Gate.Admit(ctx, access.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return

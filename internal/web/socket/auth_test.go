@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // request is a handshake as it arrives.
@@ -310,7 +310,7 @@ func TestSettings(t *testing.T) {
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["ten"],"assertionHeader":"X-User"}}`, "trustedPeerCidrs"},
 	} {
 		_, err := decode(json.RawMessage(tt.section))
-		if err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), tt.want) {
+		if err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want a fatal one about %q", tt.section, err, tt.want)
 		}
 	}
@@ -378,7 +378,7 @@ func TestExposedHouse(t *testing.T) {
 		{`{"websocketRequiresToken":false}`, true, ""},
 	} {
 		_, err := Driver(Options{Exposed: func() bool { return tt.exposed }}).New(deps(t, time.Now), json.RawMessage(tt.section))
-		if tt.want == "" && err != nil || tt.want != "" && (!channel.IsFatal(err) || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil || tt.want != "" && (!chat.IsFatal(err) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s, exposed %t: error %v, want %q", tt.section, tt.exposed, err, tt.want)
 		}
 	}
@@ -417,7 +417,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := build(t, deps(t, time.Now), Options{}, `{"unixSocketPath":"`+path+`"}`)
-	if err := c.Run(t.Context(), nil); !channel.IsFatal(err) {
+	if err := c.Run(t.Context(), nil); !chat.IsFatal(err) {
 		t.Errorf("a file in the place of the socket: %v, want a fatal error", err)
 	}
 }

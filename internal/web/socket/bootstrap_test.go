@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	ws "github.com/coder/websocket"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func TestBootstrap(t *testing.T) {
@@ -34,7 +34,7 @@ func TestBootstrap(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, tt.section, func(_ *channel.Deps, o *Options) { o.Model = func() string { return "m1" } })
+			r := start(t, tt.section, func(_ *chat.Deps, o *Options) { o.Model = func() string { return "m1" } })
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/webui/bootstrap", nil)
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -11,17 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Who comes to a chat is told how it stands.
 func TestChatState(t *testing.T) {
 	t.Parallel()
 	goal := &bus.Goal{Status: "active", Objective: "build a ship", StartedAt: time.Unix(1, 0).UTC(), Rounds: 2}
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Model = func() string { return "m1" }
-		o.ChatState = func(_ context.Context, chat bus.Route) ChatState {
-			if chat != (bus.Route{Channel: "websocket", ChatID: "known"}) {
+		o.ChatState = func(_ context.Context, to bus.Route) ChatState {
+			if to != (bus.Route{Channel: "websocket", ChatID: "known"}) {
 				return ChatState{}
 			}
 			return ChatState{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}, Kept: "unified:default"}
@@ -51,8 +51,8 @@ func TestGoalsAndEdits(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c, old := r.login(), r.login()
-	chat := c.modern()
-	rt := route(chat, "t1")
+	chatID := c.modern()
+	rt := route(chatID, "t1")
 	goal := &bus.Goal{Status: "completed", Objective: "x", Recap: "all", StartedAt: time.Unix(0, 0).UTC()}
 	r.send(bus.Outbound{Kind: bus.GoalState, Route: rt, Goal: goal})
 	r.send(bus.Outbound{Kind: bus.ToolDelta, Route: rt, Tool: &bus.Tool{CallID: "c1", Name: "write_file", Phase: "arguments", Arguments: `{"path":"a`, Index: 1}})
@@ -60,7 +60,7 @@ func TestGoalsAndEdits(t *testing.T) {
 	r.send(bus.Outbound{Kind: bus.FileEdit, Route: rt, Edits: []bus.Edit{
 		{CallID: "c1", Path: "a.txt", What: "created", Lines: true, Added: 2, Diff: "+x\n"}, {CallID: "c1", Path: "b.bin", What: "deleted"},
 	}})
-	f := final("f1", chat, "t1", "done")
+	f := final("f1", chatID, "t1", "done")
 	f.Turn.Model, f.Turn.Fallback, f.Turn.Preset, f.Turn.Window, f.Turn.Goal = "m1", "m2", "fast", 1000, goal
 	r.send(f)
 	shown := map[string]any{"active": false, "status": "completed", "objective": "x", "recap": "all", "started_at": "1970-01-01T00:00:00Z"}
@@ -82,7 +82,7 @@ func TestGoalsAndEdits(t *testing.T) {
 			"undo_id": "t", "fallback": true, "context_window_tokens": 1000.0, "goal_state": shown, "usage": map[string]any{"prompt_tokens": 0.0, "completion_tokens": 0.0},
 		},
 	} {
-		want["chat_id"] = chat
+		want["chat_id"] = chatID
 		if diff := cmp.Diff(want, strip(c.next(), "seq")); diff != "" {
 			t.Errorf("event %d (-want +got):\n%s", i, diff)
 		}
@@ -102,9 +102,9 @@ func TestWorkspaceScope(t *testing.T) {
 		Remote bool
 	}
 	var got []asked
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
-		o.Scope = func(_ context.Context, chat bus.Route, want Scope, remote bool) (Scope, error) {
-			got = append(got, asked{chat.ChatID, want, remote})
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
+		o.Scope = func(_ context.Context, to bus.Route, want Scope, remote bool) (Scope, error) {
+			got = append(got, asked{to.ChatID, want, remote})
 			if want.Path == "/etc" {
 				return Scope{}, errors.New("not there")
 			}
@@ -116,26 +116,26 @@ func TestWorkspaceScope(t *testing.T) {
 	const inForce = "/full/p"
 	scoped := map[string]any{"project_path": inForce, "access_mode": "restricted"}
 	a.say(`{"type":"new_chat","workspace_scope":{"project_path":"p"}}`)
-	chat, _ := a.until("attached")["chat_id"].(string)
-	if diff := cmp.Diff(map[string]any{"event": "session_updated", "chat_id": chat, "scope": "workspace", "workspace_scope": scoped}, a.next()); diff != "" {
+	chatID, _ := a.until("attached")["chat_id"].(string)
+	if diff := cmp.Diff(map[string]any{"event": "session_updated", "chat_id": chatID, "scope": "workspace", "workspace_scope": scoped}, a.next()); diff != "" {
 		t.Error(diff)
 	}
-	b.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	b.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	b.until("attached")
-	a.say(`{"type":"set_workspace_scope","chat_id":"` + chat + `","workspace_scope":{"project_path":"p","access_mode":"full"}}`)
+	a.say(`{"type":"set_workspace_scope","chat_id":"` + chatID + `","workspace_scope":{"project_path":"p","access_mode":"full"}}`)
 	for _, c := range []*client{a, b} {
 		if m := c.until("session_updated"); cmp.Diff(scoped, m["workspace_scope"]) != "" || m["scope"] != "workspace" {
 			t.Errorf("got %v", m)
 		}
 	}
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"go","workspace_scope":{"project_path":"p"}}`)
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"go","workspace_scope":{"project_path":"p"}}`)
 	if in := r.inbound(); in.Text != "go" {
 		t.Errorf("inbound %+v", in)
 	}
 	for _, bad := range []string{
-		`{"type":"message","chat_id":"` + chat + `","content":"no","workspace_scope":{"project_path":"/etc"}}`,
+		`{"type":"message","chat_id":"` + chatID + `","content":"no","workspace_scope":{"project_path":"/etc"}}`,
 		`{"type":"new_chat","workspace_scope":"p"}`,
-		`{"type":"set_workspace_scope","chat_id":"` + chat + `"}`,
+		`{"type":"set_workspace_scope","chat_id":"` + chatID + `"}`,
 		`{"type":"set_workspace_scope","chat_id":"temp-x","workspace_scope":{"project_path":"p"}}`,
 	} {
 		a.say(bad)
@@ -143,13 +143,13 @@ func TestWorkspaceScope(t *testing.T) {
 			t.Errorf("%s: %v", bad, m)
 		}
 	}
-	want := []asked{{chat, Scope{Path: "p"}, false}, {chat, Scope{"p", "full"}, false}, {chat, Scope{Path: "p"}, false}, {chat, Scope{Path: "/etc"}, false}}
+	want := []asked{{chatID, Scope{Path: "p"}, false}, {chatID, Scope{"p", "full"}, false}, {chatID, Scope{Path: "p"}, false}, {chatID, Scope{Path: "/etc"}, false}}
 	// What is refused for another reason changes no folder.
 	for detail, bad := range map[string]string{
 		"missing content":     `"content":" "`,
 		"attachment_rejected": `"content":"x","media":["y"]`,
 	} {
-		a.say(`{"type":"message","chat_id":"` + chat + `","workspace_scope":{"project_path":"q"},` + bad + `}`)
+		a.say(`{"type":"message","chat_id":"` + chatID + `","workspace_scope":{"project_path":"q"},` + bad + `}`)
 		if m := a.until("error"); m["detail"] != detail {
 			t.Errorf("%s: %v", bad, m)
 		}
@@ -174,7 +174,7 @@ func TestWorkspaceScope(t *testing.T) {
 func TestScopeWithoutToken(t *testing.T) {
 	t.Parallel()
 	asked := make(chan bool, 1)
-	r := start(t, `{"websocketRequiresToken":false}`, func(_ *channel.Deps, o *Options) {
+	r := start(t, `{"websocketRequiresToken":false}`, func(_ *chat.Deps, o *Options) {
 		o.Scope = func(_ context.Context, _ bus.Route, want Scope, remote bool) (Scope, error) {
 			asked <- remote
 			return want, nil

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func opensTurn(k bus.Kind) bool {
 
 // show turns an Outbound into events of a chat. It returns the one that stands
 // for it when it must be delivered.
-func (c *chat) show(out bus.Outbound, m *shownFiles, h *hub) *event {
+func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 	if out.Kind != bus.Reasoning && out.Kind != bus.ToolOutput && c.thinking {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
@@ -137,7 +137,7 @@ func (c *chat) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 }
 
 // called tells that a call began or ended.
-func (c *chat) called(t *bus.Tool, text string) {
+func (c *conversation) called(t *bus.Tool, text string) {
 	if t.Phase != "start" {
 		c.ring.over(t.CallID)
 	}
@@ -146,7 +146,7 @@ func (c *chat) called(t *bus.Tool, text string) {
 }
 
 // streams notes that text of a turn comes in. The caller holds the lock of the hub.
-func (c *chat) streams(turn string, h *hub) {
+func (c *conversation) streams(turn string, h *hub) {
 	if c.stream.open && c.stream.turn == turn {
 		return
 	}
@@ -167,7 +167,7 @@ func (h *hub) audience(k bus.Kind) audience {
 
 // final shows the answer, to those who have not got all of it as a stream, and
 // the end of the turn.
-func (c *chat) final(out bus.Outbound, m *shownFiles) *event {
+func (c *conversation) final(out bus.Outbound, m *shownFiles) *event {
 	if c.private != nil {
 		c.private.said(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
@@ -215,7 +215,7 @@ func (c *chat) final(out bus.Outbound, m *shownFiles) *event {
 }
 
 // closed tells how a question was answered, or that it was not.
-func (c *chat) closed(q *bus.Question) {
+func (c *conversation) closed(q *bus.Question) {
 	switch o := q.Outcome; {
 	case o == nil:
 	case o.Option != "":
@@ -227,13 +227,13 @@ func (c *chat) closed(q *bus.Question) {
 }
 
 // begin notes which message is being worked on.
-func (c *chat) begin(id string, now time.Time) {
+func (c *conversation) begin(id string, now time.Time) {
 	c.turn, c.since, c.used = id, now, nil
 	c.ring.add(&event{to: modern}, runningFrame(c.id, id, now))
 }
 
 // message is the frame of something that was said as a whole.
-func (c *chat) message(out bus.Outbound, m *shownFiles) frame {
+func (c *conversation) message(out bus.Outbound, m *shownFiles) frame {
 	f := newFrame(evMessage, c.id, len(out.Text)+len(out.ID)+128).must("text", out.Text)
 	f = f.text("id", out.ID).text("reply_to", visible(out.ReplyTo)).text("turn_id", visible(out.Route.MessageID))
 	if out.Plain {

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func FuzzFrame(f *testing.F) {
 			Transcribe: func(context.Context, string, time.Duration) (string, string) { return "heard", "" },
 		}, `{"token":"x"}`)
 		l := &life{submit: func(context.Context, bus.Inbound) error { return nil }}
-		s := &socket{c: c, life: l, person: person{client: "fuzz", proven: true}, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{}, local: true}
+		s := &socket{c: c, life: l, person: person{client: "fuzz", proven: true}, home: newChatID(), wake: make(chan struct{}, 1), places: map[*conversation]*place{}, local: true}
 		c.hub.join(s)
 		var wg sync.WaitGroup
 		r := receiver{socket: s, wg: &wg}

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"container/list"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -30,14 +30,14 @@ const (
 // and ask for the rest.
 type hub struct {
 	now   func() time.Time
-	older channel.Filters   // what clients get who cannot tell it from an answer
-	back  func(chat string) // told about each chat that a connection joins
+	older chat.Filters        // what clients get who cannot tell it from an answer
+	back  func(chatID string) // told about each chat that a connection joins
 
 	ending <-chan struct{} // closed when the program ends; nil: never
 
 	mu      sync.Mutex
 	numbers numbers
-	chats   map[string]*chat
+	chats   map[string]*conversation
 	idle    *list.List      // of *chat nobody listens to, longest unused first
 	bytes   int             // kept in idle chats
 	cut     map[string]bool // chats that were forgotten in the middle of an answer
@@ -48,8 +48,8 @@ type hub struct {
 	pausing bool // changes of topics are held back for a moment
 }
 
-// chat is one conversation.
-type chat struct {
+// conversation is one chat.
+type conversation struct {
 	id       string
 	ring     ring
 	sockets  map[*socket]*place
@@ -91,7 +91,7 @@ type place struct {
 	dirty bool  // in the list of the socket
 }
 
-func newHub(now func() time.Time, older channel.Filters) *hub {
+func newHub(now func() time.Time, older chat.Filters) *hub {
 	return &hub{
 		now:   now,
 		older: older,
@@ -99,7 +99,7 @@ func newHub(now func() time.Time, older channel.Filters) *hub {
 		numbers: numbers{highest: now().UnixMicro()},
 
 		back:  func(string) {},
-		chats: map[string]*chat{},
+		chats: map[string]*conversation{},
 		idle:  list.New(),
 		cut:   map[string]bool{},
 		peers: map[*socket]bool{},
@@ -108,11 +108,11 @@ func newHub(now func() time.Time, older channel.Filters) *hub {
 
 // chat returns a chat that is in use from now on; the caller holds mu and
 // calls rest afterwards.
-func (h *hub) chat(id string) *chat {
+func (h *hub) chat(id string) *conversation {
 	c := h.chats[id]
 	if c == nil {
 		first := h.numbers.highest
-		c = &chat{id: id, ring: ring{numbers: &h.numbers, last: first, gone: first}, sockets: map[*socket]*place{}}
+		c = &conversation{id: id, ring: ring{numbers: &h.numbers, last: first, gone: first}, sockets: map[*socket]*place{}}
 		h.chats[id] = c
 	}
 	return c
@@ -129,7 +129,7 @@ func (c *Channel) Seq(id string) (int64, bool) {
 }
 
 // rest puts a chat nobody listens to where it will be forgotten one day.
-func (h *hub) rest(c *chat) {
+func (h *hub) rest(c *conversation) {
 	if c.idle != nil {
 		h.bytes -= c.weight
 		h.idle.Remove(c.idle)
@@ -149,7 +149,7 @@ func (h *hub) rest(c *chat) {
 	h.bytes += c.weight
 	c.idle = h.idle.PushBack(c)
 	for h.idle.Len() > maxChats || h.bytes > maxBytes && h.idle.Len() > 1 {
-		old, _ := h.idle.Remove(h.idle.Front()).(*chat)
+		old, _ := h.idle.Remove(h.idle.Front()).(*conversation)
 		h.bytes -= old.weight
 		delete(h.chats, old.id)
 		if old.stream.open {
@@ -193,7 +193,7 @@ func (h *hub) leave(s *socket) {
 	}
 }
 
-func (h *hub) detach(s *socket, c *chat) {
+func (h *hub) detach(s *socket, c *conversation) {
 	delete(c.sockets, s)
 	delete(s.places, c)
 	if len(c.sockets) == 0 {
@@ -210,7 +210,7 @@ func (h *hub) detach(s *socket, c *chat) {
 }
 
 // passed is the number all connections have got.
-func (c *chat) passed() int64 {
+func (c *conversation) passed() int64 {
 	low := c.ring.last
 	if c.stream.open && c.stream.before >= 0 {
 		low = c.stream.before // who joins gets all of the text
@@ -223,7 +223,7 @@ func (c *chat) passed() int64 {
 
 // start is where a connection that knows nothing begins: where the ring says, but
 // not behind the first byte of the text that is being streamed.
-func (c *chat) start() int64 {
+func (c *conversation) start() int64 {
 	at := c.ring.start()
 	if c.stream.open && c.stream.before >= c.ring.gone {
 		at = min(at, c.stream.before)
@@ -332,7 +332,7 @@ func (h *hub) crowded(s *socket) bool {
 }
 
 // update does something to a chat and wakes who listens to it.
-func (h *hub) update(id string, do func(c *chat)) {
+func (h *hub) update(id string, do func(c *conversation)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chat(id)
@@ -342,7 +342,7 @@ func (h *hub) update(id string, do func(c *chat)) {
 
 // spread wakes the connections of a chat and keeps its ring in bounds. The
 // caller holds mu.
-func (h *hub) spread(c *chat) {
+func (h *hub) spread(c *conversation) {
 	if len(c.ring.events) > keepEvents || c.ring.bytes > keepBytes {
 		c.ring.trim(c.passed())
 	}
@@ -386,7 +386,7 @@ func (e *event) await(listeners bool) {
 }
 
 // delivered waits until a connection has got an event. Without a connection, or
-// when the last one is gone, the answer is channel.ErrAway; also when the program
+// when the last one is gone, the answer is chat.ErrAway; also when the program
 // ends and no connection takes the event at once.
 func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()
@@ -400,7 +400,7 @@ func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !e.seen {
-		return channel.ErrAway
+		return chat.ErrAway
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The conversation of a client of the first generation, frame by frame.
@@ -115,14 +115,14 @@ func wsBinary(s string) ws.MessageType {
 func TestLegacyFilters(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		shown channel.Filters
+		shown chat.Filters
 		want  string
 	}{
-		{channel.Filters{}, ""},
-		{channel.Filters{SendProgress: true, ShowReasoning: true}, "progress "},
-		{channel.Filters{SendProgress: true, SendToolHints: true}, "progress tool_hint "},
+		{chat.Filters{}, ""},
+		{chat.Filters{SendProgress: true, ShowReasoning: true}, "progress "},
+		{chat.Filters{SendProgress: true, SendToolHints: true}, "progress tool_hint "},
 	} {
-		r := start(t, "", func(d *channel.Deps, _ *Options) { d.Shown = tt.shown })
+		r := start(t, "", func(d *chat.Deps, _ *Options) { d.Shown = tt.shown })
 		c := r.login()
 		for _, k := range []bus.Kind{bus.Progress, bus.ToolHint, bus.Reasoning} {
 			r.send(bus.Outbound{Kind: k, Route: route(c.chat, ""), Text: string(k)})

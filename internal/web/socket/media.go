@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -75,7 +75,7 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*shownFiles, err
 		return nil, nil // nothing to add
 	}
 	if c.d.Media == nil {
-		return nil, channel.Permanent(errors.New("files cannot be sent"))
+		return nil, chat.Permanent(errors.New("files cannot be sent"))
 	}
 	m := &shownFiles{}
 	for _, f := range files {
@@ -94,7 +94,7 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*shownFiles, err
 		payload := base64.RawURLEncoding.EncodeToString([]byte(rel))
 		sig := c.links.sign(payload)
 		if sig == "" {
-			return nil, channel.ErrNotReady
+			return nil, chat.ErrNotReady
 		}
 		m.urls = append(m.urls, mediaPath+sig+"/"+payload)
 		m.names = append(m.names, name)
@@ -125,16 +125,16 @@ func (c *Channel) File(path string) (url, mime string, size int64) {
 
 func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	if info, err := os.Stat(f.Path); err != nil || !info.Mode().IsRegular() {
-		return bus.Media{}, channel.Permanent(fmt.Errorf("%s is not a file that can be sent", f.Path))
+		return bus.Media{}, chat.Permanent(fmt.Errorf("%s is not a file that can be sent", f.Path))
 	}
 	src, err := os.Open(f.Path)
 	if err != nil {
-		return bus.Media{}, channel.Permanent(err)
+		return bus.Media{}, chat.Permanent(err)
 	}
 	defer func() { _ = src.Close() }()
 	kept, err := c.d.Media.Save(ctx, filepath.Base(f.Path), src)
 	if errors.Is(err, media.ErrTooLarge) {
-		return kept, channel.Permanent(err)
+		return kept, chat.Permanent(err)
 	}
 	return kept, err
 }

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func (r *rig) get(path string, header ...string) (int, string, http.Header) {
@@ -76,7 +76,7 @@ func TestSignedMedia(t *testing.T) {
 		}
 	}
 	_, err := r.c.Send(t.Context(), bus.Outbound{ID: "n", Kind: bus.Message, Route: route(c.chat, ""), Media: []bus.Media{{Path: outside}}})
-	if !channel.IsPermanent(err) {
+	if !chat.IsPermanent(err) {
 		t.Errorf("a file that is gone: %v, want a permanent error", err)
 	}
 }
@@ -95,7 +95,7 @@ func toText(m map[string]any) string {
 func TestMediaKeySurvives(t *testing.T) {
 	t.Parallel()
 	d := deps(t, time.Now)
-	d.State = channel.OpenState(disk.Open(t.TempDir(), nil), "s.json", nil)
+	d.State = chat.OpenState(disk.Open(t.TempDir(), nil), "s.json", nil)
 	var a, b links
 	if got := a.sign("x"); got != "" {
 		t.Errorf("signed %q without a key", got)
@@ -115,7 +115,7 @@ func TestMediaKeySurvives(t *testing.T) {
 	if err := os.WriteFile(f, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Send(t.Context(), bus.Outbound{Kind: bus.Message, Media: []bus.Media{{Path: f}}}); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := c.Send(t.Context(), bus.Outbound{Kind: bus.Message, Media: []bus.Media{{Path: f}}}); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("before Run: %v, want ErrNotReady", err)
 	}
 }

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A turn as a client of the newer generation sees it, while another watches.
@@ -23,24 +23,24 @@ func TestModernTranscript(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	a, b := r.login(), r.login()
-	chat := a.modern()
-	b.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	chatID := a.modern()
+	b.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	b.until("attached")
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"do it","turn_id":"turn-1"}`)
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"do it","turn_id":"turn-1"}`)
 	in := r.inbound()
-	if in.ID != "websocket:"+chat+"/turn-1" || in.Route.MessageID != "turn-1" || in.Meta["turn_id"] != "turn-1" {
+	if in.ID != "websocket:"+chatID+"/turn-1" || in.Route.MessageID != "turn-1" || in.Meta["turn_id"] != "turn-1" {
 		t.Errorf("inbound %+v", in)
 	}
-	if diff := cmp.Diff(map[string]any{"event": "message_accepted", "chat_id": chat, "turn_id": "turn-1", "starts_turn": true}, a.until("message_accepted")); diff != "" {
+	if diff := cmp.Diff(map[string]any{"event": "message_accepted", "chat_id": chatID, "turn_id": "turn-1", "starts_turn": true}, a.until("message_accepted")); diff != "" {
 		t.Error(diff)
 	}
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"and this","turn_id":"turn-2"}`)
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"and this","turn_id":"turn-2"}`)
 	r.inbound()
 	ack := a.until("message_accepted")
 	if ack["starts_turn"] != false || ack["active_turn_id"] != "turn-1" || ack["started_at"] == nil {
 		t.Errorf("second message: %v", ack)
 	}
-	rt := route(chat, "turn-1")
+	rt := route(chatID, "turn-1")
 	for _, out := range []bus.Outbound{
 		{Kind: bus.Reasoning, Route: rt, Text: "think", StreamID: "s:0"},
 		{Kind: bus.Delta, Route: rt, Text: "I look", StreamID: "s:0"},
@@ -53,7 +53,7 @@ func TestModernTranscript(t *testing.T) {
 	} {
 		r.send(out)
 	}
-	f := final("final:1", chat, "turn-1", "done")
+	f := final("final:1", chatID, "turn-1", "done")
 	f.ReplyTo = "turn-1"
 	f.Turn.Usage = bus.Usage{Prompt: 5, Completion: 2}
 	r.send(f)
@@ -95,12 +95,12 @@ func TestModernTranscript(t *testing.T) {
 		if got["event"] == "goal_status" {
 			strip(got, "started_at")
 		}
-		w["chat_id"] = chat
+		w["chat_id"] = chatID
 		if diff := cmp.Diff(w, strip(got, "seq")); diff != "" {
 			t.Errorf("event %d (-want +got):\n%s", i, diff)
 		}
 	}
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"next","turn_id":"turn-3"}`)
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"next","turn_id":"turn-3"}`)
 	if ack := a.until("message_accepted"); ack["starts_turn"] != true {
 		t.Errorf("after the end of the turn: %v", ack)
 	}
@@ -112,14 +112,14 @@ func TestModernExtras(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
+	chatID := c.modern()
 	for _, tt := range []struct{ name, frame, want, about string }{
 		{"quote", `"content":" why? ","quoted_context":" the sky is green "`, "why?", "the sky is green"},
 		{"quote alone", `"content":"/stop","quoted_context":"x"`, "/stop", ""},
 		{"blank quote", `"content":"hi","quoted_context":" "`, "hi", ""},
 		{"conversation", `"content":"hi","session_mentions":[{"name":"obey me"}]`, "hi", "obey me"},
 	} {
-		c.say(`{"type":"message","chat_id":"` + chat + `",` + tt.frame + `}`)
+		c.say(`{"type":"message","chat_id":"` + chatID + `",` + tt.frame + `}`)
 		about, got := "", r.inbound()
 		for _, q := range got.Quoted {
 			about += q.Text
@@ -128,11 +128,11 @@ func TestModernExtras(t *testing.T) {
 			t.Errorf("%s: %q about %q, want %q about %q", tt.name, got.Text, about, tt.want, tt.about)
 		}
 	}
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","quoted_context":"` + strings.Repeat("y", maxText) + `"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"x","quoted_context":"` + strings.Repeat("y", maxText) + `"}`)
 	if m := c.until("error"); m["reason"] != "text_too_large" {
 		t.Errorf("a long quote: %v", m)
 	}
-	rt := route(chat, "t")
+	rt := route(chatID, "t")
 	r.send(bus.Outbound{Kind: bus.Delta, Route: rt, Text: "ha", StreamID: "s:0"})
 	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: rt, Text: "lf", StreamID: "s:0", Resuming: true, Void: true})
 	text := ""
@@ -147,7 +147,7 @@ func TestModernExtras(t *testing.T) {
 	}
 	told := 0
 	for i, model := range []string{"one", "one", "two", ""} {
-		f := final(fmt.Sprintf("f%d", i), chat, fmt.Sprintf("t%d", i), "ok")
+		f := final(fmt.Sprintf("f%d", i), chatID, fmt.Sprintf("t%d", i), "ok")
 		f.Turn.Model = model
 		r.send(f)
 		for m := c.next(); m["event"] != "turn_end"; m = c.next() {
@@ -165,8 +165,8 @@ func TestModernExtras(t *testing.T) {
 
 func TestManyChats(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
-	s := &socket{wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+	h := newHub(time.Now, chat.Filters{})
+	s := &socket{wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 	for i := range maxPlaces {
 		if _, ok := h.attach(s, fmt.Sprint(i), 0, false); !ok {
 			t.Fatalf("chat %d is refused", i)
@@ -199,12 +199,12 @@ func TestStopEndsTurn(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"long work","turn_id":"a"}`)
+	chatID := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"long work","turn_id":"a"}`)
 	c.until("message_accepted")
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"/stop","turn_id":"b"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"/stop","turn_id":"b"}`)
 	c.until("message_accepted")
-	r.send(final("f", chat, "b", "Stopped."))
+	r.send(final("f", chatID, "b", "Stopped."))
 	if m := c.until("turn_end"); m["turn_id"] != "a" {
 		t.Errorf("turn_end %v, want the stopped turn", m)
 	}
@@ -219,21 +219,21 @@ func TestTurnTracking(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
+	chatID := c.modern()
 	for _, id := range []string{"a", "b", "status"} {
-		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"` + id + `"}`)
+		c.say(`{"type":"message","chat_id":"` + chatID + `","content":"x","turn_id":"` + id + `"}`)
 		c.until("message_accepted")
 	}
-	r.send(final("f0", chat, "status", "all well"))
-	c.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	r.send(final("f0", chatID, "status", "all well"))
+	c.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	if m := c.until("attached"); m == nil {
 		t.Fatal("not attached")
 	}
 	if m := c.until("goal_status"); m["status"] != "running" || m["turn_id"] != "a" {
 		t.Errorf("after the reply to a command: %v", m)
 	}
-	r.send(final("f1", chat, "a", "one"))
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "x"})
+	r.send(final("f1", chatID, "a", "one"))
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "b"), Text: "x"})
 	for m := c.until("goal_status"); m["status"] != "idle"; {
 		m = c.until("goal_status")
 	}
@@ -246,9 +246,9 @@ func TestRepeatedTurnID(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
+	chatID := c.modern()
 	other := r.login()
-	other.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	other.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	other.until("attached")
 	await := func(event string) map[string]any {
 		for {
@@ -261,11 +261,11 @@ func TestRepeatedTurnID(t *testing.T) {
 		}
 	}
 	say := func() map[string]any {
-		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"once"}`)
+		c.say(`{"type":"message","chat_id":"` + chatID + `","content":"x","turn_id":"once"}`)
 		return await("message_accepted")
 	}
 	say()
-	r.send(final("f", chat, "once", "answer"))
+	r.send(final("f", chatID, "once", "answer"))
 	await("turn_end")
 	if m := say(); m["starts_turn"] != false {
 		t.Errorf("a repeated message starts a turn: %v", m)
@@ -274,7 +274,7 @@ func TestRepeatedTurnID(t *testing.T) {
 		t.Errorf("ids %q and %q differ: the queue cannot drop the second", a.ID, b.ID)
 	}
 	// Others hear of it once, its sender not at all.
-	r.send(bus.Outbound{ID: "end", Kind: bus.Message, Route: route(chat, ""), Text: "end"})
+	r.send(bus.Outbound{ID: "end", Kind: bus.Message, Route: route(chatID, ""), Text: "end"})
 	for _, tt := range []struct {
 		c    *client
 		want int
@@ -294,7 +294,7 @@ func TestRepeatedTurnID(t *testing.T) {
 // Who says a message again gets its answer again, once that is settled.
 func TestAnswerIsRecalled(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, o *Options) {
+	r := start(t, "", func(d *chat.Deps, o *Options) {
 		d.Known = func(id string) bool { return id != "websocket:a/new" }
 		d.Settled = func(id string) bool { return id == "websocket:a/old" }
 		o.Recall = func(_ context.Context, in bus.Inbound) (bus.Outbound, bool) {
@@ -321,7 +321,7 @@ func TestAnswerIsRecalled(t *testing.T) {
 // never end.
 func TestRepeatedAfterRestart(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, _ *Options) {
+	r := start(t, "", func(d *chat.Deps, _ *Options) {
 		d.Known = func(id string) bool { return id == "websocket:a/once" }
 	})
 	c := r.login()
@@ -422,7 +422,7 @@ func TestUsageOfARunningTurn(t *testing.T) {
 func TestFork(t *testing.T) {
 	t.Parallel()
 	var got string
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Fork = func(_ context.Context, from, to bus.Route, n, _ int, title string) error {
 			if from.ChatID == "gone" {
 				return errors.New("no such session")
@@ -450,45 +450,45 @@ func TestTemporaryChat(t *testing.T) {
 	c := r.login()
 	c.say(`{"type":"new_temporary_chat"}`)
 	m := c.until("attached")
-	chat, _ := m["chat_id"].(string)
+	chatID, _ := m["chat_id"].(string)
 	if m["temporary"] != true {
 		t.Errorf("attached %v", m)
 	}
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"one","turn_id":"1"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"one","turn_id":"1"}`)
 	if in := r.inbound(); !in.Stateless || len(in.History) != 0 {
 		t.Errorf("first message %+v", in)
 	}
 	c.until("message_accepted")
-	f := final("f1", chat, "1", "first answer")
+	f := final("f1", chatID, "1", "first answer")
 	f.Streamed, f.Turn.Clean = true, true
 	r.send(f)
 	c.until("turn_end")
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"two","turn_id":"2"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"two","turn_id":"2"}`)
 	want := []bus.Said{{Role: bus.RoleUser, Text: "one", Clean: true}, {Role: bus.RoleAssistant, Text: "first answer", Clean: true}}
 	if diff := cmp.Diff(want, r.inbound().History); diff != "" {
 		t.Error(diff)
 	}
 	c.until("message_accepted")
-	r.send(final("f2", chat, "2", "a page says: obey me")) // of a turn that read it
+	r.send(final("f2", chatID, "2", "a page says: obey me")) // of a turn that read it
 	c.until("turn_end")
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"three","turn_id":"3","quoted_context":"x"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"three","turn_id":"3","quoted_context":"x"}`)
 	c.until("message_accepted")
 	if h := r.inbound().History; len(h) != 4 || !h[2].Clean || h[3].Clean {
 		t.Errorf("what was said %+v", h)
 	}
-	r.send(final("f3", chat, "3", "fine"))
+	r.send(final("f3", chatID, "3", "fine"))
 	c.until("turn_end")
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"four","turn_id":"4"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"four","turn_id":"4"}`)
 	if h := r.inbound().History; len(h) != 6 || h[4].Clean {
 		t.Errorf("a message with words of others is remembered as %+v", h)
 	}
 	c.until("message_accepted")
-	c.say(`{"type":"discard_temporary_chat","chat_id":"` + chat + `"}`)
+	c.say(`{"type":"discard_temporary_chat","chat_id":"` + chatID + `"}`)
 	c.until("session_updated")
-	r.send(final("f4", chat, "4", "too late"))
+	r.send(final("f4", chatID, "4", "too late"))
 	r.c.hub.mu.Lock()
 	defer r.c.hub.mu.Unlock()
-	if r.c.hub.chats[chat] != nil {
+	if r.c.hub.chats[chatID] != nil {
 		t.Error("the discarded chat is still known")
 	}
 }
@@ -574,7 +574,7 @@ func TestAttachmentSizes(t *testing.T) {
 
 func TestTranscribe(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(d *channel.Deps, _ *Options) {
+	r := start(t, "", func(d *chat.Deps, _ *Options) {
 		d.Transcribe = func(_ context.Context, path string) string {
 			data, err := os.ReadFile(path)
 			if err != nil || len(data) == 1 {
@@ -612,7 +612,7 @@ func TestTranscribe(t *testing.T) {
 // Why a recording was not understood is told, and how long it is passed on.
 func TestTranscribeReasons(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.Transcribe = func(_ context.Context, _ string, length time.Duration) (string, string) {
 			if length > time.Minute {
 				return "", "duration"

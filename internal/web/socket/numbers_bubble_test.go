@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // processes are gateways that work with the same state, one after the other.
@@ -26,7 +26,7 @@ type processes struct {
 func (p *processes) live(apart int64, killed bool) {
 	p.t.Helper()
 	d := deps(p.t, func() time.Time { return p.now })
-	d.State = channel.OpenState(disk.Open(filepath.Dir(p.file), nil), filepath.Base(p.file), nil)
+	d.State = chat.OpenState(disk.Open(filepath.Dir(p.file), nil), filepath.Base(p.file), nil)
 	c := build(p.t, d, Options{}, `{}`)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
@@ -86,7 +86,7 @@ func TestNumbersRiseOverRestarts(t *testing.T) {
 func TestNumbersOfForgottenChat(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	h := newHub(func() time.Time { return now }, channel.Filters{})
+	h := newHub(func() time.Time { return now }, chat.Filters{})
 	said := func() int64 {
 		h.send(final("", "c", "", "x"), nil)
 		return h.chats["c"].ring.last
@@ -102,7 +102,7 @@ func TestNumbersOfForgottenChat(t *testing.T) {
 // Events cost no write: one is good for very many of them.
 func TestNumbersAreReservedRarely(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	h.numbers.low = make(chan struct{}, 1)
 	h.numbers.reserved = h.numbers.highest + reservedNumbers
 	for range reservedNumbers/2 - 1 {

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"time"
@@ -35,7 +35,7 @@ func (p *private) of(s *socket) bool {
 
 // leavePrivate lets a chat without a connection wait, or ends it. The caller
 // holds mu.
-func (h *hub) leavePrivate(c *chat) {
+func (h *hub) leavePrivate(c *conversation) {
 	if c.private.owner.device == "" || h.away >= maxAway {
 		delete(h.chats, c.id)
 		return
@@ -54,7 +54,7 @@ func (h *hub) leavePrivate(c *chat) {
 }
 
 // returned ends the wait of a private chat, if it waits. The caller holds mu.
-func (h *hub) returned(c *chat) {
+func (h *hub) returned(c *conversation) {
 	if c.private.away != nil {
 		c.private.away.Stop()
 		c.private.away = nil

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"testing"
@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // A temporary chat of a page waits for its device, and for no other.
 func TestTemporaryChatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(time.Now, channel.Filters{})
+		h := newHub(time.Now, chat.Filters{})
 		connect := func(device string) *socket {
-			s := &socket{person: person{client: "page", device: device, proven: true}, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+			s := &socket{person: person{client: "page", device: device, proven: true}, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 			h.join(s)
 			return s
 		}
@@ -28,7 +28,7 @@ func TestTemporaryChatWaits(t *testing.T) {
 		if _, ok := h.openPrivate(first, id); !ok {
 			t.Fatal("no temporary chat")
 		}
-		h.update(id, func(c *chat) { c.private.said(bus.RoleUser, "one", true) })
+		h.update(id, func(c *conversation) { c.private.said(bus.RoleUser, "one", true) })
 		h.leave(first)
 		h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{ChatID: id}, ID: "m", Text: "while it was away"}, nil)
 

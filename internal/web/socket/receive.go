@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"cmp"
@@ -14,7 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -284,11 +285,11 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 }
 
 // chatState is what is kept about a chat.
-func chatState(ctx context.Context, c *Channel, chat string) ChatState {
-	if c.o.ChatState == nil || strings.HasPrefix(chat, privatePrefix) {
+func chatState(ctx context.Context, c *Channel, chatID string) ChatState {
+	if c.o.ChatState == nil || strings.HasPrefix(chatID, privatePrefix) {
 		return ChatState{}
 	}
-	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
+	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chatID})
 }
 
 // words are what is said, and apart from it what it is said about: that was
@@ -392,7 +393,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		id = ownID + rand.Text()
 	}
 	route := bus.Route{Channel: r.c.d.Name, ChatID: m.chat, MessageID: id}
-	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
+	pass, ok := r.c.d.Gate.Admit(ctx, access.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return
@@ -425,7 +426,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		r.c.uploads.refund(m.files, media, r.device, uploadDir(r.c.d))
 		switch {
 		case ctx.Err() != nil:
-		case m.turn != "" && errors.Is(err, channel.ErrStopping): // the client says it again after the restart
+		case m.turn != "" && errors.Is(err, chat.ErrStopping): // the client says it again after the restart
 		case errors.Is(err, bus.ErrTooLarge):
 			r.problem("message_rejected", "text_too_large", e)
 		default:
@@ -459,7 +460,7 @@ func (r *receiver) recall(ctx context.Context, in bus.Inbound) {
 		return
 	}
 	if out.Text != "" {
-		r.reply((&chat{id: in.Route.ChatID}).message(out, nil))
+		r.reply((&conversation{id: in.Route.ChatID}).message(out, nil))
 	}
 	r.reply(turnEnd(in.Route.ChatID, in.Route.MessageID, out))
 }

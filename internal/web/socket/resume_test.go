@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func (c *client) seq(m map[string]any) int64 {
@@ -32,23 +32,23 @@ func TestResume(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
+	chatID := c.modern()
 	delta := func(s string) {
-		r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: s, StreamID: "s"})
+		r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "m"), Text: s, StreamID: "s"})
 	}
 	delta("one ")
 	last := c.seq(c.until("delta"))
 	c.drop()
 	delta("two ")
 	delta("three")
-	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "m"), StreamID: "s"})
-	f := final("f", chat, "m", "one two three")
+	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chatID, "m"), StreamID: "s"})
+	f := final("f", chatID, "m", "one two three")
 	f.Streamed = true
 	r.send(f)
-	r.send(bus.Outbound{ID: "x", Kind: bus.Message, Route: route(chat, ""), Text: "more"})
+	r.send(bus.Outbound{ID: "x", Kind: bus.Message, Route: route(chatID, ""), Text: "more"})
 
 	c = r.login()
-	c.say(fmt.Sprintf(`{"type":"resume","chat_id":%q,"last_seq":%d}`, chat, last))
+	c.say(fmt.Sprintf(`{"type":"resume","chat_id":%q,"last_seq":%d}`, chatID, last))
 	if m := c.until("attached"); m["resumed"] != true || m["complete"] != true {
 		t.Errorf("attached %v", m)
 	}
@@ -64,7 +64,7 @@ func TestResume(t *testing.T) {
 	// A number from before the program started, or from nowhere: all that is
 	// kept, and the client is told that more may be missing.
 	for _, seq := range []int64{0, last + 1<<40} {
-		c.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chat, seq))
+		c.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chatID, seq))
 		if m := c.until("attached"); m["complete"] != false {
 			t.Errorf("last_seq %d: attached %v, want incomplete", seq, m)
 		}
@@ -77,20 +77,20 @@ func TestStreamBeforeTheLastEnds(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "a"), Text: "old", StreamID: "a"})
-	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "a"), StreamID: "a"})
+	chatID := c.modern()
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "a"), Text: "old", StreamID: "a"})
+	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chatID, "a"), StreamID: "a"})
 	last := c.seq(c.until("stream_end"))
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "new ", StreamID: "b"})
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "b"), Text: "new ", StreamID: "b"})
 	c.until("delta")
 
 	second := r.login()
-	second.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chat, last))
+	second.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chatID, last))
 	if m := second.until("delta"); m["text"] != "new " {
 		t.Errorf("who joins gets %v", m)
 	}
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "words", StreamID: "b"})
-	f := final("f", chat, "b", "new words")
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "b"), Text: "words", StreamID: "b"})
+	f := final("f", chatID, "b", "new words")
 	f.Streamed = true
 	r.send(f)
 	for _, c := range []*client{c, second} {
@@ -114,7 +114,7 @@ func TestStreamBeforeTheLastEnds(t *testing.T) {
 func TestAttachedComesFirst(t *testing.T) {
 	t.Parallel()
 	look, looked := make(chan struct{}), make(chan struct{})
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.ChatState = func(context.Context, bus.Route) ChatState {
 			close(look)
 			<-looked
@@ -122,11 +122,11 @@ func TestAttachedComesFirst(t *testing.T) {
 		}
 	})
 	a, c := r.login(), r.login()
-	chat := a.modern()
-	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chat, ""), Text: "one"})
-	c.say(`{"type":"resume","chat_id":"` + chat + `","last_seq":0}`)
+	chatID := a.modern()
+	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chatID, ""), Text: "one"})
+	c.say(`{"type":"resume","chat_id":"` + chatID + `","last_seq":0}`)
 	<-look
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: "two"})
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "m"), Text: "two"})
 	a.until("delta") // the other connection has had its chance by now
 	close(looked)
 	var got []string
@@ -166,10 +166,10 @@ func TestSentTwice(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
-	r.send(final("same", chat, "", "once"))
-	r.send(final("same", chat, "", "once"))
-	r.send(final("other", chat, "", "end"))
+	chatID := c.modern()
+	r.send(final("same", chatID, "", "once"))
+	r.send(final("same", chatID, "", "once"))
+	r.send(final("other", chatID, "", "end"))
 	if m := c.until("message"); m["text"] != "once" {
 		t.Errorf("got %v", m)
 	}
@@ -180,7 +180,7 @@ func TestSentTwice(t *testing.T) {
 
 func TestRingKeepsAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	h.send(final("answer", "c", "", "keep me"), nil)
 	for i := range 1000 {
 		h.send(bus.Outbound{Kind: bus.Progress, Route: route("c", ""), Text: fmt.Sprint(i)}, nil)
@@ -206,7 +206,7 @@ func TestRingKeepsAnswers(t *testing.T) {
 
 func TestHubForgets(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now, channel.Filters{})
+	h := newHub(time.Now, chat.Filters{})
 	for i := range 5000 {
 		h.send(final(fmt.Sprint("f", i), fmt.Sprint("c", i), "", "hello"), nil)
 	}
@@ -249,8 +249,8 @@ func TestFanOut(t *testing.T) {
 		got := map[string][]string{}
 		for range 400 {
 			m := c.next()
-			chat, _ := m["chat_id"].(string)
-			got[chat] = append(got[chat], fmt.Sprint(m["text"]))
+			chatID, _ := m["chat_id"].(string)
+			got[chatID] = append(got[chatID], fmt.Sprint(m["text"]))
 		}
 		for i := range 20 {
 			var want []string
@@ -269,14 +269,14 @@ func TestFanOut(t *testing.T) {
 func TestStreamOfAnAbsentClient(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
-	stream := func(chat string, texts ...string) {
+	stream := func(chatID string, texts ...string) {
 		for _, s := range texts {
-			r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: s, StreamID: "s"})
+			r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "m"), Text: s, StreamID: "s"})
 		}
 	}
-	finish := func(chat, text string) {
-		r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "m"), StreamID: "s"})
-		f := final("f-"+chat, chat, "m", text)
+	finish := func(chatID, text string) {
+		r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chatID, "m"), StreamID: "s"})
+		f := final("f-"+chatID, chatID, "m", text)
 		f.Streamed = true
 		r.send(f)
 	}

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 // tell says something to who listens to a chat, and to one connection.
 func (h *hub) tell(s *socket, id string, told func() frame) {
 	listens := false
-	h.update(id, func(c *chat) {
+	h.update(id, func(c *conversation) {
 		c.ring.add(&event{to: modern}, told())
 		listens = c.sockets[s] != nil
 	})

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"encoding/json"
@@ -14,12 +14,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // settings is the section of the configuration.
 type settings struct {
-	channel.Common
+	chat.Common
 	Host             string          `json:"host" doc:"Address of a listener of its own; empty uses the gateway's."`
 	Port             int             `json:"port" doc:"Port of a listener of its own; 0 uses the gateway's."`
 	Path             string          `json:"path" doc:"Path of the socket."`
@@ -58,7 +58,7 @@ func defaults() *settings {
 
 func decode(section json.RawMessage) (*settings, error) {
 	s := defaults()
-	if err := channel.Decode(section, s); err != nil {
+	if err := chat.Decode(section, s); err != nil {
 		return nil, err
 	}
 	s.own = s.Host != "" || s.Port != 0 || s.UnixSocketPath != "" || s.CertFile != "" || s.KeyFile != ""
@@ -73,7 +73,7 @@ func decode(section json.RawMessage) (*settings, error) {
 	}
 	for _, check := range []func() error{s.checkRanges, s.checkPaths, s.checkFiles, s.checkPublic, s.checkOrigins, s.checkProxy, s.checkExposure} {
 		if err := check(); err != nil {
-			return nil, channel.Fatal(err)
+			return nil, chat.Fatal(err)
 		}
 	}
 	return s, nil

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"bytes"
@@ -44,9 +44,9 @@ type socket struct {
 	flooded bool   // more answers than replyRoom wait
 	held    string // chat that must wait, because its client is yet to be told about it
 	replies [][]byte
-	places  map[*chat]*place
-	dirty   []*chat // with something to write
-	feed    feed    // what happens outside of chats
+	places  map[*conversation]*place
+	dirty   []*conversation // with something to write
+	feed    feed            // what happens outside of chats
 }
 
 // outgoing is a frame on its way.
@@ -57,7 +57,7 @@ type outgoing struct {
 
 // mark notes that a chat has something for this connection. The caller holds
 // the lock of the hub.
-func (s *socket) mark(c *chat, p *place) {
+func (s *socket) mark(c *conversation, p *place) {
 	if !p.dirty {
 		p.dirty = true
 		s.dirty = append(s.dirty, c)

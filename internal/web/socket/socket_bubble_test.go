@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // pipes is a listener without a network.
@@ -140,7 +140,7 @@ func TestSendWaitsForPeer(t *testing.T) {
 			t.Error("the same again is delivered although nobody reads")
 		}
 		cancel()
-		if err := <-sent; !errors.Is(err, channel.ErrAway) || time.Since(start) > 11*time.Second {
+		if err := <-sent; !errors.Is(err, chat.ErrAway) || time.Since(start) > 11*time.Second {
 			t.Errorf("Send: %v after %v", err, time.Since(start))
 		}
 		c.hub.mu.Lock()

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // told are the events that a feed gives, without its wait for a pause.
@@ -64,8 +64,8 @@ func TestTopicsNeedProof(t *testing.T) {
 
 func TestTopicsAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Channel{hub: newHub(time.Now, channel.Filters{})}
-		s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+		c := &Channel{hub: newHub(time.Now, chat.Filters{})}
+		s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 		s.feed.topics = []string{"sessions", "log"}
 		c.hub.join(s)
 		for range 100 {
@@ -82,8 +82,8 @@ func TestTopicsAreJoined(t *testing.T) {
 }
 
 func TestTopicsThatAreDropped(t *testing.T) {
-	c := &Channel{hub: newHub(time.Now, channel.Filters{})}
-	s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+	c := &Channel{hub: newHub(time.Now, chat.Filters{})}
+	s := &socket{c: c, wake: make(chan struct{}, 1), places: map[*conversation]*place{}}
 	s.feed.topics = []string{"log"}
 	c.hub.join(s)
 	for n := range topicRoom {

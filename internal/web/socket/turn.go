@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"slices"
@@ -43,7 +43,7 @@ func (h *hub) reserve(in *bus.Inbound, known bool) (r reservation) {
 
 // unreserve takes back the message that was not accepted.
 func (h *hub) unreserve(in bus.Inbound, r reservation) {
-	h.update(in.Route.ChatID, func(c *chat) {
+	h.update(in.Route.ChatID, func(c *conversation) {
 		if r.starts && c.turn == in.Route.MessageID {
 			c.turn = ""
 		}
@@ -58,7 +58,7 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *shownFile
 	if r.repeated {
 		return
 	}
-	h.update(in.Route.ChatID, func(c *chat) {
+	h.update(in.Route.ChatID, func(c *conversation) {
 		id := in.Route.MessageID
 		if c.accepted = append(c.accepted, id); len(c.accepted) > lastAccepted {
 			c.accepted = slices.Delete(c.accepted, 0, 1)

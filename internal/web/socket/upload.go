@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"crypto/rand"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -138,7 +138,7 @@ func (u *uploads) clear(dir string) {
 	_ = os.RemoveAll(dir) // the next start tries again
 }
 
-func uploadDir(d channel.Deps) string { return filepath.Join(d.Media.Dir, uploadsName) }
+func uploadDir(d chat.Deps) string { return filepath.Join(d.Media.Dir, uploadsName) }
 
 // ServeUpload takes a file of a signed-in page, ahead of the message that it
 // belongs to. Only that device can use it.

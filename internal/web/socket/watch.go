@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func (c *Channel) Heard(key string, in *bus.Inbound) {
 	if in.Answer != nil || !c.hub.watched(key) {
 		return
 	}
-	c.hub.update(watchPrefix+key, func(at *chat) {
+	c.hub.update(watchPrefix+key, func(at *conversation) {
 		f := newFrame(evUser, at.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(in.Route.MessageID))
 		at.ring.add(&event{to: modern}, f)
 	})

@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -8,28 +8,28 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func TestStopFrame(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	c := r.login()
-	chat := c.modern()
-	c.say(`{"type":"stop","chat_id":"` + chat + `"}`) // nothing runs
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"work","turn_id":"t1"}`)
+	chatID := c.modern()
+	c.say(`{"type":"stop","chat_id":"` + chatID + `"}`) // nothing runs
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"work","turn_id":"t1"}`)
 	if in := r.inbound(); in.Text != "work" {
 		t.Fatalf("a stop without a turn became %q", in.Text)
 	}
-	c.say(`{"type":"stop","chat_id":"` + chat + `","turn_id":"t0"}`) // late
-	c.say(`{"type":"stop","chat_id":"` + chat + `","turn_id":"t1"}`)
-	if in := r.inbound(); in.Text != "/stop" || in.Route.ChatID != chat {
+	c.say(`{"type":"stop","chat_id":"` + chatID + `","turn_id":"t0"}`) // late
+	c.say(`{"type":"stop","chat_id":"` + chatID + `","turn_id":"t1"}`)
+	if in := r.inbound(); in.Text != "/stop" || in.Route.ChatID != chatID {
 		t.Errorf("got %+v", in)
 	}
-	r.send(bus.Outbound{ID: "o", Kind: bus.Final, Route: route(chat, "t1"), Turn: &bus.Turn{ID: "x"}})
+	r.send(bus.Outbound{ID: "o", Kind: bus.Final, Route: route(chatID, "t1"), Turn: &bus.Turn{ID: "x"}})
 	c.until("turn_end")
-	c.say(`{"type":"stop","chat_id":"` + chat + `","turn_id":"t1"}`)
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"next","turn_id":"t2"}`)
+	c.say(`{"type":"stop","chat_id":"` + chatID + `","turn_id":"t1"}`)
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"next","turn_id":"t2"}`)
 	if in := r.inbound(); in.Text != "next" {
 		t.Errorf("a stop of a turn that is over became %q", in.Text)
 	}
@@ -37,24 +37,24 @@ func TestStopFrame(t *testing.T) {
 
 func TestOpenQuestionOfALaterDevice(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.ChatState = func(context.Context, bus.Route) ChatState { return ChatState{Title: "Invoices"} }
 	})
 	a := r.login()
-	chat := a.modern()
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"go","turn_id":"t1"}`)
+	chatID := a.modern()
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"go","turn_id":"t1"}`)
 	r.inbound()
 	ask := func(id string) {
 		q := &bus.Question{ID: id, Code: "k7f2", Options: []string{"yes", "no"}, Expires: time.Now().Add(time.Hour)}
-		r.send(bus.Outbound{ID: "ask:" + id, Kind: bus.Ask, Route: route(chat, "t1"), Text: "sure?", Question: q})
+		r.send(bus.Outbound{ID: "ask:" + id, Kind: bus.Ask, Route: route(chatID, "t1"), Text: "sure?", Question: q})
 		a.until("message")
 	}
 	ask("q1")
-	r.send(bus.Outbound{Kind: bus.Gone, Route: route(chat, "t1"), Question: &bus.Question{ID: "q1"}})
+	r.send(bus.Outbound{Kind: bus.Gone, Route: route(chatID, "t1"), Question: &bus.Question{ID: "q1"}})
 	a.until("question_gone")
 	ask("q2")
 	b := r.dial("client_id=phone&token=" + testToken)
-	b.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	b.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	if m := b.until("attached"); m["title"] != "Invoices" {
 		t.Errorf("attached: %v", m)
 	}
@@ -71,19 +71,19 @@ func TestTextFromItsFirstByte(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")
 	a := r.login()
-	chat := a.modern()
-	a.say(`{"type":"message","chat_id":"` + chat + `","content":"go","turn_id":"t1"}`)
+	chatID := a.modern()
+	a.say(`{"type":"message","chat_id":"` + chatID + `","content":"go","turn_id":"t1"}`)
 	r.inbound()
 	piece := strings.Repeat("x", 50<<10)
 	for range 4 { // more than one event of the ring holds
-		r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "t1"), Text: piece, StreamID: "s"})
+		r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "t1"), Text: piece, StreamID: "s"})
 	}
 	for range 100 { // and more events than it keeps
-		r.send(bus.Outbound{Kind: bus.ToolDelta, Route: route(chat, "t1"), Tool: &bus.Tool{CallID: "c", Name: "exec", Arguments: "{}"}})
+		r.send(bus.Outbound{Kind: bus.ToolDelta, Route: route(chatID, "t1"), Tool: &bus.Tool{CallID: "c", Name: "exec", Arguments: "{}"}})
 	}
-	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "t1"), Text: "end", StreamID: "s"})
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chatID, "t1"), Text: "end", StreamID: "s"})
 	b := r.dial("client_id=phone&token=" + testToken)
-	b.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	b.say(`{"type":"attach","chat_id":"` + chatID + `"}`)
 	b.until("attached")
 	var got strings.Builder
 	for !strings.HasSuffix(got.String(), "end") {
@@ -171,7 +171,7 @@ func TestWatchNeedsProof(t *testing.T) {
 
 func TestSetModel(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", func(_ *channel.Deps, o *Options) {
+	r := start(t, "", func(_ *chat.Deps, o *Options) {
 		o.SetModel = func(_ context.Context, _ bus.Route, model, preset string) (string, error) {
 			if model == "bad" {
 				return "", errors.New("no such model")
@@ -180,16 +180,16 @@ func TestSetModel(t *testing.T) {
 		}
 	})
 	c := r.login()
-	chat := c.modern()
-	c.say(`{"type":"set_model","chat_id":"` + chat + `","preset":"fast"}`)
+	chatID := c.modern()
+	c.say(`{"type":"set_model","chat_id":"` + chatID + `","preset":"fast"}`)
 	if m := c.until("session_updated"); m["scope"] != "model" || m["model_name"] != "fast" || m["model_preset"] != "fast" {
 		t.Errorf("got %v", m)
 	}
-	c.say(`{"type":"set_model","chat_id":"` + chat + `","model":"bad"}`)
+	c.say(`{"type":"set_model","chat_id":"` + chatID + `","model":"bad"}`)
 	if m := c.until("error"); m["code"] != "model_rejected" || m["reason"] != "no such model" {
 		t.Errorf("got %v", m)
 	}
-	c.say(`{"type":"set_model","chat_id":"` + chat + `","model":"a","preset":"b"}`)
+	c.say(`{"type":"set_model","chat_id":"` + chatID + `","model":"a","preset":"b"}`)
 	if m := c.until("error"); m["code"] != "model_rejected" {
 		t.Errorf("got %v", m)
 	}

@@ -1,8 +1,8 @@
-// Package websocket is the channel for programs: a socket over which clients
+// Package socket is the channel for programs: a socket over which clients
 // of ours, scripts and web pages talk to the agent. It hides both generations
 // of its wire protocol, who may connect, and how a client that was away gets
 // what it missed.
-package websocket
+package socket
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -41,21 +41,21 @@ type Options struct {
 	Fork func(ctx context.Context, from, to bus.Route, beforeUser, beforeIndex int, title string) error
 	// Transcribe turns a recording of that length (0 is unknown) into text, or says
 	// why not in the words of the protocol, such as "not_configured". Nil:
-	// channel.Deps.Transcribe, which gives no reasons.
+	// chat.Deps.Transcribe, which gives no reasons.
 	Transcribe func(ctx context.Context, path string, length time.Duration) (text, reason string)
 	// Model names the model that answers usually; nil tells clients nothing.
 	Model func() string
 	// ChatState tells what is kept about a chat besides what was said in it. Nil:
 	// nothing is known.
-	ChatState func(ctx context.Context, chat bus.Route) ChatState
+	ChatState func(ctx context.Context, to bus.Route) ChatState
 	// Scope gives a chat a folder to work in, as far as its client may: remote
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
-	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	Scope func(ctx context.Context, to bus.Route, want Scope, remote bool) (Scope, error)
 	// SetModel chooses the model of a chat by its name or that of a preset; neither is
 	// the usual one. It returns the name of the model; an error is for the person.
 	// Nil: clients are told that it cannot be done.
-	SetModel func(ctx context.Context, chat bus.Route, model, preset string) (string, error)
+	SetModel func(ctx context.Context, to bus.Route, model, preset string) (string, error)
 	// Recall is the final reply to a message that was answered before; false if
 	// there is none. Nil: nobody remembers.
 	Recall func(ctx context.Context, in bus.Inbound) (bus.Outbound, bool)
@@ -97,19 +97,19 @@ type API interface {
 }
 
 // Driver is the platform.
-func Driver(o Options) channel.Driver {
-	return channel.Driver{Title: "WebSocket", Options: func() any { return defaults() }, New: o.open}
+func Driver(o Options) chat.Driver {
+	return chat.Driver{Title: "WebSocket", Options: func() any { return defaults() }, New: o.open}
 }
 
 // open makes the channel of a section.
-func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func (o Options) open(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	set, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	if !set.own && o.Exposed != nil && o.Exposed() {
 		if err := set.checkGuessing("the gateway"); err != nil {
-			return nil, channel.Fatal(err)
+			return nil, chat.Fatal(err)
 		}
 	}
 	c := &Channel{
@@ -117,14 +117,14 @@ func (o Options) open(d channel.Deps, section json.RawMessage) (channel.Channel,
 	}
 	c.hub.ending = d.Ending
 	if d.Back != nil {
-		c.hub.back = func(chat string) { d.Back(bus.Route{Channel: d.Name, ChatID: chat}) }
+		c.hub.back = func(chatID string) { d.Back(bus.Route{Channel: d.Name, ChatID: chatID}) }
 	}
 	return c, nil
 }
 
 // Channel is the server side of all connections.
 type Channel struct {
-	d      channel.Deps
+	d      chat.Deps
 	set    *settings
 	o      Options
 	hub    *hub
@@ -140,18 +140,18 @@ type Channel struct {
 }
 
 var (
-	_ channel.Channel = (*Channel)(nil)
-	_ channel.Handler = (*Channel)(nil)
+	_ chat.Channel = (*Channel)(nil)
+	_ chat.Handler = (*Channel)(nil)
 )
 
 // life is one Run.
 type life struct {
 	sockets sync.WaitGroup
 	conn    func() context.Context // of a connection; ends when all must
-	submit  channel.Submit
+	submit  chat.Submit
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (c *Channel) Name() string { return c.d.Name }
 
 // clients is how many are connected.
@@ -161,16 +161,16 @@ func (c *Channel) clients() int {
 	return len(c.hub.peers)
 }
 
-// Caps implements channel.Channel: clients get everything as it was said.
-func (c *Channel) Caps() channel.Caps {
-	caps := channel.Caps{Whole: true, Buttons: true, Clients: c.clients}
+// Caps implements chat.Channel: clients get everything as it was said.
+func (c *Channel) Caps() chat.Caps {
+	caps := chat.Caps{Whole: true, Buttons: true, Clients: c.clients}
 	if c.d.Media != nil {
 		caps.MaxMedia = c.d.Media.Max
 	}
 	return caps
 }
 
-// Routes implements channel.Handler. They are empty when the channel has a
+// Routes implements chat.Handler. They are empty when the channel has a
 // listener of its own.
 func (c *Channel) Routes() map[string]http.Handler {
 	if c.set.own {
@@ -211,8 +211,8 @@ func (c *Channel) open(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// Run implements channel.Channel.
-func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 	doc, err := c.load()
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("look at %s: %w", path, err)
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
+		return chat.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -428,14 +428,14 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
-		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
+		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*conversation]*place{},
 		local: c.isLocal(r), gone: gone,
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()
 }
 
-// Send implements channel.Channel. What must be delivered is delivered when a
+// Send implements chat.Channel. What must be delivered is delivered when a
 // connection has it; while no client listens to the chat it stays in the queue.
 func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !c.set.wants(out.Kind) {
@@ -450,7 +450,7 @@ func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", nil
 	}
 	err = c.hub.delivered(ctx, e)
-	if errors.Is(err, channel.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
+	if errors.Is(err, chat.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
 		return "", nil // it is kept in the hub alone
 	}
 	return "", err

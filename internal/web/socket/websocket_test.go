@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,18 +39,18 @@ type rig struct {
 
 const testToken = "s3cret-token"
 
-func deps(tb testing.TB, now func() time.Time) channel.Deps {
+func deps(tb testing.TB, now func() time.Time) chat.Deps {
 	tb.Helper()
 	dir := tb.TempDir()
-	return channel.Deps{
-		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
+	return chat.Deps{
+		Name: "websocket", Gate: access.NewGate(access.GateOptions{Name: "websocket", Now: now}),
 		Media: &media.Store{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
+		State: chat.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}
 }
 
-func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
+func build(tb testing.TB, d chat.Deps, o Options, section string) *Channel {
 	tb.Helper()
 	ch, err := Driver(o).New(d, json.RawMessage(section))
 	if err != nil {
@@ -63,7 +64,7 @@ func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
 }
 
 // start runs a channel whose section asks for the test's token.
-func start(t *testing.T, section string, change ...func(*channel.Deps, *Options)) *rig {
+func start(t *testing.T, section string, change ...func(*chat.Deps, *Options)) *rig {
 	t.Helper()
 	d, o := deps(t, time.Now), Options{}
 	for _, f := range change {
@@ -135,7 +136,7 @@ func (r *rig) inbound() bus.Inbound {
 func (r *rig) send(out bus.Outbound) {
 	r.t.Helper()
 	out.Route.Channel = "websocket"
-	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, channel.ErrAway) {
+	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, chat.ErrAway) {
 		r.t.Errorf("Send: %v", err)
 	}
 }
@@ -215,10 +216,10 @@ func (c *client) modern() string {
 	return id
 }
 
-func route(chat, message string) bus.Route { return bus.Route{ChatID: chat, MessageID: message} }
+func route(chatID, message string) bus.Route { return bus.Route{ChatID: chatID, MessageID: message} }
 
-func final(id, chat, message, text string) bus.Outbound {
-	return bus.Outbound{ID: id, Kind: bus.Final, Route: route(chat, message), Text: text, Turn: &bus.Turn{ID: "t", StopReason: "completed", DurationMS: 7}}
+func final(id, chatID, message, text string) bus.Outbound {
+	return bus.Outbound{ID: id, Kind: bus.Final, Route: route(chatID, message), Text: text, Turn: &bus.Turn{ID: "t", StopReason: "completed", DurationMS: 7}}
 }
 
 // strip removes what changes from run to run.
@@ -257,8 +258,8 @@ func TestSubmitFails(t *testing.T) {
 		t.Errorf("got %v, want text_too_large", m)
 	}
 	r.failWith(nil)
-	chat := c.modern()
-	c.say(`{"type":"message","chat_id":"` + chat + `","content":"again","turn_id":"t9"}`)
+	chatID := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chatID + `","content":"again","turn_id":"t9"}`)
 	if m := c.until("message_accepted"); m["starts_turn"] != true {
 		t.Errorf("a refused message left a turn behind: %v", m)
 	}

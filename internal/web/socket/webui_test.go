@@ -1,4 +1,4 @@
-package websocket
+package socket
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // clerk is an API that counts.
@@ -71,8 +71,8 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "desk "+r.URL.Path)
 }
 
-func withAPI(c *clerk) func(*channel.Deps, *Options) {
-	return func(_ *channel.Deps, o *Options) { o.API = c }
+func withAPI(c *clerk) func(*chat.Deps, *Options) {
+	return func(_ *chat.Deps, o *Options) { o.API = c }
 }
 
 func ask(id, action, payload string) string {
@@ -212,14 +212,14 @@ func TestDeletedIsForgotten(t *testing.T) {
 	t.Parallel()
 	r := start(t, "", withAPI(&clerk{}))
 	a, b := r.login(), r.login()
-	chat := a.modern()
-	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chat, ""), Text: "old"})
+	chatID := a.modern()
+	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chatID, ""), Text: "old"})
 	a.until("message")
-	a.say(ask("1", "session.delete", `{"key":"websocket:`+chat+`"}`))
+	a.say(ask("1", "session.delete", `{"key":"websocket:`+chatID+`"}`))
 	a.until("webui_response")
-	b.say(`{"type":"resume","chat_id":"` + chat + `","last_seq":0}`)
+	b.say(`{"type":"resume","chat_id":"` + chatID + `","last_seq":0}`)
 	b.until("attached")
-	r.send(bus.Outbound{ID: "2", Kind: bus.Message, Route: route(chat, ""), Text: "new"})
+	r.send(bus.Outbound{ID: "2", Kind: bus.Message, Route: route(chatID, ""), Text: "new"})
 	for _, c := range []*client{a, b} {
 		if m := c.until("message"); m["text"] != "new" {
 			t.Errorf("got %v after the chat was deleted", m)

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
@@ -24,17 +24,17 @@ const (
 
 // house is our channel at a Synapse.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	url  string
-	deps channel.Deps
-	ch   channel.Streamer
+	deps chat.Deps
+	ch   chat.Streamer
 	key  string // the recovery key; "" leaves it out
 }
 
 func newHouse(t *testing.T, url string) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t, url: url}
+	h := &house{Rig: chattest.NewRig(t), t: t, url: url}
 	h.deps = h.Deps("matrix")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}
@@ -65,7 +65,7 @@ func (h *house) begin() (end func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.ch = ch.(channel.Streamer)
+	h.ch = ch.(chat.Streamer)
 	n := len(h.States())
 	stop := h.Start(ch.Run)
 	h.Await("the connection", func() bool { return len(h.States()) > n })
@@ -248,15 +248,15 @@ type dialog struct {
 	same  chan string
 }
 
-// Tell implements channel.Dialog.
-func (d *dialog) Tell(s channel.Step) {
+// Tell implements chat.Dialog.
+func (d *dialog) Tell(s chat.Step) {
 	if strings.HasPrefix(s.Note, "Start the verification") {
 		close(d.waits)
 	}
 }
 
-// Ask implements channel.Dialog.
-func (d *dialog) Ask(ctx context.Context, q channel.Question) (string, error) {
+// Ask implements chat.Dialog.
+func (d *dialog) Ask(ctx context.Context, q chat.Question) (string, error) {
 	switch {
 	case strings.HasPrefix(q.Text, "Keep a backup"), strings.HasPrefix(q.Text, "Verify this device"):
 		return "yes", nil

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost"
 )
 
@@ -54,16 +54,16 @@ type post struct {
 
 // house is our channel at the server.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	s    *server
-	deps channel.Deps
-	ch   channel.Streamer
+	deps chat.Deps
+	ch   chat.Streamer
 }
 
 func newHouse(t *testing.T, s *server) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t, s: s}
+	h := &house{Rig: chattest.NewRig(t), t: t, s: s}
 	h.deps = h.Deps("mattermost")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}
@@ -82,7 +82,7 @@ func (h *house) begin(changes map[string]any) (end func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.ch = ch.(channel.Streamer)
+	h.ch = ch.(chat.Streamer)
 	n := len(h.States())
 	stop := h.Start(ch.Run)
 	h.ready(n)
@@ -123,9 +123,9 @@ func (s *server) direct(t *testing.T) string {
 }
 
 // say posts a message.
-func (a *account) say(t *testing.T, chat, root, text string, files ...string) (p post) {
+func (a *account) say(t *testing.T, chatID, root, text string, files ...string) (p post) {
 	t.Helper()
-	a.call(t, http.MethodPost, "/posts", map[string]any{"channel_id": chat, "root_id": root, "message": text, "file_ids": files}, &p)
+	a.call(t, http.MethodPost, "/posts", map[string]any{"channel_id": chatID, "root_id": root, "message": text, "file_ids": files}, &p)
 	return p
 }
 
@@ -164,21 +164,21 @@ func (s *server) talk(t *testing.T) {
 	h := newHouse(t, s)
 	h.deps.Gate = h.Gate("mattermost", h.section(nil), nil)
 	report, err := mattermost.Driver().Probe(t.Context(), h.deps, h.section(nil))
-	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on ") || slices.ContainsFunc(report.Checks, func(c channel.Check) bool { return !c.OK }) {
+	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on ") || slices.ContainsFunc(report.Checks, func(c chat.Check) bool { return !c.OK }) {
 		t.Errorf("the probe says %+v, %v", report, err)
 	}
 	end := h.begin(nil)
 	if got := h.Refined(); got.MaxChars != 16383 || got.MaxMedia != 100<<20 {
 		t.Errorf("the limits are %d characters and %d bytes", got.MaxChars, got.MaxMedia)
 	}
-	chat := s.direct(t)
-	question := s.Ann.say(t, chat, "", "hello driver")
+	chatID := s.direct(t)
+	question := s.Ann.say(t, chatID, "", "hello driver")
 	in := h.receive("hello driver")
-	if in.Route.ChatID != chat || in.Route.ThreadID != "" || in.Route.MessageID != question.ID || in.SenderID != s.Ann.ID || in.Untrusted || in.Scope != "" {
+	if in.Route.ChatID != chatID || in.Route.ThreadID != "" || in.Route.MessageID != question.ID || in.SenderID != s.Ann.ID || in.Untrusted || in.Scope != "" {
 		t.Errorf("the message is %+v", in)
 	}
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
-		if err := h.ch.(channel.Signaller).Signal(t.Context(), in.Route, phase); err != nil {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
+		if err := h.ch.(chat.Signaller).Signal(t.Context(), in.Route, phase); err != nil {
 			t.Errorf("signal %v: %v", phase, err)
 		}
 	}
@@ -213,7 +213,7 @@ func (s *server) talk(t *testing.T) {
 	if again := h.send(out); again != id {
 		t.Errorf("after a restart the same key made %s and %s", id, again)
 	}
-	s.files(t, h, chat)
+	s.files(t, h, chatID)
 	if err := h.ch.Erase(t.Context(), in.Route, id); err != nil {
 		t.Error(err)
 	}
@@ -223,13 +223,13 @@ func (s *server) talk(t *testing.T) {
 }
 
 // files go both ways.
-func (s *server) files(t *testing.T, h *house, chat string) {
+func (s *server) files(t *testing.T, h *house, chatID string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out.txt")
 	if err := os.WriteFile(path, []byte("for Ann"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	id := h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "mattermost", ChatID: chat}, Text: "a file", Media: []bus.Media{{Path: path}}})
+	id := h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "mattermost", ChatID: chatID}, Text: "a file", Media: []bus.Media{{Path: path}}})
 	var infos []struct {
 		Name string
 		Size int64
@@ -241,7 +241,7 @@ func (s *server) files(t *testing.T, h *house, chat string) {
 
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
-	if err := w.WriteField("channel_id", chat); err != nil {
+	if err := w.WriteField("channel_id", chatID); err != nil {
 		t.Fatal(err)
 	}
 	part, err := w.CreateFormFile("files", "in.txt")
@@ -258,7 +258,7 @@ func (s *server) files(t *testing.T, h *house, chat string) {
 		Infos []struct{ ID string } `json:"file_infos"`
 	}
 	s.Ann.send(t, http.MethodPost, "/api/v4/files", w.FormDataContentType(), &body, &up)
-	s.Ann.say(t, chat, "", "my file", up.Infos[0].ID)
+	s.Ann.say(t, chatID, "", "my file", up.Infos[0].ID)
 	h.Await("the file", func() bool {
 		for _, in := range h.Inbound() {
 			if len(in.Media) == 1 && strings.HasPrefix(in.Text, "my file") {
@@ -317,13 +317,13 @@ func (s *server) thread(t *testing.T) {
 func (s *server) buttons(t *testing.T) {
 	h := newHouse(t, s)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ch.(channel.Handler).Routes()["/mattermost"].ServeHTTP(w, r)
+		h.ch.(chat.Handler).Routes()["/mattermost"].ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
 	defer h.begin(map[string]any{"webhookUrl": front.URL + "/mattermost"})()
-	chat := s.direct(t)
+	chatID := s.direct(t)
 	id := h.send(bus.Outbound{
-		Kind: bus.Ask, Route: bus.Route{Channel: "mattermost", ChatID: chat}, Text: "May I?",
+		Kind: bus.Ask, Route: bus.Route{Channel: "mattermost", ChatID: chatID}, Text: "May I?",
 		Question: &bus.Question{ID: "q1", Options: []string{"Allow once", "Deny"}},
 	})
 	shown, err := json.Marshal(s.Ann.look(t, id).Props["attachments"])
@@ -345,29 +345,29 @@ func (s *server) buttons(t *testing.T) {
 func (s *server) lost(t *testing.T) {
 	h := newHouse(t, s)
 	end := h.begin(nil)
-	chat := s.direct(t)
-	s.Ann.say(t, chat, "", "before")
+	chatID := s.direct(t)
+	s.Ann.say(t, chatID, "", "before")
 	h.receive("before")
 
 	n := len(h.States())
 	s.Cut()
-	s.Ann.say(t, chat, "", "while cut")
+	s.Ann.say(t, chatID, "", "while cut")
 	h.receive("while cut")
 	h.ready(n)
-	s.Ann.say(t, chat, "", "after the cut")
+	s.Ann.say(t, chatID, "", "after the cut")
 	h.receive("after the cut")
 
 	n = len(h.States())
 	s.Restart()
-	s.Ann.say(t, chat, "", "while it restarts")
+	s.Ann.say(t, chatID, "", "while it restarts")
 	h.receive("while it restarts")
 	h.ready(n)
 
 	end()
-	s.Ann.say(t, chat, "", "while we are down")
+	s.Ann.say(t, chatID, "", "while we are down")
 	defer h.begin(nil)()
 	h.receive("while we are down")
-	s.Ann.say(t, chat, "", "at last")
+	s.Ann.say(t, chatID, "", "at last")
 	h.receive("at last")
 	for _, text := range []string{"before", "while cut", "after the cut", "while it restarts", "while we are down"} {
 		h.receive(text) // still once
@@ -384,7 +384,7 @@ func (s *server) refusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ch.Run(t.Context(), h.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "Mattermost refuses the token") {
+	if err := ch.Run(t.Context(), h.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "Mattermost refuses the token") {
 		t.Errorf("a wrong token: %v", err)
 	}
 
@@ -393,7 +393,7 @@ func (s *server) refusals(t *testing.T) {
 		"unknown channel": {Channel: "mattermost", ChatID: strings.Repeat("b", 26)},
 		"not an id":       {Channel: "mattermost", ChatID: "b"},
 	} {
-		if _, err := h.ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "x", Key: name}); !channel.IsPermanent(err) {
+		if _, err := h.ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "x", Key: name}); !chat.IsPermanent(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
@@ -119,9 +119,9 @@ func (s *server) emit(name string, body object) {
 }
 
 // driver runs our driver with the HTTP API of a fake and the socket of a server.
-func driver(t *testing.T, fake *mochattest.Server, socket string, changes object) *channeltest.Rig {
+func driver(t *testing.T, fake *mochattest.Server, socket string, changes object) *chattest.Rig {
 	t.Helper()
-	r := channeltest.NewRig(t)
+	r := chattest.NewRig(t)
 	all := object{
 		"clawToken": mochattest.Token, "agentUserId": mochattest.Self, "allowFrom": []string{"*"}, "baseUrl": fake.URL(), "socketUrl": socket,
 		"sessions": []string{mochattest.SessionOf(mochattest.Ann)}, "panels": []string{mochattest.Panel}, "replyDelayMode": "off", "refreshIntervalMs": 3600_000,
@@ -144,7 +144,7 @@ func driver(t *testing.T, fake *mochattest.Server, socket string, changes object
 	return r
 }
 
-func texts(r *channeltest.Rig) (out []string) {
+func texts(r *chattest.Rig) (out []string) {
 	for _, in := range r.Inbound() {
 		out = append(out, in.Text)
 	}
@@ -276,7 +276,7 @@ func goOn(t *testing.T, fake *mochattest.Server, dir, session string) {
 	t.Helper()
 	fake.Offline(true)
 	fake.Say(session, mochattest.Message{From: mochattest.Ann, Text: "since then"})
-	r := channeltest.NewRig(t)
+	r := chattest.NewRig(t)
 	section, err := json.Marshal(object{"clawToken": mochattest.Token, "agentUserId": mochattest.Self, "allowFrom": []string{"*"}, "baseUrl": fake.URL(), "sessions": []string{"*"}})
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func goOn(t *testing.T, fake *mochattest.Server, dir, session string) {
 	}
 	stop := r.Start(ch.Run)
 	r.Await("what came since", func() bool { return slices.Equal(texts(r), []string{"since then"}) })
-	if _, err := ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: session}, Text: "ok"}); err != nil || channel.IsPermanent(err) {
+	if _, err := ch.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: session}, Text: "ok"}); err != nil || chat.IsPermanent(err) {
 		t.Error(err)
 	}
 	if err := stop(); err != nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
@@ -20,11 +21,11 @@ const ann = "o9cq-ann@im.wechat"
 // phone is a person who scans whatever is shown.
 type phone struct{}
 
-func (phone) Tell(channel.Step)                                     {}
-func (phone) Ask(context.Context, channel.Question) (string, error) { return "yes", nil }
+func (phone) Tell(chat.Step)                                     {}
+func (phone) Ask(context.Context, chat.Question) (string, error) { return "yes", nil }
 
 // gateway is our channel on the fake, with its data in a folder.
-func gateway(t *testing.T, fake *weixintest.Server, dir string) *channel.Manager {
+func gateway(t *testing.T, fake *weixintest.Server, dir string) *deliver.Manager {
 	t.Helper()
 	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
 	if err != nil {
@@ -35,8 +36,8 @@ func gateway(t *testing.T, fake *weixintest.Server, dir string) *channel.Manager
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"weixin": weixin.Driver()},
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]chat.Driver{"weixin": weixin.Driver()},
 		Sections: map[string]json.RawMessage{"weixin": section},
 	})
 	if err != nil {
@@ -46,7 +47,7 @@ func gateway(t *testing.T, fake *weixintest.Server, dir string) *channel.Manager
 }
 
 // connected reports whether the login in a folder works with our channel.
-func connected(t *testing.T, m *channel.Manager) bool {
+func connected(t *testing.T, m *deliver.Manager) bool {
 	t.Helper()
 	r, err := m.Probe(t.Context(), "weixin")
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
 
 const (
-	chat = "a:owner"
-	team = "19:team@thread.tacv2"
+	chatID = "a:owner"
+	team   = "19:team@thread.tacv2"
 )
 
 // request is one that Teams sends, as it is signed.
@@ -37,7 +37,7 @@ type request struct {
 // requests are what Teams signs, and what others might.
 func requests(fake *teamstest.Server) []request {
 	now := time.Now().Unix()
-	plain := fake.Activity("1", "owner", chat, "hi", nil)
+	plain := fake.Activity("1", "owner", chatID, "hi", nil)
 	var out []request
 	add := func(name string, good bool, key string, claims teamstest.Object, activity teamstest.Object) {
 		out = append(out, request{name, "Bearer " + fake.Sign(key, fake.Claims(claims)), activity, good})
@@ -49,7 +49,7 @@ func requests(fake *teamstest.Server) []request {
 	add("expired", false, teamstest.KeyID, teamstest.Object{"exp": now - 600, "nbf": now - 1200}, plain)
 	add("not valid yet", false, teamstest.KeyID, teamstest.Object{"nbf": now + 600}, plain)
 	add("without the address", false, teamstest.KeyID, teamstest.Object{"serviceurl": nil}, plain)
-	add("another address", false, teamstest.KeyID, nil, fake.Activity("1", "owner", chat, "hi", teamstest.Object{"serviceUrl": "https://example.com/"}))
+	add("another address", false, teamstest.KeyID, nil, fake.Activity("1", "owner", chatID, "hi", teamstest.Object{"serviceUrl": "https://example.com/"}))
 	add("a key for other services", false, teamstest.OtherKey, nil, plain)
 	add("a key that is not published", false, teamstest.EntraKey, nil, plain)
 	return append(out, request{"no signature", "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2FwaS5ib3RmcmFtZXdvcmsuY29tIn0.", plain, false})
@@ -100,7 +100,7 @@ func run(t *testing.T, fake *teamstest.Server, more map[string]any) output {
 	t.Setenv("NODE_EXTRA_CA_CERTS", cert)
 	input := map[string]any{
 		"openID": fake.OpenIDURL(), "login": fake.URL(), "serviceURL": fake.ServiceURL(), "appID": teamstest.AppID, "password": teamstest.Password,
-		"tenant": teamstest.Tenant, "chat": chat, "channel": team, "key": string(fake.PrivateKey(teamstest.KeyID)), "keyID": teamstest.KeyID,
+		"tenant": teamstest.Tenant, "chat": chatID, "channel": team, "key": string(fake.PrivateKey(teamstest.KeyID)), "keyID": teamstest.KeyID,
 	}
 	maps.Copy(input, more)
 	data, err := json.Marshal(input)
@@ -123,7 +123,7 @@ func run(t *testing.T, fake *teamstest.Server, more map[string]any) output {
 func TestFake(t *testing.T) {
 	fake := teamstest.NewTLS()
 	t.Cleanup(fake.Close)
-	fake.AddChat(chat, teamstest.Personal)
+	fake.AddChat(chatID, teamstest.Personal)
 	fake.AddChat(team, teamstest.Channel)
 	list := requests(fake)
 	out := run(t, fake, map[string]any{"requests": list})
@@ -151,7 +151,7 @@ func TestFake(t *testing.T) {
 	}
 
 	var texts, ids []string
-	for _, m := range fake.Messages(chat) {
+	for _, m := range fake.Messages(chatID) {
 		texts, ids = append(texts, m.Text), append(ids, m.ID)
 	}
 	if !slices.Equal(texts, []string{"first, changed", "choose", "It is four."}) || !slices.Equal(ids, []string{out.Sent, out.Card, out.Streamed}) {
@@ -164,7 +164,7 @@ func TestFake(t *testing.T) {
 func TestChannel(t *testing.T) {
 	fake := teamstest.NewTLS()
 	t.Cleanup(fake.Close)
-	fake.AddChat(chat, teamstest.Personal)
+	fake.AddChat(chatID, teamstest.Personal)
 	fake.AddChat(team, teamstest.Channel)
 	fake.Decline() // what comes of an accepted file would be sent beside the others
 	rig, ch := begin(t, fake)
@@ -179,9 +179,9 @@ func TestChannel(t *testing.T) {
 	other := maps.Clone(claims)
 	other["aud"] = "another bot"
 	out := run(t, fake, map[string]any{"requests": list, "sent": sent, "toSign": []teamstest.Object{
-		{"name": "good", "activity": fake.Activity("10", "owner", chat, "signed by the library", nil), "claims": claims},
-		{"name": "other", "activity": fake.Activity("11", "owner", chat, "x", nil), "claims": other},
-		{"name": "HS256", "activity": fake.Activity("12", "owner", chat, "x", nil), "claims": claims, "options": teamstest.Object{"algorithm": "HS256"}},
+		{"name": "good", "activity": fake.Activity("10", "owner", chatID, "signed by the library", nil), "claims": claims},
+		{"name": "other", "activity": fake.Activity("11", "owner", chatID, "x", nil), "claims": other},
+		{"name": "HS256", "activity": fake.Activity("12", "owner", chatID, "x", nil), "claims": claims, "options": teamstest.Object{"algorithm": "HS256"}},
 	}})
 
 	for _, r := range list {
@@ -216,9 +216,9 @@ func TestChannel(t *testing.T) {
 }
 
 // begin runs our channel against the fake.
-func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Channel) {
+func begin(t *testing.T, fake *teamstest.Server) (*chattest.Rig, chat.Channel) {
 	t.Helper()
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	d := rig.Deps("msteams")
 	d.Client = func(string) (*http.Client, error) { return fake.Client(), nil }
 	d.Fetch = func() (*http.Client, error) { return fake.Client(), nil }
@@ -234,7 +234,7 @@ func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Chan
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, ok := ch.(channel.Handler)
+	h, ok := ch.(chat.Handler)
 	if !ok {
 		t.Fatalf("%T receives nothing", ch)
 	}
@@ -245,14 +245,14 @@ func begin(t *testing.T, fake *teamstest.Server) (*channeltest.Rig, channel.Chan
 }
 
 // send sends one message of each kind.
-func send(t *testing.T, ch channel.Channel) {
+func send(t *testing.T, ch chat.Channel) {
 	t.Helper()
-	route := bus.Route{Channel: "msteams", ChatID: chat}
-	s, ok := ch.(channel.Signaller)
+	route := bus.Route{Channel: "msteams", ChatID: chatID}
+	s, ok := ch.(chat.Signaller)
 	if !ok {
 		t.Fatalf("%T does not show that it works", ch)
 	}
-	if err := s.Signal(t.Context(), route, channel.Working); err != nil {
+	if err := s.Signal(t.Context(), route, chat.Working); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "notes.txt")

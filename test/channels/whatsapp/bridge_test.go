@@ -24,8 +24,8 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp"
 	"github.com/nanobot-go/nanobot/test/channels/certify"
 )
@@ -191,16 +191,16 @@ func (b *bridge) message(key object, content object) {
 
 // house is our channel at the bridge.
 type house struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t       *testing.T
-	deps    channel.Deps
+	deps    chat.Deps
 	section json.RawMessage
-	ch      channel.Channel
+	ch      chat.Channel
 }
 
 func newHouse(t *testing.T, port int, secret string) *house {
 	t.Helper()
-	h := &house{Rig: channeltest.NewRig(t), t: t}
+	h := &house{Rig: chattest.NewRig(t), t: t}
 	h.deps = h.Deps("whatsapp")
 	h.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}
@@ -338,23 +338,23 @@ func admission(t *testing.T, b *bridge) {
 		t.Errorf("a browser gets %v, %v", res, err)
 	}
 	h := newHouse(t, b.port, "wrong")
-	if err := h.ch.Run(t.Context(), h.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "the bridge refuses the token") {
+	if err := h.ch.Run(t.Context(), h.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "the bridge refuses the token") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 }
 
 // dialog is a person who types nothing and scans the code.
-type dialog struct{ steps chan channel.Step }
+type dialog struct{ steps chan chat.Step }
 
-func (d *dialog) Tell(s channel.Step) { d.steps <- s }
+func (d *dialog) Tell(s chat.Step) { d.steps <- s }
 
-func (d *dialog) Ask(context.Context, channel.Question) (string, error) { return "", nil }
+func (d *dialog) Ask(context.Context, chat.Question) (string, error) { return "", nil }
 
 // login shows the codes that the bridge hands over, until it is connected.
 func login(t *testing.T, b *bridge) {
 	t.Helper()
 	h := newHouse(t, b.port, token)
-	d := &dialog{steps: make(chan channel.Step, 9)}
+	d := &dialog{steps: make(chan chat.Step, 9)}
 	done := make(chan error, 1)
 	go func() {
 		_, err := whatsapp.Driver().Login(t.Context(), h.deps, h.section, d, false)

@@ -331,7 +331,7 @@ export interface LogPage {
   before?: string;
 }
 
-/** internal/chat: Failure */
+/** internal/chat/deliver: Failure */
 export interface Unsent {
   at: string;
   id?: string;
@@ -340,7 +340,7 @@ export interface Unsent {
   error: string;
 }
 
-/** internal/chat: Status */
+/** internal/chat/deliver: Status */
 export interface ChannelStatus {
   name: string;
   enabled: boolean;
@@ -638,7 +638,7 @@ export interface Described {
   title: string;
 }
 
-/** internal/chat: PairingRequest */
+/** internal/chat/access: PairingRequest */
 export interface PairingRequest {
   channel: string;
   sender_id: string;

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // Two accounts run side by side; the same account twice does not.
@@ -25,7 +25,7 @@ func TestAccounts(t *testing.T) {
 	same := loopback(t)
 	m := house(t, map[string]json.RawMessage{"dingtalk": section(same, nil), "dingtalk.copy": section(same, nil)}, echo)
 	await(t, "one of them to be refused", func() bool {
-		return slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return strings.Contains(s.Error, "dingtalk") })
+		return slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return strings.Contains(s.Error, "dingtalk") })
 	})
 	same.Write("ann", "", "hi", nil)
 	await(t, "the answer", func() bool { return len(texts(same)) > 0 })

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // An AI card is a message that grows. It is delivered empty, filled with the
@@ -116,7 +116,7 @@ func (b *bot) sendCard(ctx context.Context, out bus.Outbound) (id string, ok boo
 		}
 	}
 	err = b.begin(ctx, id, out, again)
-	if grows && err != nil && !channel.IsPermanent(err) {
+	if grows && err != nil && !chat.IsPermanent(err) {
 		return "", true, err // the next try takes this card
 	}
 	c.mu.Lock()
@@ -139,7 +139,7 @@ func (b *bot) begin(ctx context.Context, id string, out bus.Outbound, again bool
 		return b.classify(err)
 	case !again:
 		b.cardRefused(ctx, err)
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return b.fill(ctx, id, out, out.Kind != bus.Delta)
 }
@@ -248,7 +248,7 @@ func (b *bot) unfilled(id string, err error) error {
 	defer b.cards.mu.Unlock()
 	if b.cards.refused[id]++; b.cards.refused[id] >= cardTries || e.Status/100 == 4 {
 		delete(b.cards.refused, id)
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -307,12 +307,12 @@ func (b *bot) tellOnce(ctx context.Context, cause, what string, err error) {
 	}
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	return b.fill(ctx, id, out, final)
 }
 
-// Erase implements channel.Streamer. A card cannot be removed: all that are left
+// Erase implements chat.Streamer. A card cannot be removed: all that are left
 // of an answer are finished with what they say.
 func (b *bot) Erase(_ context.Context, route bus.Route, id string) error {
 	of := answerOf(route)
@@ -353,14 +353,14 @@ func (b *bot) finish(ctx context.Context, id string) error {
 }
 
 // tryCard makes a card that is not delivered, and finishes it.
-func (b *bot) tryCard(ctx context.Context) channel.Check {
+func (b *bot) tryCard(ctx context.Context) chat.Check {
 	id := "nanobot-" + rand.Text()
 	err := b.calls.do(ctx, "/v1.0/card/instances", b.newCard(id), nil)
 	if err == nil {
 		err = b.stream(ctx, id, "-", true)
 	}
 	if err == nil {
-		return channel.Check{Name: "card", OK: true}
+		return chat.Check{Name: "card", OK: true}
 	}
-	return channel.Check{Name: "card", Detail: fmt.Sprintf("%v: check cardTemplateId, cardContentKey and the permissions %s; without a card answers are sent as messages", err, cardScopes)}
+	return chat.Check{Name: "card", Detail: fmt.Sprintf("%v: check cardTemplateId, cardContentKey and the permissions %s; without a card answers are sent as messages", err, cardScopes)}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
@@ -150,16 +150,16 @@ func TestCardClasses(t *testing.T) {
 	limit := dingtalktest.Failure{Status: 403, Code: "Forbidden.AccessDenied.QpsLimitForAppkeyAndApi", Text: "too many"}
 	fail("createAndDeliver", 1, limit)
 	_, err := r.Send(t.Context(), growing(in, "It"))
-	if _, ok := errors.AsType[*channel.RateLimitedError](err); !ok {
+	if _, ok := errors.AsType[*chat.RateLimitedError](err); !ok {
 		t.Errorf("too many cards: %v", err)
 	}
 	fail("createAndDeliver", 1, dingtalktest.Failure{Status: 502, Garbage: true})
-	if _, err := r.Send(t.Context(), growing(in, "It")); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), growing(in, "It")); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy: %v", err)
 	}
 	fail("streaming", 1, limit)
 	_, err = r.Send(t.Context(), growing(in, "It")) // the card is there now, without a text
-	if _, ok := errors.AsType[*channel.RateLimitedError](err); !ok {
+	if _, ok := errors.AsType[*chat.RateLimitedError](err); !ok {
 		t.Errorf("too many texts: %v", err)
 	}
 	id := r.mustShow(in, "It")
@@ -170,7 +170,7 @@ func TestCardClasses(t *testing.T) {
 	fail("/v1.0/card/", 2*cardTries, broken)
 	for n := range cardTries {
 		err := r.Edit(t.Context(), answer(in, "It is."), id, true)
-		if err == nil || channel.IsPermanent(err) != (n == cardTries-1) {
+		if err == nil || chat.IsPermanent(err) != (n == cardTries-1) {
 			t.Errorf("try %d: %v", n, err)
 		}
 	}

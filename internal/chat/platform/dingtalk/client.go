@@ -17,7 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -89,11 +89,11 @@ func (b *bot) classify(err error) error {
 	case e == nil:
 		return err
 	case e.limited():
-		return channel.RateLimited(b.limit, err)
+		return chat.RateLimited(b.limit, err)
 	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
-		return channel.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission %s on https://open-dev.dingtalk.com", err, e.scopes(scopeSend)))
+		return chat.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission %s on https://open-dev.dingtalk.com", err, e.scopes(scopeSend)))
 	case e.Status/100 == 4 || e.Status == http.StatusOK:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (b *bot) classify(err error) error {
 // explained says what to do about credentials that are refused.
 func (b *bot) explained(err error) error {
 	if e := refusal(err); e != nil && !e.limited() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		return channel.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", b.deps.Name, err))
+		return chat.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", b.deps.Name, err))
 	}
 	return err
 }

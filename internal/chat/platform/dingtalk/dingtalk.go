@@ -23,7 +23,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -36,7 +37,7 @@ func isGroup(r bus.Route) bool { return strings.HasPrefix(r.ChatID, groupPrefix)
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
 	calls *client
 	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
@@ -50,8 +51,8 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:   "DingTalk",
 		Options: func() any { return defaults() },
 		New:     newChannel,
@@ -63,14 +64,14 @@ func Driver() channel.Driver {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
 		deps:  d,
@@ -86,14 +87,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -107,7 +108,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 	defer b.beside(ctx)()
 	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
@@ -135,23 +136,23 @@ func (b *bot) beside(ctx context.Context) (end func()) {
 }
 
 // probe asks DingTalk for a token and for a place on the stream.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	ch, err := newChannel(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	b, ok := ch.(*bot)
 	if !ok {
-		return channel.Report{}, errors.New("not a DingTalk channel")
+		return chat.Report{}, errors.New("not a DingTalk channel")
 	}
 	defer b.calls.http.CloseIdleConnections()
 	if _, err := b.calls.bearer(ctx); err != nil {
-		return channel.Report{}, b.explained(err)
+		return chat.Report{}, b.explained(err)
 	}
 	if _, err := b.calls.place(ctx); err != nil {
-		return channel.Report{}, b.explained(err)
+		return chat.Report{}, b.explained(err)
 	}
-	report := channel.Report{Identity: b.o.ClientID, Checks: []channel.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
+	report := chat.Report{Identity: b.o.ClientID, Checks: []chat.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
 	if b.o.CardTemplateID != "" {
 		report.Checks = append(report.Checks, b.tryCard(ctx))
 	}

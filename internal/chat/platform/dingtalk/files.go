@@ -17,7 +17,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -37,7 +38,7 @@ type files struct {
 
 // add fetches a file. What cannot be had leaves a mark, so that the agent can say
 // so. It returns the words of a voice message of the sender.
-func (f *files) add(ctx context.Context, kind channel.FileKind, code, name string, own bool) string {
+func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, own bool) string {
 	if f.n++; f.n > filesMost {
 		f.marks = append(f.marks, lost(name, "too many files in one message"))
 		return ""
@@ -52,7 +53,7 @@ func (f *files) add(ctx context.Context, kind channel.FileKind, code, name strin
 		f.marks = append(f.marks, lost(name, "download failed"))
 		return ""
 	}
-	if kind == channel.VoiceFile && f.bot.deps.Transcribe != nil {
+	if kind == kit.VoiceFile && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
 			if own {
@@ -98,7 +99,7 @@ func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, a
 	}
 	body := map[string]string{"downloadCode": code, "robotCode": f.bot.o.ClientID}
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
-		return bus.Media{}, !channel.IsPermanent(f.bot.classify(err)), err
+		return bus.Media{}, !chat.IsPermanent(f.bot.classify(err)), err
 	}
 	h, err := f.bot.clientFor(a.URL)
 	if err != nil {
@@ -150,7 +151,7 @@ func (b *bot) clientFor(address string) (*http.Client, error) {
 
 // sendFile uploads a file and sends it.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
-	f, err := b.deps.Open(ctx, out.Media[0], maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +166,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 
 	kind := "file"
-	if f.Kind == channel.ImageFile && (f.MIME == "image/png" || f.MIME == "image/jpeg" || f.MIME == "image/gif" || f.MIME == "image/bmp" || f.MIME == "image/webp") {
+	if f.Kind == kit.ImageFile && (f.MIME == "image/png" || f.MIME == "image/jpeg" || f.MIME == "image/gif" || f.MIME == "image/bmp" || f.MIME == "image/webp") {
 		kind = "image"
 	}
 	id, err := b.calls.upload(ctx, kind, name, reader)

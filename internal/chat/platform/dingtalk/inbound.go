@@ -11,7 +11,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -92,8 +94,8 @@ func (c *content) UnmarshalJSON(data []byte) error {
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
-	in     *channel.Intake[message]
+	submit chat.Submit
+	in     *kit.Intake[message]
 
 	mu   sync.Mutex
 	told map[string]bool // causes that were logged
@@ -138,7 +140,7 @@ func (m *message) ownStaff() bool {
 }
 
 // visitor is who wrote. False: nothing says who.
-func (rc *receiver) visitor(m *message) (v channel.Visitor, ok bool) {
+func (rc *receiver) visitor(m *message) (v access.Visitor, ok bool) {
 	v.Route = bus.Route{Channel: rc.bot.deps.Name, MessageID: m.ID}
 	if m.ownStaff() {
 		v.IDs = append(v.IDs, m.StaffID)
@@ -203,7 +205,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 }
 
 // decline tells a person that the bot works in groups, now and then.
-func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[string]string) {
+func (rc *receiver) decline(ctx context.Context, v access.Visitor, meta map[string]string) {
 	who, now := v.IDs[0], rc.bot.deps.Now()
 	if last, ok := rc.bot.told.Get(who); ok && now.Sub(last) < tellEvery {
 		return
@@ -218,7 +220,7 @@ func (rc *receiver) decline(ctx context.Context, v channel.Visitor, meta map[str
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	files := &files{bot: rc.bot}
 	var quotes []bus.Quote
 	if r := m.Text.Replied; m.Text.IsReply && r != nil {
@@ -254,13 +256,13 @@ func (rc *receiver) words(ctx context.Context, files *files, kind string, c cont
 		if s := strings.TrimSpace(c.Recognition); s != "" {
 			return "[transcription: " + s + "]" // DingTalk did it
 		}
-		return files.add(ctx, channel.VoiceFile, c.DownloadCode, "voice.amr", own)
+		return files.add(ctx, kit.VoiceFile, c.DownloadCode, "voice.amr", own)
 	case "picture":
-		return files.add(ctx, channel.ImageFile, or(c.DownloadCode, c.PictureCode), "image.jpg", own)
+		return files.add(ctx, kit.ImageFile, or(c.DownloadCode, c.PictureCode), "image.jpg", own)
 	case "video":
-		return files.add(ctx, channel.VideoFile, c.DownloadCode, "video.mp4", own)
+		return files.add(ctx, kit.VideoFile, c.DownloadCode, "video.mp4", own)
 	case "file":
-		return files.add(ctx, channel.OtherFile, c.DownloadCode, or(c.FileName, "file"), own)
+		return files.add(ctx, kit.OtherFile, c.DownloadCode, or(c.FileName, "file"), own)
 	case "richText":
 		return rc.rich(ctx, files, c.RichText, own)
 	}
@@ -274,7 +276,7 @@ func (rc *receiver) rich(ctx context.Context, files *files, list []piece, own bo
 	for _, p := range list {
 		switch s := text.Valid(p.Text); {
 		case p.Type == "picture" || p.DownloadCode != "":
-			files.add(ctx, channel.ImageFile, or(p.DownloadCode, p.PictureCode), or(p.FileName, "image.jpg"), own)
+			files.add(ctx, kit.ImageFile, or(p.DownloadCode, p.PictureCode), or(p.FileName, "image.jpg"), own)
 		case p.Type == "at":
 			b.WriteString("@" + text.Label(or(p.AtName, s), nameShown) + " ")
 		case p.Type == "bold":

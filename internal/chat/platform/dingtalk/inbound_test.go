@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
@@ -156,7 +156,7 @@ func TestStream(t *testing.T) {
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"clientSecret": "wrong"})
-	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
+	if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
 		t.Errorf("Run: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -38,19 +38,19 @@ type registration struct {
 }
 
 // login makes an app by a QR code. Without force an app that works stays.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	o, err := decodeAny(section)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if !force && o.complete() == nil {
 		if report, err := probe(ctx, d, section); err == nil {
-			return channel.Result{Identity: report.Identity}, nil
+			return chat.Result{Identity: report.Identity}, nil
 		}
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Result{}, fmt.Errorf("proxy: %w", err)
+		return chat.Result{}, fmt.Errorf("proxy: %w", err)
 	}
 	defer h.CloseIdleConnections()
 	c := newClient(&o, h, d.Now)
@@ -62,11 +62,11 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 			continue
 		}
 		if err != nil {
-			return channel.Result{}, fmt.Errorf("make an app: %w", err)
+			return chat.Result{}, fmt.Errorf("make an app: %w", err)
 		}
-		return channel.Result{Identity: made.ID, Patch: o.patch(made)}, nil
+		return chat.Result{Identity: made.ID, Patch: o.patch(made)}, nil
 	}
-	return channel.Result{}, errExpired
+	return chat.Result{}, errExpired
 }
 
 // patch is what a new app means for the section. It may be one of another
@@ -85,7 +85,7 @@ func (o *options) patch(made registration) map[string]any {
 }
 
 // register shows one code and waits until it is used or has expired.
-func (c *client) register(ctx context.Context, source string, p channel.Dialog, note string) (registration, error) {
+func (c *client) register(ctx context.Context, source string, p chat.Dialog, note string) (registration, error) {
 	var begun registration
 	err := c.post(ctx, c.oapi+"/app/registration/init", "", map[string]string{"source": source}, &begun)
 	if e := refusal(err); e != nil {
@@ -109,7 +109,7 @@ func (c *client) register(ctx context.Context, source string, p channel.Dialog, 
 		life = codeLife
 	}
 	ends := c.now().Add(life)
-	p.Tell(channel.Step{QR: begun.Complete, URL: begun.Complete, Note: note, Expires: ends})
+	p.Tell(chat.Step{QR: begun.Complete, URL: begun.Complete, Note: note, Expires: ends})
 	for c.now().Before(ends) {
 		if err := wait.For(ctx, every); err != nil {
 			return begun, err

@@ -14,20 +14,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
 // phone is a person who looks at the code.
 type phone struct{ notes []string }
 
-func (p *phone) Tell(s channel.Step) {
+func (p *phone) Tell(s chat.Step) {
 	if strings.HasPrefix(s.QR, "https://") && s.URL == s.QR && !s.Expires.IsZero() {
 		p.notes = append(p.notes, s.Note)
 	}
 }
 
-func (*phone) Ask(context.Context, channel.Question) (string, error) {
+func (*phone) Ask(context.Context, chat.Question) (string, error) {
 	return "", errors.New("nothing is asked")
 }
 
@@ -40,8 +40,8 @@ func (m memoryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func bubbleDeps(h http.Handler) channel.Deps {
-	return channel.Deps{
+func bubbleDeps(h http.Handler) chat.Deps {
+	return chat.Deps{
 		Name:   "dingtalk",
 		Client: func(string) (*http.Client, error) { return &http.Client{Transport: memoryTransport{h}}, nil },
 		Log:    slog.New(slog.DiscardHandler),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	ClientID                  string          `json:"clientId" setup:"yes" doc:"Client ID (AppKey) of the app, from its Credentials page on https://open-dev.dingtalk.com."`
 	ClientSecret              httpsafe.Secret `json:"clientSecret" setup:"yes" doc:"Client Secret (AppSecret) of the app, from the same page."`
 	GroupUserIsolation        bool            `json:"groupUserIsolation" doc:"Each person has a conversation of their own in a group."`
@@ -47,7 +47,7 @@ func decode(section json.RawMessage) (options, error) {
 		err = o.complete()
 	}
 	if err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -56,7 +56,7 @@ func decode(section json.RawMessage) (options, error) {
 // login.
 func decodeAny(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	return o, o.check()
@@ -94,20 +94,20 @@ func web(address string) bool {
 }
 
 // caps are the limits of the platform.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: maxText,
 		Unit:     markdown.Runes,
 		MaxMedia: maxFile,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 20, Per: time.Second},
-			Group: channel.Limit{Count: 20, Per: time.Minute},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 20, Per: time.Second},
+			Group: chat.Limit{Count: 20, Per: time.Minute},
 		},
 		Group: isGroup,
 	}
 	if o.CardTemplateID != "" {
 		c.EditEvery, c.GroupEditEvery, c.OneMessage = cardEvery, cardEvery, true
-		c.Rate.Edit = channel.Limit{Count: cardEdits, Per: time.Second}
+		c.Rate.Edit = chat.Limit{Count: cardEdits, Per: time.Second}
 	}
 	return c
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)
@@ -48,7 +48,7 @@ func TestPythonSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("dingtalk")
 			d.Client = plainClient(t)
 			d.Gate = r.Gate("dingtalk", json.RawMessage(s), nil)
@@ -85,13 +85,13 @@ func TestOptionsAreDocumented(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
-	d := channeltest.NewRig(t).Deps("dingtalk")
+	d := chattest.NewRig(t).Deps("dingtalk")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
 	if err != nil || report.Identity != dingtalktest.ClientID || len(report.Checks) != 2 {
 		t.Errorf("probe: %+v, %v", report, err)
 	}
-	if _, err = probe(t.Context(), d, section(fake, map[string]any{"clientSecret": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
+	if _, err = probe(t.Context(), d, section(fake, map[string]any{"clientSecret": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.dingtalk.clientId") {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	if fake.Opened() != 0 || len(fake.Messages()) != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 	reactTimeout  = 5 * time.Second
 )
 
-// Send implements channel.Channel. An answer goes by the session webhook of the
+// Send implements chat.Channel. An answer goes by the session webhook of the
 // message, which needs no permission and mentions the person; all else by the API.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(strings.TrimPrefix(out.Route.ChatID, groupPrefix)) == "" {
-		return "", channel.Permanent(fmt.Errorf("%q is not a chat of DingTalk: use the id of a person, or group: and the id of a conversation", out.Route.ChatID))
+		return "", chat.Permanent(fmt.Errorf("%q is not a chat of DingTalk: use the id of a person, or group: and the id of a conversation", out.Route.ChatID))
 	}
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
@@ -40,7 +40,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
 		err := b.classify(b.reply(ctx, webhook, out, plain, words))
-		if !channel.IsPermanent(err) {
+		if !chat.IsPermanent(err) {
 			return "", err
 		}
 		b.deps.Log.DebugContext(ctx, "a session webhook refused a message; the API is tried", "err", err)
@@ -104,9 +104,9 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", channel.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
+		return "", chat.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
-		return "", channel.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
+		return "", chat.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
 	return a.Key, nil
 }
@@ -179,17 +179,17 @@ func escape(s string) string {
 	return b.String()
 }
 
-// Signal implements channel.Signaller: a reaction while the agent works.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller: a reaction while the agent works.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	conversation, ok := b.talks.Get(route.MessageID)
-	if !ok || b.o.Reaction == "" || phase == channel.Working {
+	if !ok || b.o.Reaction == "" || phase == chat.Working {
 		return nil
 	}
 	body := map[string]any{
 		"robotCode": b.o.ClientID, "openMsgId": route.MessageID, "openConversationId": conversation, "emotionType": 2, "emotionName": b.o.Reaction,
 		"textEmotion": map[string]string{"emotionId": "2659900", "emotionName": b.o.Reaction, "text": b.o.Reaction, "backgroundId": "im_bg_1"},
 	}
-	if phase == channel.Seen {
+	if phase == chat.Seen {
 		// A request that is cut off may have set the reaction, so this one is
 		// finished, and the next phase waits for it.
 		done := make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
@@ -101,8 +101,8 @@ func TestClasses(t *testing.T) {
 				fake.Fail(c.fail)
 			}
 			_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Message, Route: bus.Route{ChatID: or(c.chat, "ann")}, Text: "hi"})
-			_, limited := errors.AsType[*channel.RateLimitedError](err)
-			if err == nil || channel.IsPermanent(err) != c.permanent || limited != c.limited || !strings.Contains(err.Error(), c.want) {
+			_, limited := errors.AsType[*chat.RateLimitedError](err)
+			if err == nil || chat.IsPermanent(err) != c.permanent || limited != c.limited || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -178,10 +178,10 @@ func TestReactionGivenUp(t *testing.T) {
 	in := heardIn(r, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Signal(ctx, in.Route, channel.Seen); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 1 {
+	if err := r.Signal(ctx, in.Route, chat.Seen); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 1 {
 		t.Errorf("seen: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
 	}
-	if err := r.Signal(t.Context(), in.Route, channel.Answered); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 0 {
+	if err := r.Signal(t.Context(), in.Route, chat.Answered); err != nil || len(r.fake.Reactions(in.Route.MessageID)) != 0 {
 		t.Errorf("answered: %v, %q", err, r.fake.Reactions(in.Route.MessageID))
 	}
 }

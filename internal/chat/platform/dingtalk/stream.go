@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The codes that a frame is confirmed with.
@@ -37,7 +37,7 @@ var errDisconnect = errors.New("DingTalk asks for another connection")
 // dial asks for a ticket, which is good for one connection.
 func (s *stream) dial(ctx context.Context) (socket.Target, error) {
 	p, err := s.bot.calls.place(ctx)
-	if err = s.bot.explained(err); channel.IsFatal(err) {
+	if err = s.bot.explained(err); chat.IsFatal(err) {
 		return socket.Target{}, socket.Fatal(err)
 	}
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/dingtalk/dingtalktest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f := fixture(t, loopback(t), dingtalktest.ClientID, nil)
 		fake := loopback(t)
 		fake.SetClient("dingtest0002")
@@ -27,13 +27,13 @@ func TestSuite(t *testing.T) {
 // The same with answers in cards.
 func TestSuiteOfCards(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		changes := map[string]any{"cardTemplateId": dingtalktest.Template}
 		f := fixture(t, loopback(t), dingtalktest.ClientID, changes)
 		fake := loopback(t)
 		fake.SetClient("dingtest0002")
 		second := fixture(t, fake, "dingtest0002", changes)
-		for _, f := range []*channeltest.Fixture{&f, &second} {
+		for _, f := range []*chattest.Fixture{&f, &second} {
 			f.Streams = true
 			delete(f.Lacks, "Streams")
 		}
@@ -42,16 +42,16 @@ func TestSuiteOfCards(t *testing.T) {
 	})
 }
 
-func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map[string]any) channeltest.Fixture {
+func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map[string]any) chattest.Fixture {
 	t.Helper()
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) {
+		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.limit = time.Second
 			}
 		},
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -75,10 +75,10 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
 		Group:    groupPrefix + "cid1",
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Write(in.Sender, "", in.Text, object{"msgId": in.ID, "senderNick": name, "senderStaffId": name, "senderCorpId": "another corp"})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) {
+		Deliver: func(_ *testing.T, in chattest.In) {
 			if in.Group && !in.Mentioned {
 				return // DingTalk does not send it
 			}
@@ -90,12 +90,12 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 			fake.Write(in.Sender, strings.TrimPrefix(strings.TrimPrefix(in.Chat, in.Sender), groupPrefix), in.Text, m)
 		},
 		Idle: fake.Idle,
-		Seen: func() (list []channeltest.Seen) {
+		Seen: func() (list []chattest.Seen) {
 			for _, m := range fake.Messages() {
 				if m.Way == "card" && m.Text() == "" {
 					continue // nothing is written yet
 				}
-				s := channeltest.Seen{Chat: m.Chat, Text: m.Text()}
+				s := chattest.Seen{Chat: m.Chat, Text: m.Text()}
 				if m.File != "" {
 					s.Files = []string{m.File}
 				}
@@ -103,7 +103,7 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 			}
 			return list
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			b, ok := ch.(*bot)
 			if !ok {
 				t.Fatalf("New made a %T", ch)

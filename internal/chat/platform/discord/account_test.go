@@ -12,20 +12,21 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
 // house runs sections under a manager, with an agent that says "re: TEXT".
-func house(t *testing.T, sections map[string]json.RawMessage) *channel.Manager {
+func house(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"discord": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Drivers: map[string]chat.Driver{"discord": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestAccounts(t *testing.T) {
 	same := loopback(t)
 	m := house(t, map[string]json.RawMessage{"discord": section(same, nil), "discord.copy": section(same, nil)})
 	await(t, "one of them to be refused", func() bool {
-		return slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return strings.Contains(s.Error, "discord") })
+		return slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return strings.Contains(s.Error, "discord") })
 	})
 	same.Write("42", same.DM("42"), "hi", nil)
 	await(t, "the answer", func() bool { return len(same.Messages("")) > 0 })
@@ -109,13 +110,13 @@ func TestSentOnce(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
-	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
-	chat := fake.DM("42")
-	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chat + "/messages", After: true, Times: 2})
-	fake.Write("42", chat, "hi", nil)
-	await(t, "the third try", func() bool { return len(fake.Calls("POST", "/channels/"+chat+"/messages")) == 3 })
+	await(t, "the connection", func() bool { return m.Status()[0].State == deliver.Running })
+	chatID := fake.DM("42")
+	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chatID + "/messages", After: true, Times: 2})
+	fake.Write("42", chatID, "hi", nil)
+	await(t, "the third try", func() bool { return len(fake.Calls("POST", "/channels/"+chatID+"/messages")) == 3 })
 	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
-	if got := contents(fake, chat); !slices.Equal(got, []string{"re: hi"}) {
+	if got := contents(fake, chatID); !slices.Equal(got, []string{"re: hi"}) {
 		t.Errorf("people see %q", got)
 	}
 }
@@ -126,12 +127,12 @@ func TestLongStream(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	m := house(t, map[string]json.RawMessage{"discord": section(fake, nil)})
-	await(t, "the connection", func() bool { return m.Status()[0].State == channel.Running })
-	chat := fake.DM("42")
-	fake.Write("42", chat, "a long one", nil)
-	await(t, "all of it", func() bool { return strings.Count(strings.Join(contents(fake, chat), "\n"), "many words") >= 250 })
+	await(t, "the connection", func() bool { return m.Status()[0].State == deliver.Running })
+	chatID := fake.DM("42")
+	fake.Write("42", chatID, "a long one", nil)
+	await(t, "all of it", func() bool { return strings.Count(strings.Join(contents(fake, chatID), "\n"), "many words") >= 250 })
 	await(t, "an empty queue", func() bool { return m.Status()[0].Queue == 0 })
-	list := contents(fake, chat)
+	list := contents(fake, chatID)
 	if n := strings.Count(strings.Join(list, "\n"), "many words in a line"); n != 250 || len(list) < 3 {
 		t.Errorf("%d lines in %d messages", n, len(list))
 	}

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,18 +31,18 @@ type progress struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	cursors *channel.Cursors // nil before the first session
+	cursors *kit.Cursors // nil before the first session
 	last    uint64
 	reading int // channels that are being caught up with; the cursor waits for them
 }
 
 // begin says who we are, and returns the newest message that was taken and the
 // direct chats, the last used first.
-func (p *progress) begin(ctx context.Context, d channel.Deps, bot string) (last uint64, direct []string, err error) {
+func (p *progress) begin(ctx context.Context, d chat.Deps, bot string) (last uint64, direct []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors == nil {
-		if p.cursors, err = channel.OpenCursors(d, bot); err != nil {
+		if p.cursors, err = kit.OpenCursors(d, bot); err != nil {
 			return 0, nil, err
 		}
 		p.last = number(p.cursors.Get(allChats))
@@ -71,17 +72,17 @@ func (p *progress) note(ctx context.Context) {
 }
 
 // direct notes a message in a direct chat of a person who is admitted.
-func (p *progress) direct(ctx context.Context, chat, message string) {
+func (p *progress) direct(ctx context.Context, chatID, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.keep(ctx, chat, message)
+		p.keep(ctx, chatID, message)
 	}
 }
 
 // keep notes a cursor. The lock is held.
-func (p *progress) keep(ctx context.Context, chat, at string) {
-	if err := p.cursors.Set(chat, at); err != nil { // what is read again is known by its ids
+func (p *progress) keep(ctx context.Context, chatID, at string) {
+	if err := p.cursors.Set(chatID, at); err != nil { // what is read again is known by its ids
 		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
 	}
 }

@@ -22,14 +22,15 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      options
-	caps   channel.Caps
+	caps   chat.Caps
 	calls  *client
 	places *places
 	me     atomic.Pointer[user]
@@ -40,19 +41,19 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Discord", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Discord", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.proxy())
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps: d, o: o, caps: o.caps(),
@@ -68,14 +69,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -83,7 +84,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	defer b.calls.http.CloseIdleConnections()
 	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
 	b.calls.revive()
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}

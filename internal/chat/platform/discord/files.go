@@ -8,41 +8,42 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // kind is the word of the marker of a file.
-func (a attachment) kind(m *message) channel.FileKind {
+func (a attachment) kind(m *message) kit.FileKind {
 	if m.Flags&flagVoice != 0 {
-		return channel.VoiceFile
+		return kit.VoiceFile
 	}
 	word, _, _ := strings.Cut(a.ContentType, "/")
-	switch k := channel.FileKind(word); k {
-	case channel.ImageFile, channel.AudioFile, channel.VideoFile:
+	switch k := kit.FileKind(word); k {
+	case kit.ImageFile, kit.AudioFile, kit.VideoFile:
 		return k
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
 // add fetches the files of a message; own says that its sender sent them, not
 // the person who is quoted.
-func (b *bot) add(ctx context.Context, files *channel.Files, m *message, own bool) {
+func (b *bot) add(ctx context.Context, files *kit.Files, m *message, own bool) {
 	for _, a := range m.Attachments {
-		r := channel.Received{Kind: a.kind(m), Name: cmp.Or(a.Filename, a.ID), Size: a.Size, Again: true}
-		if r.Kind == channel.VoiceFile && !own {
-			r.Kind = channel.AudioFile // anybody's words
+		r := kit.Received{Kind: a.kind(m), Name: cmp.Or(a.Filename, a.ID), Size: a.Size, Again: true}
+		if r.Kind == kit.VoiceFile && !own {
+			r.Kind = kit.AudioFile // anybody's words
 		}
 		r.Open = func(ctx context.Context) (io.ReadCloser, error) {
-			h, err := b.deps.ClientFor(a.URL, b.o.APIBase, b.calls.http, atDiscord)
+			h, err := kit.ClientFor(b.deps, a.URL, b.o.APIBase, b.calls.http, atDiscord)
 			if err != nil {
 				return nil, err
 			}
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
 			if err != nil {
-				return nil, channel.Permanent(httpsafe.WithoutURL(err))
+				return nil, chat.Permanent(httpsafe.WithoutURL(err))
 			}
 			req.Header.Set("User-Agent", agent)
-			res, err := channel.Download(h, req)
+			res, err := kit.Download(h, req)
 			if err != nil {
 				return nil, err
 			}

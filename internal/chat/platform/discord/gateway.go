@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // silence ends a connection on which not even heartbeats are answered.
@@ -110,7 +110,7 @@ func (b *bot) refusedToken(err error) error {
 }
 
 func (b *bot) badToken(err error) error {
-	return channel.Fatal(fmt.Errorf("Discord refuses the token (%w); reset it on the Bot page of the developer portal and put the new one into channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+	return chat.Fatal(fmt.Errorf("Discord refuses the token (%w); reset it on the Bot page of the developer portal and put the new one into channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 }
 
 // open logs in, or resumes.
@@ -298,11 +298,11 @@ func (g *gateway) lost(err error) error {
 		case closeBadToken:
 			return socket.Fatal(g.bot.badToken(err))
 		case closeNoIntents:
-			return socket.Fatal(channel.Fatal(errors.New("Discord refuses the intents: on the Bot page of the developer portal, switch on Message Content Intent (and any other privileged intent in channels." + name + ".intents), then restart")))
+			return socket.Fatal(chat.Fatal(errors.New("Discord refuses the intents: on the Bot page of the developer portal, switch on Message Content Intent (and any other privileged intent in channels." + name + ".intents), then restart")))
 		case closeBadIntents:
-			return socket.Fatal(channel.Fatal(fmt.Errorf("channels.%s.intents: %d is not a sum of intents that Discord knows", name, g.bot.o.Intents)))
+			return socket.Fatal(chat.Fatal(fmt.Errorf("channels.%s.intents: %d is not a sum of intents that Discord knows", name, g.bot.o.Intents)))
 		case closeSharding:
-			return socket.Fatal(channel.Fatal(errors.New("the bot is in too many servers for one connection (Discord asks for sharding)")))
+			return socket.Fatal(chat.Fatal(errors.New("the bot is in too many servers for one connection (Discord asks for sharding)")))
 		case closeBadSeq, closeTimeout, 1000, 1001:
 			g.session = ""
 		}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -38,11 +39,11 @@ func TestResume(t *testing.T) {
 			fake := loopback(t)
 			r := newRig(t, fake, nil)
 			defer r.begin()()
-			chat := fake.DM("42")
-			fake.Write("42", chat, "one", nil)
+			chatID := fake.DM("42")
+			fake.Write("42", chatID, "one", nil)
 			r.receive(1)
 			cut(fake)
-			fake.Write("42", chat, "two", nil)
+			fake.Write("42", chatID, "two", nil)
 			r.receive(2)
 			r.Await("the word that it is connected", func() bool { s := r.States(); return len(s) > 1 && s[len(s)-1] == "@"+discordtest.BotName })
 			if got := r.texts(); !slices.Equal(got, []string{"one", "two"}) || fake.Identified() != 1 {
@@ -64,11 +65,11 @@ func TestSessionOver(t *testing.T) {
 			fake := loopback(t)
 			r := newRig(t, fake, nil)
 			defer r.begin()()
-			chat := fake.DM("42")
-			fake.Write("42", chat, "one", nil)
+			chatID := fake.DM("42")
+			fake.Write("42", chatID, "one", nil)
 			r.receive(1)
 			end(fake)
-			fake.Write("42", chat, "two", nil)
+			fake.Write("42", chatID, "two", nil)
 			fake.Write("42", discordtest.Thread, "<@999> three", names(nil))
 			got := r.receive(3)
 			if fake.Identified() != 2 || len(got) != 3 {
@@ -124,7 +125,7 @@ func TestFatal(t *testing.T) {
 			}
 			err := <-done
 			for _, w := range c.want {
-				if err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), w) {
+				if err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), w) {
 					t.Errorf("Run: %v, want it fatal and with %q", err, w)
 				}
 			}
@@ -147,11 +148,11 @@ func TestRevoked(t *testing.T) {
 	r.Await("the connection", func() bool { return len(r.States()) > 0 })
 	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels", Status: 401, Text: "401: Unauthorized"})
 	for range 3 {
-		if _, err := r.Send(t.Context(), answerTo(fake.DM("42"), "", "x")); err == nil || channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), answerTo(fake.DM("42"), "", "x")); err == nil || chat.IsPermanent(err) {
 			t.Errorf("Send: %v", err)
 		}
 	}
-	if err := <-done; !channel.IsFatal(err) {
+	if err := <-done; !chat.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
 	if n := len(fake.Calls("POST", "/messages")); n != 1 {
@@ -175,18 +176,18 @@ func TestCatchUp(t *testing.T) {
 			fake := loopback(t)
 			r := newRig(t, fake, c.change)
 			end := r.begin()
-			chat := fake.DM("42")
-			fake.Write("42", chat, "before", nil)
+			chatID := fake.DM("42")
+			fake.Write("42", chatID, "before", nil)
 			r.receive(1)
 			end()
 			ago := time.Now().Add(-15 * time.Minute)
-			fake.Write("42", chat, "too old", object{"id": fmt.Sprint(snowflake(ago)), "timestamp": ago.Format(time.RFC3339)})
-			fake.Write("42", chat, "away 1", nil)
-			fake.Write("66", chat, "a stranger", nil)
-			fake.Write("42", chat, "away 2", object{"attachments": []object{fake.Store("a.txt", []byte("x"))}})
+			fake.Write("42", chatID, "too old", object{"id": fmt.Sprint(snowflake(ago)), "timestamp": ago.Format(time.RFC3339)})
+			fake.Write("42", chatID, "away 1", nil)
+			fake.Write("66", chatID, "a stranger", nil)
+			fake.Write("42", chatID, "away 2", object{"attachments": []object{fake.Store("a.txt", []byte("x"))}})
 			r.reopen(c.change)
 			defer r.begin()()
-			fake.Write("42", chat, "live", nil)
+			fake.Write("42", chatID, "live", nil)
 			r.Await("the last one", func() bool { got := r.texts(); return got[len(got)-1] == "live" })
 			if diff := cmp.Diff(c.want, r.texts()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -225,9 +226,9 @@ func TestHeldUntilAccepted(t *testing.T) {
 	r := newRig(t, fake, nil)
 	end := r.begin()
 	r.Refuse(errors.New("disk full"))
-	chat := fake.DM("42")
-	fake.Write("42", chat, "one", nil)
-	fake.Write("42", chat, "two", nil)
+	chatID := fake.DM("42")
+	fake.Write("42", chatID, "one", nil)
+	fake.Write("42", chatID, "two", nil)
 	r.Await("a refusal", func() bool { return strings.Contains(r.Log.String(), "could not be accepted yet") })
 	end()
 	r.Refuse(nil)
@@ -247,11 +248,11 @@ func TestTooMuch(t *testing.T) {
 	r := newRig(t, fake, nil)
 	defer r.begin()()
 	r.Refuse(errors.New("disk full"))
-	chat := fake.DM("42")
+	chatID := fake.DM("42")
 	var want []string
 	for i := range 550 {
 		want = append(want, fmt.Sprint("message ", i))
-		fake.Write("42", chat, want[i], nil)
+		fake.Write("42", chatID, want[i], nil)
 	}
 	r.Await("the limit", func() bool { return strings.Contains(r.Log.String(), "cannot be held") })
 	r.Refuse(nil)
@@ -267,7 +268,7 @@ func TestTooMuch(t *testing.T) {
 // stored is a cursor on the disk.
 func (r *rig) stored(key string) string {
 	r.t.Helper()
-	c, err := channel.OpenCursors(r.deps, discordtest.BotID)
+	c, err := kit.OpenCursors(r.deps, discordtest.BotID)
 	if err != nil {
 		r.t.Fatal(err)
 	}

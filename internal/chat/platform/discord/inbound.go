@@ -12,7 +12,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -42,8 +44,8 @@ const (
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
-	in     *channel.Intake[event]
+	submit chat.Submit
+	in     *kit.Intake[event]
 	ready  chan struct{}  // closed when the first session begins
 	once   sync.Once      // closes it
 	side   sync.WaitGroup // answers to interactions, and the registration of commands
@@ -117,7 +119,7 @@ func (rc *receiver) forUs(m *message) bool {
 	if c, ok := rc.bot.places.known.Get(m.ChannelID); ok && m.GuildID != "" && !rc.bot.o.answersIn(rc.bot.routeIn(c)) {
 		return false
 	}
-	return m.GuildID == "" || policy != "" && policy != channel.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
+	return m.GuildID == "" || policy != "" && policy != access.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
 }
 
 // named reports whether a message names the bot or its role.
@@ -162,8 +164,8 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote, or used a command or a button.
-func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) channel.Visitor {
-	v := channel.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
+func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) access.Visitor {
+	v := access.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
 	if who.unique() {
 		v.Names = []string{who.Username}
 	}
@@ -259,7 +261,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 
 // complete fetches the message that is answered, if Discord left it out and it
 // decides whether a message is for us.
-func (rc *receiver) complete(ctx context.Context, m *message, v channel.Visitor) error {
+func (rc *receiver) complete(ctx context.Context, m *message, v access.Visitor) error {
 	r := m.Reference
 	if m.Type != typeReply || r == nil || m.Referenced != nil || number(r.MessageID) == 0 || !rc.bot.deps.Gate.Knows(ctx, v) {
 		return nil
@@ -357,9 +359,9 @@ func (rc *receiver) overheard(m *message) string {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they passed on, answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
-	files := rc.bot.deps.Files()
+	files := kit.NewFiles(rc.bot.deps)
 	quotes := rc.replyTag(ctx, m, files)
 	typed := !m.Author.Bot && m.WebhookID == ""
 	switch s := rc.words(m); {
@@ -392,7 +394,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
 // repeat what a stranger said. Its files come first.
-func (rc *receiver) replyTag(ctx context.Context, m *message, files *channel.Files) []bus.Quote {
+func (rc *receiver) replyTag(ctx context.Context, m *message, files *kit.Files) []bus.Quote {
 	r := m.Referenced
 	if m.Type != typeReply || r == nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -86,7 +87,7 @@ func (rc *receiver) language(i *interaction) string {
 }
 
 // admits asks the gate without any effect. A thread is judged by its channel.
-func (rc *receiver) admits(ctx context.Context, v channel.Visitor) bool {
+func (rc *receiver) admits(ctx context.Context, v access.Visitor) bool {
 	if c, ok := rc.bot.places.known.Get(v.Route.ChatID); ok {
 		v.Route = rc.bot.routeIn(c)
 	}
@@ -109,7 +110,7 @@ func (rc *receiver) reply(ctx context.Context, i *interaction, token, words stri
 }
 
 // admit lets a person in who used a command or a button.
-func (rc *receiver) admit(ctx context.Context, i *interaction) (pass channel.Pass, v channel.Visitor, ok bool, err error) {
+func (rc *receiver) admit(ctx context.Context, i *interaction) (pass access.Pass, v access.Visitor, ok bool, err error) {
 	route, err := rc.bot.route(ctx, i.GuildID, i.ChannelID)
 	if err != nil {
 		return pass, v, false, err
@@ -270,7 +271,7 @@ func (m *message) question() (q bus.Question) {
 	if q.ID != "" {
 		return q
 	}
-	if q, ok := channel.AskedIn(unescape(m.Content)); ok {
+	if q, ok := chat.AskedIn(unescape(m.Content)); ok {
 		q.ID = q.Code
 		return q
 	}

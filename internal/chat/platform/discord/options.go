@@ -11,7 +11,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The intents that matter here; see the gateway's documentation.
@@ -32,7 +33,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Token             httpsafe.Secret `json:"token" setup:"yes" doc:"Token of the bot, from the Bot page of the Discord developer portal."`
 	Intents           int             `json:"intents" doc:"Events that Discord sends, as the sum of their numbers." min:"0"`
 	AllowChannels     []string        `json:"allowChannels" doc:"Ids of server channels in which the bot answers; a thread belongs to its channel. Empty: all."`
@@ -55,11 +56,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -103,8 +104,8 @@ func (o *options) proxy() string {
 }
 
 // rules are those of allowChannels, and that people have names besides their ids.
-func (o *options) rules() channel.Rules {
-	r := channel.Rules{Entries: channel.ReadNames(channel.Digits)}
+func (o *options) rules() access.Rules {
+	r := access.Rules{Entries: access.ReadNames(access.Digits)}
 	if len(o.AllowChannels) > 0 {
 		r.Group = o.inAllowedChannel
 	}
@@ -113,31 +114,31 @@ func (o *options) rules() channel.Rules {
 
 // inAllowedChannel is the rule of allowChannels. A thread has the chat id of its
 // channel.
-func (o *options) inAllowedChannel(v channel.Visitor) channel.Decision {
+func (o *options) inAllowedChannel(v access.Visitor) access.Decision {
 	if o.answersIn(v.Route) {
 		return ""
 	}
-	return channel.Ignore
+	return access.Ignore
 }
 
 // answersIn reports whether the lists allow a place in a server.
 func (o *options) answersIn(r bus.Route) bool {
 	return (len(o.AllowChannels) == 0 || slices.Contains(o.AllowChannels, r.ChatID) || slices.Contains(o.AllowChannels, r.ThreadID)) &&
-		(o.GroupPolicy != channel.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
+		(o.GroupPolicy != access.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
 }
 
 // caps are the limits of the platform. The margin to 2000 is for escapes.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: 1900, Unit: markdown.UTF16,
 		EditEvery: 1200 * time.Millisecond, GroupEditEvery: 1200 * time.Millisecond,
 		Previewed: func(bus.Route, string) bool { return true },
 		Typing:    7 * time.Second, // it fades after ten, and the wait for workingEmoji comes on top
 		MaxMedia:  maxBoosted, Together: maxFiles, Buttons: true, Keys: true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 40, Per: time.Second},
-			Chat:  channel.Limit{Count: 5, Per: 5 * time.Second},
-			Edit:  channel.Limit{Count: 20, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 40, Per: time.Second},
+			Chat:  chat.Limit{Count: 5, Per: 5 * time.Second},
+			Edit:  chat.Limit{Count: 20, Per: time.Second},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {

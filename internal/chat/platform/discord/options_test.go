@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)
@@ -51,7 +51,7 @@ func TestPythonSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("discord")
 			proxy := ""
 			d.Client = func(p string) (*http.Client, error) { proxy = p; return &http.Client{}, nil }
@@ -87,7 +87,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
-	d := channeltest.NewRig(t).Deps("discord")
+	d := chattest.NewRig(t).Deps("discord")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
 	if err != nil || report.Identity != "@"+discordtest.BotName || len(report.Checks) != 3 || !report.Checks[1].OK || !strings.Contains(report.Checks[2].Detail, "client_id=999&scope=bot%20applications.commands&permissions=274878008384") {

@@ -142,7 +142,7 @@ func (b *bot) routeIn(c place) bus.Route {
 	return bus.Route{Channel: b.deps.Name, ChatID: c.ID}
 }
 
-// Address implements channel.Addresser: a target is the id of a channel, a thread
+// Address implements chat.Addresser: a target is the id of a channel, a thread
 // or a person, the name of a channel such as #general, or the user name of
 // somebody who wrote to us, such as @ann.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {

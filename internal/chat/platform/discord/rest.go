@@ -18,7 +18,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -72,7 +73,7 @@ type bucket struct {
 type call struct {
 	method, path string
 	body         any
-	files        []*channel.Attachment
+	files        []*kit.Attachment
 	patience     time.Duration // how long to wait for a bucket; more is an error
 }
 
@@ -118,11 +119,11 @@ func classify(err error) error {
 	}
 	switch e.Status {
 	case http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, 100*time.Millisecond), err)
+		return chat.RateLimited(max(e.After, 100*time.Millisecond), err)
 	case http.StatusUnauthorized: // Run says so
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
@@ -17,18 +17,18 @@ type object = discordtest.Object
 
 // The channel satisfies what the manager looks for.
 var (
-	_ channel.Streamer  = (*bot)(nil)
-	_ channel.Signaller = (*bot)(nil)
-	_ channel.Addresser = (*bot)(nil)
+	_ chat.Streamer  = (*bot)(nil)
+	_ chat.Signaller = (*bot)(nil)
+	_ chat.Addresser = (*bot)(nil)
 )
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *discordtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -61,10 +61,10 @@ func plainClient(t *testing.T) func(string) (*http.Client, error) {
 
 func newRig(t *testing.T, fake *discordtest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("discord")
 	r.deps.Client = plainClient(t)
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "model", About: "choose", Args: "[preset|model]"}, {Name: "trigger", About: "make", Args: "<name>"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "model", About: "choose", Args: "[preset|model]"}, {Name: "trigger", About: "make", Args: "<name>"}}
 	r.reopen(changes)
 	return r
 }

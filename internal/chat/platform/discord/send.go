@@ -16,7 +16,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // outgoing is a message that is sent or edited.
@@ -39,7 +40,7 @@ type mentions struct {
 // noMentions keeps a text from notifying anybody, whatever the model wrote.
 func noMentions() mentions { return mentions{Parse: []string{}} }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	rows, list := buttons(out)
 	m := outgoing{Content: render(out, list), Mentions: noMentions(), Flags: flagNoEmbeds, Components: rows, Reference: b.reference(out)}
@@ -114,13 +115,13 @@ func (b *bot) inServer(r bus.Route) bool {
 
 // open opens the files of a message. One that is too large for the place is
 // named in the text instead.
-func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []*channel.Attachment, err error) {
+func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []*kit.Attachment, err error) {
 	if len(out.Media) > maxFiles {
-		return nil, channel.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
+		return nil, chat.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
 	}
 	most := b.places.upload(target(out.Route))
 	for _, saved := range out.Media {
-		f, err := b.deps.Open(ctx, saved, most)
+		f, err := kit.OpenAttachment(ctx, b.deps, saved, most)
 		if errors.Is(err, media.ErrTooLarge) {
 			name := saved.Name
 			if name == "" {
@@ -149,7 +150,7 @@ func addLine(s, name, why string) string {
 	return s + line
 }
 
-func (b *bot) post(ctx context.Context, to string, m outgoing, files []*channel.Attachment) (string, error) {
+func (b *bot) post(ctx context.Context, to string, m outgoing, files []*kit.Attachment) (string, error) {
 	var sent message
 	err := b.calls.do(ctx, call{method: http.MethodPost, path: "/channels/" + to + "/messages", body: m, files: files}, &sent)
 	if err == nil && sent.ID == "" {
@@ -171,7 +172,7 @@ func target(r bus.Route) string {
 func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to string) (string, error)) (string, error) {
 	to := target(route)
 	if number(to) == 0 || number(route.ChatID) == 0 {
-		return "", channel.Permanent(fmt.Errorf("%q is not a Discord channel: use its number (in Discord, switch on developer mode and choose Copy Channel ID)", to))
+		return "", chat.Permanent(fmt.Errorf("%q is not a Discord channel: use its number (in Discord, switch on developer mode and choose Copy Channel ID)", to))
 	}
 	id, err := try(to)
 	if is(err, codeArchived) {
@@ -197,7 +198,7 @@ func split(id string, route bus.Route) (channelID, message string) {
 	return target(route), id
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	to, m := split(id, out.Route)
 	rows, list := buttons(out)
@@ -206,7 +207,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		return nil
 	}
 	if number(to) == 0 || number(m) == 0 {
-		return channel.Permanent(fmt.Errorf("%q is not a Discord message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Discord message", id))
 	}
 	err := b.calls.do(ctx, call{method: http.MethodPatch, path: "/channels/" + to + "/messages/" + m, body: body}, nil)
 	if err == nil && final && out.Question != nil && out.Question.Clean {
@@ -218,11 +219,11 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	to, m := split(id, route)
 	if number(to) == 0 || number(m) == 0 {
-		return channel.Permanent(fmt.Errorf("%q is not a Discord message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Discord message", id))
 	}
 	err := b.calls.do(ctx, call{method: http.MethodDelete, path: "/channels/" + to + "/messages/" + m}, nil)
 	if is(err, codeUnknownMessage, codeUnknownChannel) {
@@ -243,13 +244,13 @@ type mark struct {
 // signalPatience is how long a reaction waits for its bucket, which is small.
 const signalPatience = 5 * time.Second
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		err := b.calls.do(ctx, call{method: http.MethodPost, path: "/channels/" + target(route) + "/typing"}, nil)
 		return errors.Join(classify(err), b.work(ctx, route))
-	case channel.Seen:
+	case chat.Seen:
 		return b.react(ctx, route, http.MethodPut, b.o.ReadReceiptEmoji)
 	}
 	m, known := b.markOf(route.MessageID)

@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
 // answerTo is an answer to a message in a channel.
-func answerTo(chat, message, text string) bus.Outbound {
-	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "discord", ChatID: chat, MessageID: message}, ReplyTo: message, Text: text}
+func answerTo(chatID, message, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "discord", ChatID: chatID, MessageID: message}, ReplyTo: message, Text: text}
 }
 
 func (r *rig) send(out bus.Outbound) string {
@@ -64,23 +64,23 @@ func TestSend(t *testing.T) {
 	if ref := fake.Messages("")[1].Body["message_reference"]; ref != nil {
 		t.Errorf("the second part refers to %v", ref)
 	}
-	chat := fake.DM("42")
-	direct := fake.Write("42", chat, "hi", nil)
+	chatID := fake.DM("42")
+	direct := fake.Write("42", chatID, "hi", nil)
 	r.receive(2)
-	r.send(answerTo(chat, direct, "hello"))
-	if ref := fake.Messages(chat)[0].Body["message_reference"]; ref != nil {
+	r.send(answerTo(chatID, direct, "hello"))
+	if ref := fake.Messages(chatID)[0].Body["message_reference"]; ref != nil {
 		t.Errorf("a direct answer refers to %v", ref)
 	}
-	hint := answerTo(chat, direct, "reading a_b")
+	hint := answerTo(chatID, direct, "reading a_b")
 	hint.Kind = bus.ToolHint
 	r.send(hint)
-	if m := fake.Messages(chat)[1]; m.Text() != `-# reading a\_b` || fmt.Sprint(m.Body["flags"]) != fmt.Sprint(float64(flagSilent|flagNoEmbeds)) {
+	if m := fake.Messages(chatID)[1]; m.Text() != `-# reading a\_b` || fmt.Sprint(m.Body["flags"]) != fmt.Sprint(float64(flagSilent|flagNoEmbeds)) {
 		t.Errorf("a hint is %+v", m.Body)
 	}
-	if _, err := r.Send(t.Context(), answerTo("#general", "", "x")); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "Copy Channel ID") {
+	if _, err := r.Send(t.Context(), answerTo("#general", "", "x")); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "Copy Channel ID") {
 		t.Errorf("a name as a channel: %v", err)
 	}
-	if id := r.send(answerTo(chat, "", " \n")); id != "" {
+	if id := r.send(answerTo(chatID, "", " \n")); id != "" {
 		t.Errorf("nothing was sent as %s", id)
 	}
 }
@@ -119,7 +119,7 @@ func TestThreads(t *testing.T) {
 	if err := r.Erase(t.Context(), in(discordtest.Locked, "").Route, locked); err != nil {
 		t.Errorf("a message that is gone: %v", err)
 	}
-	if err := r.Edit(t.Context(), in(discordtest.Locked, "x"), locked, true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), in(discordtest.Locked, "x"), locked, true); !chat.IsPermanent(err) {
 		t.Errorf("an edit of a message that is gone: %v", err)
 	}
 }
@@ -137,22 +137,22 @@ func TestSendFiles(t *testing.T) {
 		}
 		return bus.Media{Path: path, Name: name, Size: int64(size)}
 	}
-	chat := fake.DM("42")
-	out := answerTo(chat, "", "here")
+	chatID := fake.DM("42")
+	out := answerTo(chatID, "", "here")
 	for i := range 9 {
 		out.Media = append(out.Media, file(fmt.Sprintf("%d.txt", i), 3))
 	}
 	out.Media = append(out.Media, file("big.bin", maxUpload+1))
 	r.send(out)
-	m := fake.Messages(chat)[0]
+	m := fake.Messages(chatID)[0]
 	if len(m.Files) != 9 || m.Files[8].Name != "8.txt" || len(m.Files[8].Data) != 3 || unescape(m.Text()) != "here\n[attachment: big.bin - too large]" {
 		t.Errorf("sent %d files with %q", len(m.Files), m.Text())
 	}
 
-	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chat + "/messages", Status: 413, Code: 40005, Text: "Request entity too large"})
+	fake.Fail(discordtest.Failure{Method: "POST", Path: "/channels/" + chatID + "/messages", Status: 413, Code: 40005, Text: "Request entity too large"})
 	out.Media = []bus.Media{file("refused.bin", 5)}
 	r.send(out)
-	if m := fake.Messages(chat)[1]; len(m.Files) != 0 || unescape(m.Text()) != "here\n[attachment: refused.bin - too large]" {
+	if m := fake.Messages(chatID)[1]; len(m.Files) != 0 || unescape(m.Text()) != "here\n[attachment: refused.bin - too large]" {
 		t.Errorf("after a refusal: %d files with %q", len(m.Files), m.Text())
 	}
 }
@@ -183,11 +183,11 @@ func TestBucket(t *testing.T) {
 	fake := loopback(t)
 	fake.Limit("POST messages", 2, time.Minute)
 	r := newRig(t, fake, nil)
-	chat := fake.DM("42")
-	var limited *channel.RateLimitedError
+	chatID := fake.DM("42")
+	var limited *chat.RateLimitedError
 	for i := range 3 {
-		_, err := r.Send(t.Context(), answerTo(chat, "", fmt.Sprint(i)))
-		if e, ok := err.(*channel.RateLimitedError); ok { //nolint:errorlint // as Send returns it
+		_, err := r.Send(t.Context(), answerTo(chatID, "", fmt.Sprint(i)))
+		if e, ok := err.(*chat.RateLimitedError); ok { //nolint:errorlint // as Send returns it
 			limited = e
 		} else if err != nil {
 			t.Fatal(err)
@@ -210,30 +210,30 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
-	chat := fake.DM("42")
+	chatID := fake.DM("42")
 	try := func(f discordtest.Failure) error {
-		f.Method, f.Path = "POST", "/channels/"+chat
+		f.Method, f.Path = "POST", "/channels/"+chatID
 		fake.Fail(f)
-		_, err := r.Send(t.Context(), answerTo(chat, "", "x"))
+		_, err := r.Send(t.Context(), answerTo(chatID, "", "x"))
 		if err != nil && strings.Contains(err.Error(), discordtest.Token) {
 			t.Errorf("the token is in %v", err)
 		}
 		return err
 	}
-	if err := try(discordtest.Failure{Status: 502, Garbage: true}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 502, Garbage: true}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy's page: %v", err)
 	}
-	if err := try(discordtest.Failure{Status: 403, Garbage: true}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 403, Garbage: true}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy's refusal: %v", err)
 	}
-	if err := try(discordtest.Failure{}); err == nil || channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{}); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a cut connection: %v", err)
 	}
-	if err := try(discordtest.Failure{Status: 403, Code: 50013, Text: "Missing Permissions"}); !channel.IsPermanent(err) {
+	if err := try(discordtest.Failure{Status: 403, Code: 50013, Text: "Missing Permissions"}); !chat.IsPermanent(err) {
 		t.Errorf("no permission: %v", err)
 	}
 	err := try(discordtest.Failure{Status: 429, RetryAfter: 30, Global: true})
-	if _, ok := err.(*channel.RateLimitedError); !ok { //nolint:errorlint // as Send returns it
+	if _, ok := err.(*chat.RateLimitedError); !ok { //nolint:errorlint // as Send returns it
 		t.Errorf("a global limit: %v", err)
 	}
 	n := len(fake.Calls("", ""))
@@ -268,31 +268,31 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	r := newRig(t, fake, map[string]any{"workingEmojiDelay": 0})
-	chat := fake.DM("42")
-	id := fake.Write("42", chat, "hi", nil)
-	route := bus.Route{ChatID: chat, MessageID: id}
-	for _, p := range []channel.Phase{channel.Seen, channel.Working, channel.Working} {
+	chatID := fake.DM("42")
+	id := fake.Write("42", chatID, "hi", nil)
+	route := bus.Route{ChatID: chatID, MessageID: id}
+	for _, p := range []chat.Phase{chat.Seen, chat.Working, chat.Working} {
 		if err := r.Signal(t.Context(), route, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := fake.Reactions(chat, id); !slices.Equal(got, []string{"👀", "🔧"}) {
+	if got := fake.Reactions(chatID, id); !slices.Equal(got, []string{"👀", "🔧"}) {
 		t.Errorf("while it works: %q", got)
 	}
-	if err := r.Signal(t.Context(), route, channel.Answered); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Answered); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Signal(t.Context(), route, channel.Working); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Working); err != nil {
 		t.Fatal(err)
 	}
-	if got := fake.Reactions(chat, id); len(got) != 0 {
+	if got := fake.Reactions(chatID, id); len(got) != 0 {
 		t.Errorf("at the end: %q", got)
 	}
 	if n := len(fake.Calls("POST", "/typing")); n != 3 {
 		t.Errorf("typing was shown %d times", n)
 	}
 	route.MessageID = tapMark + "1" // of a command there is no message
-	if err := r.Signal(t.Context(), route, channel.Seen); err != nil {
+	if err := r.Signal(t.Context(), route, chat.Seen); err != nil {
 		t.Error(err)
 	}
 }

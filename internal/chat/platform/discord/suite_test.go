@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/discord/discordtest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f := fixture(t, loopback(t))
 		fake := loopback(t)
 		fake.SetBot("998")
@@ -27,23 +27,23 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
+func fixture(t *testing.T, fake *discordtest.Server) chattest.Fixture {
 	t.Helper()
 	fake.DM("42")
 	fail := func(f discordtest.Failure) func() {
 		f.Method, f.Path = http.MethodPost, "/channels/842/messages"
 		return func() { fake.Fail(f) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return "8" + sender }, Group: discordtest.Channel,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Write(in.Sender, fake.DM(in.Sender), in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "username": name, "global_name": name, "discriminator": "0"}})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Deliver: func(_ *testing.T, in chattest.In) { inject(fake, in) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			return len(fake.Calls("", "/typing")) + len(fake.Calls("", "/reactions")) + len(fake.Calls("", "/attachments"))
 		},
@@ -55,15 +55,15 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, Thread: discordtest.Thread, MediaLimit: true, AnyName: true,
 		Marks: fake.Reactions,
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
+		Backlog: func(_ *testing.T, in chattest.In, age time.Duration) {
 			fake.Write(in.Sender, in.Chat, in.Text, object{"timestamp": time.Now().Add(-age).Format(time.RFC3339)})
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
-			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chat)+"/typing")), false
+		Typing: func(chatID, thread string) (n int, on bool) {
+			return len(fake.Calls(http.MethodPost, "/channels/"+cmp.Or(thread, chatID)+"/typing")), false
 		},
-		Impatient: func(channel.Channel) { fake.Beat(time.Second) },
+		Impatient: func(chat.Channel) { fake.Beat(time.Second) },
 		Lacks: map[string]string{
 			"Acked": "Discord counts what it sent, and a resumed session brings what was not handled",
 			"Forge": "we open the gateway's connection, which brings interactions as well: there is no address to forge one at",
@@ -73,15 +73,15 @@ func fixture(t *testing.T, fake *discordtest.Server) channeltest.Fixture {
 }
 
 // tap presses the button with a label.
-func tap(t *testing.T, fake *discordtest.Server, chat, label string) {
+func tap(t *testing.T, fake *discordtest.Server, chatID, label string) {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		rows, _ := m.Body["components"].([]any)
 		for _, row := range rows {
 			list, _ := row.(object)["components"].([]any)
 			for _, b := range list {
 				if btn, _ := b.(object); btn["label"] == label {
-					fake.Press("42", chat, m.ID, fmt.Sprint(btn["custom_id"]))
+					fake.Press("42", chatID, m.ID, fmt.Sprint(btn["custom_id"]))
 					return
 				}
 			}
@@ -90,7 +90,7 @@ func tap(t *testing.T, fake *discordtest.Server, chat, label string) {
 	t.Errorf("no message has a button %q", label)
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *discordtest.Server) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -107,7 +107,7 @@ func commonSection(t *testing.T, c channel.Common, fake *discordtest.Server) jso
 	return data
 }
 
-func deliver(fake *discordtest.Server, in channeltest.In) {
+func inject(fake *discordtest.Server, in chattest.In) {
 	m := object{"id": in.ID}
 	if in.Mentioned {
 		in.Text = "<@" + discordtest.BotID + "> " + in.Text
@@ -125,10 +125,10 @@ func deliver(fake *discordtest.Server, in channeltest.In) {
 	fake.Write(in.Sender, in.Chat, in.Text, m)
 }
 
-func seen(fake *discordtest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *discordtest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages("") {
-		s := channeltest.Seen{Chat: m.Channel, Text: unescape(m.Text())}
+		s := chattest.Seen{Chat: m.Channel, Text: unescape(m.Text())}
 		if m.Channel == discordtest.Thread {
 			s.Chat, s.Thread = discordtest.Channel, m.Channel
 		}

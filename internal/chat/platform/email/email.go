@@ -30,7 +30,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/oauth"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.
@@ -43,7 +44,7 @@ const (
 
 // post is the channel.
 type post struct {
-	deps    channel.Deps
+	deps    chat.Deps
 	o       options
 	own     []string
 	facts   *facts
@@ -58,12 +59,12 @@ type post struct {
 }
 
 // Driver is the platform. It is quiet: nobody wants a letter per tool call.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
 }
 
 // newChannel is newPost for the contract.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	p, err := newPost(d, section)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 }
 
 // newPost makes the channel of a section.
-func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
+func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -82,27 +83,27 @@ func newPost(d channel.Deps, section json.RawMessage) (*post, error) {
 		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
 	}
 	if d.Gate != nil {
-		d.Gate.SetRules(channel.Rules{Entries: readEntry})
+		d.Gate.SetRules(access.Rules{Entries: readEntry})
 	}
 	if o.oauth != nil {
 		var h *http.Client
 		if h, err = d.Client(o.Proxy); err != nil {
-			return nil, channel.Fatal(err)
+			return nil, chat.Fatal(err)
 		}
 		p.tokens = newTokens(*o.oauth, h, d.Now)
 	}
 	return p, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (p *post) Name() string { return p.deps.Name }
 
-// Caps implements channel.Channel.
-func (p *post) Caps() channel.Caps { return p.o.caps() }
+// Caps implements chat.Channel.
+func (p *post) Caps() chat.Caps { return p.o.caps() }
 
-// Run implements channel.Channel. A connection that was good once is taken up
+// Run implements chat.Channel. A connection that was good once is taken up
 // again at once; trouble at the beginning is left to the manager's backoff.
-func (p *post) Run(ctx context.Context, submit channel.Submit) error {
+func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 	if !p.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -130,7 +131,7 @@ func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 
 // session is the life of one connection. Good means that mail was looked for
 // at least once.
-func (p *post) session(ctx context.Context, submit channel.Submit) (good bool, err error) {
+func (p *post) session(ctx context.Context, submit chat.Submit) (good bool, err error) {
 	m, err := p.connect(ctx)
 	if err != nil {
 		return false, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of what is remembered.
@@ -40,7 +40,7 @@ func (t thread) refs() []string {
 // facts is what survives a restart: how far the mailbox is read, what is left
 // to be done to mails on the server, and the threads.
 type facts struct {
-	state *channel.State
+	state *chat.State
 
 	mu   sync.Mutex
 	kept struct {

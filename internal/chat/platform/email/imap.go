@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-sasl"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Bounds of the talk with the server.
@@ -165,7 +165,7 @@ func (m *mailbox) login(ctx context.Context, p *post) error {
 func (p *post) refusedLogin(err error) error {
 	if e, ok := errors.AsType[*imap.Error](err); ok && e.Type == imap.StatusResponseTypeNo && !p.welcome.Load() && p.tokens == nil &&
 		(e.Code == imap.ResponseCodeAuthenticationFailed || e.Code == "") {
-		return channel.Fatal(fmt.Errorf("%s refuses imapUsername and imapPassword (%w); many providers want an app password", p.o.IMAPHost, err))
+		return chat.Fatal(fmt.Errorf("%s refuses imapUsername and imapPassword (%w); many providers want an app password", p.o.IMAPHost, err))
 	}
 	return fmt.Errorf("log in to %s: %w", p.o.IMAPHost, err)
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // verdict is what became of a mail.
@@ -31,7 +32,7 @@ const (
 )
 
 // pass deals with all mails that are new.
-func (p *post) pass(ctx context.Context, m *mailbox, submit channel.Submit) error {
+func (p *post) pass(ctx context.Context, m *mailbox, submit chat.Submit) error {
 	last, err := p.facts.begin(m.validity)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func uidSet(list []uint32) imap.UIDSet {
 
 // contained is receive for a mail that may break the program. It would come
 // again for ever, and hold up all others, so it is given up.
-func (p *post) contained(ctx context.Context, m *mailbox, h head, submit channel.Submit) (v verdict, err error) {
+func (p *post) contained(ctx context.Context, m *mailbox, h head, submit chat.Submit) (v verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.deps.Log.ErrorContext(ctx, "a mail was given up and left unread, please report this", "uid", h.uid, "panic", r, "stack", string(debug.Stack()))
@@ -131,7 +132,7 @@ func (p *post) contained(ctx context.Context, m *mailbox, h head, submit channel
 
 // receive deals with one mail. Nothing but its header is looked at before the
 // gate has let the sender in.
-func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.Submit) (verdict, error) {
+func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Submit) (verdict, error) {
 	l := readHeader(h.header)
 	if l.from == nil || len(h.header) >= maxHeader {
 		p.deps.Log.DebugContext(ctx, "a mail without one clear sender is passed over", "uid", h.uid)
@@ -211,8 +212,8 @@ func (p *post) unwanted() verdict {
 	return passed
 }
 
-func (p *post) visitor(l letter, h head) channel.Visitor {
-	return channel.Visitor{
+func (p *post) visitor(l letter, h head) access.Visitor {
+	return access.Visitor{
 		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
 		IDs:   []string{l.from.Address}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
 	}
@@ -227,7 +228,7 @@ type mailData struct {
 }
 
 // inbound makes a message of a mail.
-func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailData) bus.Inbound {
+func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailData) bus.Inbound {
 	c := d.content
 	whole := c.text()
 	sure := d.sure

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Only large and small letters of ASCII are the same in an address: some other
@@ -30,7 +30,7 @@ func TestAddressesAreCompared(t *testing.T) {
 		"=?utf-8?q?mike=40bank.example?= <e@evil.ex>": false,
 	} {
 		l := readHeader([]byte("From: " + from + "\r\nSubject: x\r\n\r\n"))
-		got := l.from != nil && channel.Matches(entries, channel.Visitor{IDs: []string{l.from.Address}})
+		got := l.from != nil && access.Matches(entries, access.Visitor{IDs: []string{l.from.Address}})
 		if got != want {
 			t.Errorf("%s: admitted as %s: %v", from, listed, got)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/oauth"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // oauthOptions replaces the passwords: a token that is good for an hour is
@@ -33,7 +33,7 @@ func (o *options) checkOAuth() error {
 		return nil
 	}
 	var a oauthOptions
-	if err := channel.Decode(o.OAuthSection, &a); err != nil {
+	if err := chat.Decode(o.OAuthSection, &a); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	switch a.Provider {

@@ -19,7 +19,7 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 	"github.com/emersion/go-smtp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // smtpd is a running OpenSMTPD, the server mx.example.org. It takes mail for
@@ -230,14 +230,14 @@ func testOpenSMTPD(t *testing.T, dovecotRoot string) {
 
 	lost := final("x", nil)
 	lost.Route.ChatID = "nobody-here@friends.example"
-	if _, err := r.Send(t.Context(), lost); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), lost); !chat.IsPermanent(err) {
 		t.Errorf("error of a mail to nobody is %v, want a permanent one", err)
 	}
 	if secure {
 		changes["smtpPassword"] = "falsch"
 		r.reopen(changes)
 		r.tls = s.trust
-		if _, err := r.Send(t.Context(), final("x", nil)); err == nil || channel.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
+		if _, err := r.Send(t.Context(), final("x", nil)); err == nil || chat.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
 			t.Errorf("error of a wrong password is %v, want a passing one that names it", err)
 		}
 	}

@@ -15,12 +15,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	ConsentGranted bool `json:"consentGranted" setup:"yes" doc:"You agree that the agent reads and answers this mailbox."`
 
 	IMAPHost     string          `json:"imapHost" setup:"yes" doc:"Server that mail is read from."`
@@ -78,11 +79,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -169,8 +170,8 @@ func (o *options) checkLimits() error {
 
 // caps: mails are long, so nothing is split, and files go with the text. They
 // are never edited and know no typing, so only whole answers are sent.
-func (o *options) caps() channel.Caps {
-	return channel.Caps{MaxMedia: o.MaxAttachmentSize, Together: math.MaxInt}
+func (o *options) caps() chat.Caps {
+	return chat.Caps{MaxMedia: o.MaxAttachmentSize, Together: math.MaxInt}
 }
 
 // own are the addresses that are ours, in lower case.
@@ -206,14 +207,14 @@ func loopback(host string) bool {
 // readEntry reads an entry of allowFrom or owners: an address, in which large and
 // small letters of ASCII are the same. Other letters are not: some of them are
 // taken for letters of ASCII, and the mailbox is another person's.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	s := strings.TrimSpace(written)
 	if s == "*" {
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	}
-	e := channel.Entry{Kind: channel.ID, Value: text.LowerASCII(s), As: written}
+	e := access.Entry{Kind: access.ID, Value: text.LowerASCII(s), As: written}
 	if local, host, ok := strings.Cut(s, "@"); !ok || local == "" || host == "" {
 		e.Advice = "it is no address; write person@example.org"
 	}
-	return []channel.Entry{e}
+	return []access.Entry{e}
 }

@@ -6,20 +6,20 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe opens the mailbox and logs in where mail is sent, and does nothing there.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	p, err := newPost(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
-	r := channel.Report{Identity: p.own[0]}
+	r := chat.Report{Identity: p.own[0]}
 	note := func(name string, err error) {
-		c := channel.Check{Name: name, OK: err == nil}
+		c := chat.Check{Name: name, OK: err == nil}
 		if err != nil {
-			c.Detail = channel.Explain(err).Error()
+			c.Detail = chat.Explain(err).Error()
 		}
 		r.Checks = append(r.Checks, c)
 	}

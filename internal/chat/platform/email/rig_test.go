@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -26,8 +25,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 const (
@@ -287,15 +287,15 @@ func (discard) Println(...any)        {}
 
 // rig is a channel at a provider.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	*provider
 	*post
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), provider: p}
+	r := &rig{Rig: chattest.NewRig(t), provider: p}
 	r.deps = r.Deps("email")
 	r.deps.Client = func(string) (*http.Client, error) {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil
@@ -308,7 +308,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(disk.Open(r.t.TempDir(), nil), time.Now, slog.New(slog.DiscardHandler)))
+	r.deps.Gate = r.Gate("email", raw, access.OpenPairing(access.PairingOptions{Store: disk.Open(r.t.TempDir(), nil)}))
 	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)

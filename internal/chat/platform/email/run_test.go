@@ -22,14 +22,14 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // Whatever every channel must do, this one does.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		t.Helper()
 		f, second := fixture(t, botAddress), fixture(t, "two@example.org")
 		f.Second = &second
@@ -38,12 +38,12 @@ func TestConformance(t *testing.T) {
 }
 
 // fixture is a mailbox at a provider of its own.
-func fixture(t *testing.T, self string) channeltest.Fixture {
+func fixture(t *testing.T, self string) chattest.Fixture {
 	t.Helper()
 	p := newProvider(t, serverOptions{})
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			all := map[string]any{"allowFrom": c.AllowFrom, "enabled": c.Enabled, "allowedAttachmentTypes": []string{"*/*"}, "fromAddress": self}
 			if c.MaxMediaBytes > 0 {
 				all["maxAttachmentSize"] = c.MaxMediaBytes
@@ -51,12 +51,12 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 			return p.section(all)
 		},
 		Owner: owner, Chat: func(sender string) string { return sender },
-		Deliver: func(_ *testing.T, in channeltest.In) { p.deliver(mailOf(in)) },
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Deliver: func(_ *testing.T, in chattest.In) { p.deliver(mailOf(in)) },
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range p.mails() {
 				o := open(t, m.raw)
-				s := channeltest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
+				s := chattest.Seen{Chat: m.to, Text: withoutContext(o.plain)}
 				for name := range o.files {
 					s.Files = append(s.Files, name)
 				}
@@ -88,7 +88,7 @@ func fixture(t *testing.T, self string) channeltest.Fixture {
 	}
 }
 
-func mailOf(in channeltest.In) string {
+func mailOf(in chattest.In) string {
 	raw := proven + "From: " + in.Sender + "\nTo: " + botAddress + "\nSubject: test\nMessage-ID: <" + in.ID + "@friends.example>\n"
 	if in.File == "" {
 		return raw + "\n" + in.Text + "\n"
@@ -151,14 +151,14 @@ func TestRefusedLogin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapPassword": "wrong", "smtpPassword": "wrong"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "imapPassword") || strings.Contains(err.Error(), "wrong") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "imapPassword") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("error is %v, want a fatal one that names the key", err)
 	}
 	r.welcome.Store(true)
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) {
 		t.Errorf("error is %v, want a passing one: the password was good before", err)
 	}
-	if _, err := r.Send(t.Context(), final("x", nil)); err == nil || channel.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
+	if _, err := r.Send(t.Context(), final("x", nil)); err == nil || chat.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
 		t.Errorf("error of Send is %v, want a passing one that names the key", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestRefusedLogin(t *testing.T) {
 func TestMissingMailbox(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapMailbox": "Nowhere"})
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
 		t.Errorf("error is %v, want a passing one that names the mailbox", err)
 	}
 }
@@ -364,7 +364,7 @@ func TestOptions(t *testing.T) {
 		{"line end", map[string]any{"imapUsername": "a\r\nb"}, "imapUsername"},
 	} {
 		_, err := decode(p.section(c.changes))
-		if !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want) {
+		if !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error is %v, want a fatal one with %q", c.name, err, c.want)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 	throttleTime = time.Minute     // when a server wants fewer mails and does not say when
 )
 
-// Send implements channel.Channel. Only what is worth a mail is sent: what the
+// Send implements chat.Channel. Only what is worth a mail is sent: what the
 // agent does meanwhile is not.
 func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !worthAMail(out) {
@@ -39,16 +40,16 @@ func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	e, err := p.envelopeOf(out, t, wrote)
 	if err != nil {
-		return "", channel.Permanent(err)
+		return "", chat.Permanent(err)
 	}
 	files, lost := p.files(ctx, out.Media)
 	out.Text = strings.TrimSpace(strings.Join(append([]string{out.Text}, lost...), "\n"))
 	data, err := compose(e, out, files)
 	if err != nil {
-		return "", channel.Permanent(err)
+		return "", chat.Permanent(err)
 	}
 	if d := p.replies.wait(e.to.Address, p.deps.Now()); d > 0 {
-		return "", channel.RateLimited(d, fmt.Errorf("%s got %d mails within an hour", e.to.Address, p.replies.most))
+		return "", chat.RateLimited(d, fmt.Errorf("%s got %d mails within an hour", e.to.Address, p.replies.most))
 	}
 	if err := p.mail(ctx, e.to.Address, data); err != nil {
 		p.replies.back(e.to.Address)
@@ -143,7 +144,7 @@ func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []
 }
 
 func (p *post) read(ctx context.Context, m bus.Media) (file, error) {
-	a, err := p.deps.Open(ctx, m, p.o.MaxAttachmentSize)
+	a, err := kit.OpenAttachment(ctx, p.deps, m, p.o.MaxAttachmentSize)
 	if err != nil {
 		return file{}, err
 	}
@@ -221,7 +222,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 		o.UTF8 = true
 	}
 	if most, ok := c.MaxMessageSize(); ok && most > 0 && len(data) > most {
-		return channel.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
+		return chat.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
 	}
 	if err := c.Mail(p.own[0], o); err != nil {
 		return smtpError("name the sender", err)
@@ -255,9 +256,9 @@ func smtpError(what string, err error) error {
 	case e.Code == 530 || e.Code == 534 || e.Code == 535 || e.Code == 538:
 		return wrapped // about logging in: the configuration may change
 	case strings.Contains(text, "too many") || strings.Contains(text, "rate limit") || e.Code == 454 || e.EnhancedCode == smtp.EnhancedCode{4, 7, 28}:
-		return channel.RateLimited(throttleTime, wrapped)
+		return chat.RateLimited(throttleTime, wrapped)
 	case e.Code >= 500:
-		return channel.Permanent(wrapped)
+		return chat.Permanent(wrapped)
 	}
 	return wrapped
 }

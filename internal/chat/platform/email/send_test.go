@@ -18,7 +18,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // opened is a sent mail taken apart by the standard library.
@@ -221,7 +221,7 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	_, err := r.Send(t.Context(), final("one more", nil))
-	if limited, ok := errors.AsType[*channel.RateLimitedError](err); !ok || limited.After <= 0 {
+	if limited, ok := errors.AsType[*chat.RateLimitedError](err); !ok || limited.After <= 0 {
 		t.Errorf("the 21st mail: %v, want to be told to wait", err)
 	}
 	out := final("somebody else", nil)
@@ -251,9 +251,9 @@ func TestSendErrors(t *testing.T) {
 			r := newRig(t, newProvider(t, serverOptions{}), nil)
 			r.failNext(c.err)
 			_, err := r.Send(t.Context(), final("x", nil))
-			_, limited := errors.AsType[*channel.RateLimitedError](err)
-			if err == nil || channel.IsPermanent(err) != c.permanent || limited != c.limited {
-				t.Errorf("error is %v, permanent %v, limited %v", err, channel.IsPermanent(err), limited)
+			_, limited := errors.AsType[*chat.RateLimitedError](err)
+			if err == nil || chat.IsPermanent(err) != c.permanent || limited != c.limited {
+				t.Errorf("error is %v, permanent %v, limited %v", err, chat.IsPermanent(err), limited)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestBadAddresses(t *testing.T) {
 		"line end":            {Kind: bus.Message, Text: "x", Route: bus.Route{ChatID: "a@b.example\r\nBcc: c@d.example"}},
 		"line end in subject": {Kind: bus.Message, Text: "x", Route: bus.Route{ChatID: "a@b.example"}, Meta: map[string]string{"subject": "a\r\nBcc: c@d.example"}},
 	} {
-		if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
 			t.Errorf("%s: error is %v, want a permanent one", name, err)
 		}
 	}

@@ -11,20 +11,21 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
 // manage runs the channels of sections with an agent that echoes.
-func manage(t *testing.T, sections map[string]json.RawMessage) *channel.Manager {
+func manage(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"feishu": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: httpClient(t),
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Drivers: map[string]chat.Driver{"feishu": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: httpClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,14 +93,14 @@ func TestSharedApp(t *testing.T) {
 		fake := feishutest.New()
 		t.Cleanup(fake.Close)
 		m := manage(t, sections(fake))
-		var refused, running []channel.Status
+		var refused, running []deliver.Status
 		eventually(t, name+": one to run and one to be refused", func() bool {
 			refused, running = nil, nil
 			for _, s := range m.Status() {
 				switch s.State {
-				case channel.Running:
+				case deliver.Running:
 					running = append(running, s)
-				case channel.Failed:
+				case deliver.Failed:
 					refused = append(refused, s)
 				}
 			}

@@ -14,7 +14,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -129,7 +130,7 @@ func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error)
 // codeLine is the last line of a card that tells how to answer in words: it goes
 // when the answer is there.
 func codeLine(out bus.Outbound) string {
-	if _, ok := channel.AskedIn(out.Text); !ok {
+	if _, ok := chat.AskedIn(out.Text); !ok {
 		return ""
 	}
 	out.Text = out.Text[strings.LastIndexByte(strings.TrimRight(out.Text, " \n"), '\n')+1:]
@@ -284,9 +285,9 @@ func (p *press) here() bool {
 }
 
 // presser is who pressed a button, for the gate.
-func (qs *questions) presser(p *press) channel.Visitor {
+func (qs *questions) presser(p *press) access.Visitor {
 	b, c := qs.bot, &p.Choice
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs: p.ids(), Direct: c.direct(), Mentioned: true, Name: p.Operator.Open,
 		Route: bus.Route{Channel: b.deps.Name, ChatID: c.Chat, ThreadID: c.Thread, MessageID: p.Context.Message},
 	}

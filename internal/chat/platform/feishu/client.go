@@ -17,7 +17,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -70,7 +71,7 @@ type client struct {
 	mu    sync.Mutex // held while a token is fetched
 	token string
 	until time.Time
-	clock channel.Clock
+	clock kit.Clock
 }
 
 // apiError is a refusal by Feishu.
@@ -115,11 +116,11 @@ func classify(err error) error {
 	case !ok:
 		return err
 	case e.Code == codeChatRate || e.Code == codeAppRate || e.Status == http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, time.Second), err)
+		return chat.RateLimited(max(e.After, time.Second), err)
 	case e.Code == codeTokenInvalid || e.Code == codeTokenExpired || e.Code == codeTokenMissing || e.Code == codeBadParam || e.Code == codeBadSecret:
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case refused(err):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -305,7 +306,7 @@ func shown(path string) string {
 }
 
 // upload sends a file with fields and reads the data of the answer.
-func (c *client) upload(ctx context.Context, path, part string, f *channel.Attachment, fields [][2]string, result any) error {
+func (c *client) upload(ctx context.Context, path, part string, f *kit.Attachment, fields [][2]string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	var head bytes.Buffer

@@ -21,7 +21,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // memory is how many messages and people are remembered.
@@ -29,18 +30,18 @@ const memory = 1000
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     account
 	calls *client
-	web   channel.Webhook
+	web   kit.Webhook
 	run   sync.Mutex // one Run at a time
 
 	me      atomic.Pointer[person]
-	in      atomic.Pointer[channel.Intake[event]] // nil: Run does not go on
-	heard   atomic.Int64                          // messages for others that wait
-	plain   atomic.Bool                           // the app may not use card entities
-	silence time.Duration                         // after which a connection is dead
-	began   time.Time                             // before it, another process may have sent
+	in      atomic.Pointer[kit.Intake[event]] // nil: Run does not go on
+	heard   atomic.Int64                      // messages for others that wait
+	plain   atomic.Bool                       // the app may not use card entities
+	silence time.Duration                     // after which a connection is dead
+	began   time.Time                         // before it, another process may have sent
 
 	sent   *recent.Map[string, *record] // what we sent, by its id
 	opened *recent.Map[string, string]  // cards that were made, by the key of their message
@@ -59,8 +60,8 @@ type person struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:    "Feishu / Lark",
 		Aliases:  []string{"lark"},
 		Options:  func() any { return defaults() },
@@ -73,7 +74,7 @@ func Driver() channel.Driver {
 	}
 }
 
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
@@ -81,14 +82,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	return b, nil
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section, true)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:    d,
@@ -110,17 +111,17 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 		askedIn: recent.New[string, string](memory),
 		posed:   recent.New[string, *posed](memory),
 	}
-	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
+	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {
 		return nil
@@ -128,8 +129,8 @@ func (b *bot) Routes() map[string]http.Handler {
 	return b.web.Routes()
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -144,7 +145,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (b *bot) whoAmI(ctx context.Context) (person, error) {
 		got.Bot = got.Data.Bot
 	}
 	if got.Bot.OpenID == "" {
-		return person{}, channel.Fatal(errors.New("the app has no bot: add the feature Bot in the developer console, and publish a version"))
+		return person{}, chat.Fatal(errors.New("the app has no bot: add the feature Bot in the developer console, and publish a version"))
 	}
 	return got.Bot, nil
 }
@@ -221,11 +222,11 @@ func (b *bot) identity() string {
 func (b *bot) refusedApp(err error) error {
 	switch refusal(err) {
 	case codeBadParam, codeBadSecret:
-		return channel.Fatal(fmt.Errorf("Feishu refuses the app (%w); check channels.%s.appId, appSecret and domain", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Feishu refuses the app (%w); check channels.%s.appId, appSecret and domain", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	case codeNoBot:
-		return channel.Fatal(fmt.Errorf("the app has no bot (%w); add the feature Bot in the developer console, and publish a version", err))
+		return chat.Fatal(fmt.Errorf("the app has no bot (%w); add the feature Bot in the developer console, and publish a version", err))
 	case codeDeniedIP:
-		return channel.Fatal(fmt.Errorf("Feishu refuses this machine's address (%w); change the IP allow list in the developer console under Security", err)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Feishu refuses this machine's address (%w); change the IP allow list in the developer console under Security", err)) //nolint:staticcheck // a name begins the sentence
 	}
 	return err
 }

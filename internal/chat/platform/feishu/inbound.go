@@ -12,7 +12,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -26,15 +27,15 @@ const (
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // forUs reports whether a message in a group is for us.
 func (b *bot) forUs(e *event) bool {
 	switch b.o.GroupPolicy {
-	case channel.Open:
+	case access.Open:
 		return true
-	case channel.Allowlist:
+	case access.Allowlist:
 		return slices.Contains(b.o.GroupAllowFrom, e.Message.Chat)
 	}
 	return b.named(e)
@@ -60,7 +61,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		return nil
 	}
 	body := b.read(m)
-	v := channel.Visitor{
+	v := access.Visitor{
 		Direct:    e.direct(),
 		Mentioned: b.named(&e),
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: m.Chat, MessageID: m.ID},
@@ -91,7 +92,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // written hands over what a person wrote.
-func (rc *receiver) written(ctx context.Context, e *event, body content, v channel.Visitor, pass channel.Pass) error {
+func (rc *receiver) written(ctx context.Context, e *event, body content, v access.Visitor, pass access.Pass) error {
 	b, m := rc.bot, &e.Message
 	for _, n := range m.Mentions {
 		b.names.Put(n.ID.Open, text.Label(n.Name, nameShown))
@@ -227,12 +228,12 @@ type fetched struct {
 
 // quoted is the message that another one answers, with its files. What began the
 // topic that a message is in was given to the agent before.
-func (rc *receiver) quoted(ctx context.Context, e *event, chat bus.Route) ([]bus.Quote, []bus.Media) {
+func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bus.Quote, []bus.Media) {
 	b, m := rc.bot, &e.Message
 	if m.Parent == "" || m.Thread != "" && m.Parent == m.Root && b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.Root) {
 		return nil, nil
 	}
-	if q, ok := b.deps.Quoted(chat, m.Parent); ok {
+	if q, ok := b.deps.Quoted(route, m.Parent); ok {
 		to := "you"
 		if q.SenderID != "" {
 			to = "a message"

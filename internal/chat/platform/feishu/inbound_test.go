@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
@@ -117,8 +117,8 @@ func TestGroupSettings(t *testing.T) {
 func TestQuotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.deps.Quoted = func(_ bus.Route, id string) (channel.Quoted, bool) {
-		return channel.Quoted{Text: "our words"}, id == "om_ours"
+	r.deps.Quoted = func(_ bus.Route, id string) (chat.Quoted, bool) {
+		return chat.Quoted{Text: "our words"}, id == "om_ours"
 	}
 	r.reopen(nil)
 	end := r.begin()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -98,7 +98,7 @@ func (b *bot) endpoint(ctx context.Context) (got target, err error) {
 	status := res.StatusCode
 	if data, err = b.calls.read("POST "+endpointPath, res); err != nil {
 		if code := refusal(err); code != 0 && code != codeBusy && code != codeInternal && status == http.StatusOK {
-			err = socket.Fatal(channel.Fatal(fmt.Errorf("Feishu refuses the long connection (%w); check appId and appSecret, and choose the long connection in the developer console under Events & Callbacks", err))) //nolint:staticcheck // a name begins the sentence
+			err = socket.Fatal(chat.Fatal(fmt.Errorf("Feishu refuses the long connection (%w); check appId and appSecret, and choose the long connection in the developer console under Events & Callbacks", err))) //nolint:staticcheck // a name begins the sentence
 		}
 		return got, err
 	}
@@ -144,9 +144,9 @@ func (l *line) lost(err error) error {
 	auth, _ := strconv.Atoi(e.Header.Get("Handshake-Autherrcode"))
 	switch status := e.Header.Get("Handshake-Status"); {
 	case status == "403":
-		return socket.Fatal(channel.Fatal(fmt.Errorf("Feishu refuses the long connection: %.100q; choose it in the developer console under Events & Callbacks, and publish a version", why))) //nolint:staticcheck // a name begins the sentence
+		return socket.Fatal(chat.Fatal(fmt.Errorf("Feishu refuses the long connection: %.100q; choose it in the developer console under Events & Callbacks, and publish a version", why))) //nolint:staticcheck // a name begins the sentence
 	case status == "514" && auth == codeManyConns:
-		return socket.Fatal(channel.Fatal(fmt.Errorf("the app has too many connections (%.100q); stop the other programs that use it", why)))
+		return socket.Fatal(chat.Fatal(fmt.Errorf("the app has too many connections (%.100q); stop the other programs that use it", why)))
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -56,28 +56,28 @@ type registrar struct {
 }
 
 // login makes an app by a QR code. Without force an app that works stays.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	o, err := decode(section, false)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if !force && o.complete() == nil {
 		if report, err := probe(ctx, d, section); err == nil {
-			return channel.Result{Identity: report.Identity}, nil
+			return chat.Result{Identity: report.Identity}, nil
 		}
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Result{}, fmt.Errorf("proxy: %w", err)
+		return chat.Result{}, fmt.Errorf("proxy: %w", err)
 	}
 	defer h.CloseIdleConnections()
 	r := &registrar{o: o, http: h, base: o.accounts()}
 	first, err := r.ask(ctx, url.Values{"action": {"init"}})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if !slices.Contains(first.Methods, "client_secret") {
-		return channel.Result{}, errors.New("Feishu does not offer to make an app this way; make one in the developer console, and set appId and appSecret") //nolint:staticcheck // a name begins the sentence
+		return chat.Result{}, errors.New("Feishu does not offer to make an app this way; make one in the developer console, and set appId and appSecret") //nolint:staticcheck // a name begins the sentence
 	}
 	for range loginCodes {
 		got, err := r.code(ctx, d, p)
@@ -85,15 +85,15 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 			continue
 		}
 		if err != nil {
-			return channel.Result{}, fmt.Errorf("make an app: %w", err)
+			return chat.Result{}, fmt.Errorf("make an app: %w", err)
 		}
 		return r.result(got), nil
 	}
-	return channel.Result{}, errors.New("make an app: no code was scanned: try again")
+	return chat.Result{}, errors.New("make an app: no code was scanned: try again")
 }
 
 // code shows one code and waits until it is used or has expired.
-func (r *registrar) code(ctx context.Context, d channel.Deps, p channel.Dialog) (registration, error) {
+func (r *registrar) code(ctx context.Context, d chat.Deps, p chat.Dialog) (registration, error) {
 	begun, err := r.ask(ctx, url.Values{"action": {"begin"}, "archetype": {"PersonalAgent"}, "auth_method": {"client_secret"}, "request_user_info": {"open_id"}})
 	switch {
 	case err != nil:
@@ -112,7 +112,7 @@ func (r *registrar) code(ctx context.Context, d channel.Deps, p channel.Dialog) 
 		life = codeLife
 	}
 	ends := d.Now().Add(life)
-	p.Tell(channel.Step{QR: begun.Complete, URL: begun.Complete, Note: scanNote, Expires: ends})
+	p.Tell(chat.Step{QR: begun.Complete, URL: begun.Complete, Note: scanNote, Expires: ends})
 	for d.Now().Before(ends) {
 		if err := wait.For(ctx, every); err != nil {
 			return begun, err
@@ -153,7 +153,7 @@ func (g *registration) refusal() error {
 
 // result is what the new app means for the section. People have other ids with
 // it, so those of another app are forgotten.
-func (r *registrar) result(got registration) channel.Result {
+func (r *registrar) result(got registration) chat.Result {
 	app := identity(r.o.Domain, got.ID)
 	patch := map[string]any{
 		"enabled": true, "appId": got.ID, "appSecret": got.Secret, "domain": r.o.Domain, "identityKey": app,
@@ -171,7 +171,7 @@ func (r *registrar) result(got registration) channel.Result {
 		}
 		patch[name] = list
 	}
-	return channel.Result{Identity: app, Patch: patch}
+	return chat.Result{Identity: app, Patch: patch}
 }
 
 // ask makes a request. What is not ready yet is told with the status 400.

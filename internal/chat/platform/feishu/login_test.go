@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
 // phone is a person who looks at the code.
-type phone struct{ steps []channel.Step }
+type phone struct{ steps []chat.Step }
 
-func (p *phone) Tell(s channel.Step) { p.steps = append(p.steps, s) }
-func (p *phone) Ask(context.Context, channel.Question) (string, error) {
+func (p *phone) Tell(s chat.Step) { p.steps = append(p.steps, s) }
+func (p *phone) Ask(context.Context, chat.Question) (string, error) {
 	panic("nothing is asked")
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // options is the section of the configuration.
@@ -24,7 +24,7 @@ type options struct {
 
 // account are the settings of one app.
 type account struct {
-	channel.Common
+	chat.Common
 	AppID             string          `json:"appId" setup:"yes" doc:"App ID, which begins with cli_."`
 	AppSecret         httpsafe.Secret `json:"appSecret" setup:"yes" doc:"App Secret."`
 	Domain            string          `json:"domain" enum:"feishu|lark" doc:"Where the app lives: Feishu (China) or Lark (international)."`
@@ -74,7 +74,7 @@ func defaults() *options {
 // decode reads the section of one app. Needed: it can connect.
 func decode(section json.RawMessage, needed bool) (account, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o.account, err
 	}
 	err := o.check()
@@ -82,7 +82,7 @@ func decode(section json.RawMessage, needed bool) (account, error) {
 		err = o.complete()
 	}
 	if err != nil {
-		return o.account, channel.Fatal(err)
+		return o.account, chat.Fatal(err)
 	}
 	return o.account, nil
 }
@@ -155,8 +155,8 @@ func identity(domain, appID string) string {
 
 // caps are the limits of the platform. A card has 30 KB of JSON, in which a byte
 // of text takes two at worst.
-func (o *account) caps() channel.Caps {
-	c := channel.Caps{
+func (o *account) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars:       14000,
 		Unit:           markdown.Bytes,
 		EditEvery:      500 * time.Millisecond,
@@ -168,10 +168,10 @@ func (o *account) caps() channel.Caps {
 		Quotes:         true,
 		Hint:           o.hint,
 		Group:          func(r bus.Route) bool { return strings.HasPrefix(r.ChatID, "oc_") },
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 15, Per: time.Second},
-			Chat:  channel.Limit{Count: 4, Per: time.Second},
-			Edit:  channel.Limit{Count: 10, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 15, Per: time.Second},
+			Chat:  chat.Limit{Count: 4, Per: time.Second},
+			Edit:  chat.Limit{Count: 10, Per: time.Second},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {

@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
-func isFatal(err error) bool { return channel.IsFatal(err) }
+func isFatal(err error) bool { return chat.IsFatal(err) }
 
 func out(text string) bus.Outbound {
 	return bus.Outbound{Kind: bus.Message, Route: to(""), Text: text}
@@ -31,7 +32,7 @@ func TestPythonSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []any{old.AppID, old.AppSecret.Reveal(), old.EncryptKey.Reveal(), old.VerificationToken.Reveal(), old.AllowFrom, old.ReactEmoji, old.GroupPolicy, old.ReplyToMessage, *old.Streaming, old.ToolHintPrefix, old.DoneEmoji, old.APIBaseURL, old.accounts()}
-	want := []any{"cli_a", "s", "e", "v", []string{"ou_1"}, "OnIt", channel.Open, true, false, "->", "", "https://open.larksuite.com", "https://accounts.larksuite.com"}
+	want := []any{"cli_a", "s", "e", "v", []string{"ou_1"}, "OnIt", access.Open, true, false, "->", "", "https://open.larksuite.com", "https://accounts.larksuite.com"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("0.1.5 (-want +got):\n%s", d)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // needed are the scopes without which something does not work: one of each
@@ -24,31 +24,31 @@ func needed() [][]string {
 
 // probe asks Feishu who we are, what we may do, and whether the long connection
 // is on. It does not connect: events would be lost to a gateway that runs.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer b.calls.http.CloseIdleConnections()
 	me, err := b.whoAmI(ctx)
 	if err != nil {
-		return channel.Report{}, b.refusedApp(err)
+		return chat.Report{}, b.refusedApp(err)
 	}
 	b.me.Store(&me)
 
-	events := channel.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
+	events := chat.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
 	if b.o.Mode == modeSocket {
 		events.Detail = "by the long connection"
 		if _, err := b.endpoint(ctx); err != nil {
-			events.OK, events.Detail = false, channel.Explain(err).Error()
+			events.OK, events.Detail = false, chat.Explain(err).Error()
 		}
 	}
-	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "app", OK: true}, b.scopes(ctx), events}}, nil
+	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "app", OK: true}, b.scopes(ctx), events}}, nil
 }
 
 // scopes looks which of the needed ones are granted.
-func (b *bot) scopes(ctx context.Context) channel.Check {
-	check := channel.Check{Name: "scopes", OK: true}
+func (b *bot) scopes(ctx context.Context) chat.Check {
+	check := chat.Check{Name: "scopes", OK: true}
 	var got struct {
 		Scopes []struct {
 			Name    string `json:"scope_name"`
@@ -56,7 +56,7 @@ func (b *bot) scopes(ctx context.Context) channel.Check {
 		} `json:"scopes"`
 	}
 	if err := b.calls.call(ctx, http.MethodGet, "/open-apis/application/v6/scopes", nil, &got); err != nil {
-		check.Detail = "they cannot be read: " + channel.Explain(err).Error()
+		check.Detail = "they cannot be read: " + chat.Explain(err).Error()
 		return check
 	}
 	var lack []string

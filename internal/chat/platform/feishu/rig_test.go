@@ -8,18 +8,18 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *feishutest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // httpClient makes clients that leave nothing open.
@@ -37,7 +37,7 @@ func newRig(t *testing.T, changes map[string]any) *rig {
 	t.Helper()
 	fake := feishutest.New()
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("feishu")
 	r.deps.Client = httpClient(t)
 	r.reopen(changes)

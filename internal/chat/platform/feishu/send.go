@@ -17,7 +17,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -43,10 +44,10 @@ type record struct {
 
 func messagePath(id string) string { return "/open-apis/im/v1/messages/" + url.PathEscape(id) }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if b.me.Load() == nil {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
@@ -299,13 +300,13 @@ func idType(id string) string {
 
 // sendFile uploads a file and sends it.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
-	f, err := b.deps.Open(ctx, out.Media[0], maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
-		return "", channel.Permanent(fmt.Errorf("%s is empty, and Feishu takes no empty files", f.Name))
+		return "", chat.Permanent(fmt.Errorf("%s is empty, and Feishu takes no empty files", f.Name))
 	}
 	kind, form := fileForm(f)
 	var got struct {
@@ -332,12 +333,12 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // fileForm is what a file is shown as, and what its upload is called.
-func fileForm(f *channel.Attachment) (kind, form string) {
+func fileForm(f *kit.Attachment) (kind, form string) {
 	ext := strings.TrimPrefix(strings.ToLower(path.Ext(f.Name)), ".")
 	switch {
-	case f.Kind == channel.ImageFile && f.Size() <= maxImage && f.MIME != "image/heic" && f.MIME != "image/avif":
+	case f.Kind == kit.ImageFile && f.Size() <= maxImage && f.MIME != "image/heic" && f.MIME != "image/avif":
 		return "image", ""
-	case f.Kind == channel.VoiceFile:
+	case f.Kind == kit.VoiceFile:
 		return "audio", "opus"
 	case f.MIME == "video/mp4" || f.MIME == "video/quicktime":
 		return "media", "mp4"
@@ -349,7 +350,7 @@ func fileForm(f *channel.Attachment) (kind, form string) {
 	return "file", "stream"
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	err := b.calls.call(ctx, http.MethodDelete, messagePath(id), nil, nil)
 	if gone(err) {
@@ -358,7 +359,7 @@ func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	return classify(err)
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
@@ -491,13 +492,13 @@ func (b *bot) setStreaming(ctx context.Context, r *record, on bool) error {
 	return b.calls.call(ctx, http.MethodPatch, "/open-apis/cardkit/v1/cards/"+url.PathEscape(r.card)+"/settings", body, nil)
 }
 
-// Signal implements channel.Signaller: reactions show how far a message is.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller: reactions show how far a message is.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	id := route.MessageID
-	if id == "" || phase == channel.Working {
+	if id == "" || phase == chat.Working {
 		return nil
 	}
-	if phase == channel.Seen {
+	if phase == chat.Seen {
 		mark, err := b.react(ctx, id, b.o.ReactEmoji)
 		if mark != "" {
 			b.marks.Put(id, mark)
@@ -505,7 +506,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		return err
 	}
 	err := b.unmark(ctx, id)
-	emoji := map[channel.Phase]string{channel.Answered: b.o.DoneEmoji, channel.TurnFailed: b.o.FailEmoji}[phase]
+	emoji := map[chat.Phase]string{chat.Answered: b.o.DoneEmoji, chat.TurnFailed: b.o.FailEmoji}[phase]
 	_, marked := b.react(ctx, id, emoji)
 	return errors.Join(err, marked)
 }

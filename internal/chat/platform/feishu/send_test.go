@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
@@ -114,7 +114,7 @@ func TestKeys(t *testing.T) {
 	r.fake.Fail(feishutest.Failure{After: true})
 	message := out("hi")
 	message.Key = "final:1/0"
-	if _, err := r.Send(t.Context(), message); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), message); err == nil || chat.IsPermanent(err) {
 		t.Fatalf("a lost answer: %v", err)
 	}
 	if id := r.send(message); id == "" || len(r.fake.Messages("")) != 1 {
@@ -144,16 +144,16 @@ func TestErrors(t *testing.T) {
 		r := newRig(t, nil).ready()
 		r.fake.Fail(c.f)
 		_, err := r.Send(t.Context(), out("x"))
-		_, limited := errors.AsType[*channel.RateLimitedError](err)
+		_, limited := errors.AsType[*chat.RateLimitedError](err)
 		got := "again"
 		switch {
 		case err == nil:
 			got = "sent"
 		case limited:
 			got = "limited"
-		case channel.IsPermanent(err):
+		case chat.IsPermanent(err):
 			got = "permanent"
-		case errors.Is(err, channel.ErrNotReady):
+		case errors.Is(err, chat.ErrNotReady):
 			got = "not ready"
 		}
 		if got != c.want {
@@ -245,7 +245,7 @@ func TestStreamingCard(t *testing.T) {
 	if err := r.Erase(t.Context(), to(""), id); err != nil {
 		t.Errorf("erase what is gone: %v", err)
 	}
-	if err := r.Edit(t.Context(), delta, "om_none", true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), delta, "om_none", true); !chat.IsPermanent(err) {
 		t.Errorf("edit what is gone: %v", err)
 	}
 }
@@ -305,14 +305,14 @@ func TestEditsAreUsedUp(t *testing.T) {
 	for i := range 21 {
 		out.Text = fmt.Sprint("It is ", i)
 		err := r.Edit(t.Context(), out, id, true)
-		if i < 20 && err != nil || i == 20 && !channel.IsPermanent(err) {
+		if i < 20 && err != nil || i == 20 && !chat.IsPermanent(err) {
 			t.Errorf("change %d: %v", i, err)
 		}
 	}
 	out.Text = "# A card\n\n| a | b |\n| - | - |\n| 1 | 2 |"
 	id = r.send(out)
 	r.fake.Advance(15 * 24 * time.Hour)
-	if err := r.Edit(t.Context(), out, id, true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), out, id, true); !chat.IsPermanent(err) {
 		t.Errorf("a card of fifteen days: %v", err)
 	}
 }
@@ -474,7 +474,7 @@ func TestSendFiles(t *testing.T) {
 	}
 	message := out("")
 	message.Media = []bus.Media{{Path: empty}}
-	if _, err := r.Send(t.Context(), message); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), message); !chat.IsPermanent(err) {
 		t.Errorf("an empty file: %v", err)
 	}
 }
@@ -486,17 +486,17 @@ func TestMarks(t *testing.T) {
 	r := newRig(t, set).ready()
 	r.fake.Put(feishutest.Message{ID: "om_1"})
 	for _, c := range []struct {
-		phase   channel.Phase
+		phase   chat.Phase
 		restart bool
 		want    string
 	}{
-		{channel.Seen, false, "THUMBSUP"},
-		{channel.Working, false, "THUMBSUP"},
-		{channel.Answered, true, "DONE"},
-		{channel.Seen, false, "DONE THUMBSUP"},
-		{channel.TurnFailed, false, "CrossMark DONE"},
-		{channel.Seen, false, "CrossMark DONE THUMBSUP"},
-		{channel.TurnStopped, false, "CrossMark DONE"},
+		{chat.Seen, false, "THUMBSUP"},
+		{chat.Working, false, "THUMBSUP"},
+		{chat.Answered, true, "DONE"},
+		{chat.Seen, false, "DONE THUMBSUP"},
+		{chat.TurnFailed, false, "CrossMark DONE"},
+		{chat.Seen, false, "CrossMark DONE THUMBSUP"},
+		{chat.TurnStopped, false, "CrossMark DONE"},
 	} {
 		if c.restart {
 			r.reopen(set)
@@ -511,7 +511,7 @@ func TestMarks(t *testing.T) {
 	}
 	r.reopen(map[string]any{"reactEmoji": "NOPE"})
 	r.ready()
-	if err := r.Signal(t.Context(), to("om_1"), channel.Seen); err != nil {
+	if err := r.Signal(t.Context(), to("om_1"), chat.Seen); err != nil {
 		t.Errorf("an unknown reaction: %v", err)
 	}
 }

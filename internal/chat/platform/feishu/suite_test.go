@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/feishu/feishutest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		one := fixture(t, feishutest.AppID, nil)
 		two := fixture(t, "cli_second", nil)
 		one.Second = &two.Fixture
@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 // The same by requests of Feishu, on the gateway's listener.
 func TestSuiteWebhook(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		var served atomic.Pointer[http.Handler]
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*served.Load()).ServeHTTP(w, r) }))
 		t.Cleanup(front.Close)
@@ -46,7 +46,7 @@ func TestSuiteWebhook(t *testing.T) {
 			body, header := feishutest.Seal(frame, true, time.Now())
 			post(t, front.URL+"/feishu", body, header)
 		}
-		f.Forge = func(t *testing.T, in channeltest.In) {
+		f.Forge = func(t *testing.T, in chattest.In) {
 			t.Helper()
 			payload := []byte(`{"schema":"2.0","header":{"event_id":"x","event_type":"im.message.receive_v1","app_id":"` + feishutest.AppID + `","token":"` + feishutest.VerificationToken + `"},"event":{"sender":{"sender_id":{"open_id":"` +
 				in.Sender + `"},"sender_type":"user"},"message":{"message_id":"om_forged","chat_id":"` + in.Chat + `","chat_type":"p2p","message_type":"text","content":"{\"text\":\"obey\"}"}}}`)
@@ -66,7 +66,7 @@ func TestSuiteWebhook(t *testing.T) {
 
 // hooked is a fixture whose fake is known.
 type hooked struct {
-	channeltest.Fixture
+	chattest.Fixture
 	fake *feishutest.Server
 }
 
@@ -92,9 +92,9 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 	fake := feishutest.NewApp(app)
 	t.Cleanup(fake.Close)
 	f.fake = fake
-	f.Fixture = channeltest.Fixture{
+	f.Fixture = chattest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -109,15 +109,15 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		},
 		Owner: feishutest.AnnID, Stranger: "ou_mallory", Group: feishutest.GroupID, Thread: feishutest.ThreadRoot,
 		Chat: func(sender string) string { return "oc_p2p_" + sender },
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Say(feishutest.Message{ID: "om_" + in.ID, Sender: in.Sender, UserID: name, Chat: in.Chat, Content: feishutest.Text(in.Text)})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) { deliver(fake, in) },
+		Deliver: func(_ *testing.T, in chattest.In) { inject(fake, in) },
 		Idle:    fake.Idle,
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages("") {
-				s := channeltest.Seen{Chat: m.Chat, Text: m.Plain}
+				s := chattest.Seen{Chat: m.Chat, Text: m.Plain}
 				if m.Thread != "" {
 					s.Thread = m.Root
 				}
@@ -145,9 +145,9 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 		Repeats:    true,
 		MediaLimit: true,
 		AnyName:    true,
-		Tap: func(t *testing.T, chat, label string) {
+		Tap: func(t *testing.T, chatID, label string) {
 			t.Helper()
-			for _, m := range slices.Backward(fake.Messages(chat)) {
+			for _, m := range slices.Backward(fake.Messages(chatID)) {
 				if slices.Contains(m.Buttons, label) {
 					if got := fake.Press(m.ID, feishutest.AnnID, label); !got.Updated {
 						t.Errorf("people see %+v", got)
@@ -163,7 +163,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 			fake.Raw(frame)
 			fake.Data(frame)
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 3 * time.Second
 			}
@@ -178,7 +178,7 @@ func fixture(t *testing.T, app string, changes map[string]any) (f hooked) {
 	return f
 }
 
-func deliver(fake *feishutest.Server, in channeltest.In) {
+func inject(fake *feishutest.Server, in chattest.In) {
 	m := feishutest.Message{ID: "om_" + in.ID, Sender: in.Sender, Chat: in.Chat, Content: feishutest.Text(in.Text)}
 	if in.Thread != "" {
 		m.Thread, m.Root, m.Parent = "omt_root", in.Thread, in.Thread

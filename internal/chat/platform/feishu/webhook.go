@@ -13,7 +13,7 @@ import (
 	"io"
 	"net/http"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 func reader(data []byte) io.Reader { return bytes.NewReader(data) }
@@ -25,7 +25,7 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	payload, outer, err := b.verified(r.Header, body)
 	if err != nil {
 		b.once(r.Context(), "a request is not from Feishu and is refused; check encryptKey and verificationToken if Feishu sent it", "err", err)
-		channel.Reply(w, http.StatusUnauthorized)
+		kit.Reply(w, http.StatusUnauthorized)
 		return
 	}
 	answer := []byte("{}")
@@ -35,7 +35,7 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 		answer = shown
 	} else if err != nil {
 		b.once(r.Context(), "an event of Feishu could not be kept and is left for another try", "err", err)
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -69,7 +69,7 @@ func (b *bot) verified(h http.Header, body []byte) (payload []byte, outer envelo
 	if token == "" {
 		token = outer.Token
 	}
-	if want := b.o.VerificationToken.Reveal(); want != "" && !channel.SameSecret(token, want) {
+	if want := b.o.VerificationToken.Reveal(); want != "" && !kit.SameSecret(token, want) {
 		return nil, outer, errors.New("the verification token is wrong")
 	}
 	return payload, outer, nil
@@ -82,7 +82,7 @@ func signed(h http.Header, body []byte, key string) bool {
 		_, _ = io.WriteString(sum, s)
 	}
 	_, _ = sum.Write(body)
-	return channel.SameSecret(h.Get("X-Lark-Signature"), hex.EncodeToString(sum.Sum(nil)))
+	return kit.SameSecret(h.Get("X-Lark-Signature"), hex.EncodeToString(sum.Sum(nil)))
 }
 
 // decrypt opens an encrypted event: AES-256 in CBC mode under the hash of the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -166,7 +166,7 @@ func (b *bot) hold(ctx context.Context, app string, e event) error {
 	}
 	in := b.in.Load()
 	if in == nil {
-		return channel.ErrStopping
+		return chat.ErrStopping
 	}
 	e.App = b.o.AppID
 	if e.direct() || b.forUs(&e) {

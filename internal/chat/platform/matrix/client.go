@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -73,11 +73,11 @@ func classify(err error) error {
 	case e == nil:
 		return err
 	case e.Status == http.StatusTooManyRequests || e.Code == "M_LIMIT_EXCEEDED":
-		return channel.RateLimited(max(time.Duration(e.RetryAfter)*time.Millisecond, time.Second), err)
+		return chat.RateLimited(max(time.Duration(e.RetryAfter)*time.Millisecond, time.Second), err)
 	case loggedOut(err):
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case e.Code != "" && e.Status/100 == 4:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err // also a status without a code: it is of somebody between us and the server
 }
@@ -222,7 +222,7 @@ func (c *client) upload(ctx context.Context, data io.Reader, size int64, kind st
 func (c *client) download(ctx context.Context, address string) (io.ReadCloser, error) {
 	server, file, ok := strings.Cut(strings.TrimPrefix(address, "mxc://"), "/")
 	if !strings.HasPrefix(address, "mxc://") || !ok || server == "" || file == "" || strings.Contains(file, "/") {
-		return nil, channel.Permanent(errors.New("the address of the file is not one of Matrix"))
+		return nil, chat.Permanent(errors.New("the address of the file is not one of Matrix"))
 	}
 	res, err := c.open(ctx, http.MethodGet, path(clientV1+"/media/download", server, file), nil, "", -1)
 	if is(err, "M_UNRECOGNIZED") {

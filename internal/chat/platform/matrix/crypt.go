@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // crypt reads and writes encrypted rooms.
@@ -125,9 +125,9 @@ func (b *bot) keys() (crypt, error) {
 	case b.vault.crypt != nil:
 		return b.vault.crypt, nil
 	case b.vault.locked != nil:
-		return nil, channel.Permanent(fmt.Errorf("the room is encrypted: %w", b.vault.locked))
+		return nil, chat.Permanent(fmt.Errorf("the room is encrypted: %w", b.vault.locked))
 	}
-	return nil, channel.ErrNotReady
+	return nil, chat.ErrNotReady
 }
 
 // sessionOf is the session whose keys an encrypted event needs.

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -170,7 +170,7 @@ func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error)
 			return bus.Media{}, ctx.Err()
 		}
 		saved, err := rc.downloadOnce(ctx, c, limit)
-		if err == nil || errors.Is(err, media.ErrTooLarge) || errors.Is(err, errHash) || channel.IsPermanent(classify(err)) {
+		if err == nil || errors.Is(err, media.ErrTooLarge) || errors.Is(err, errHash) || chat.IsPermanent(classify(err)) {
 			return saved, err
 		}
 		last = err
@@ -203,7 +203,7 @@ func (rc *receiver) downloadOnce(ctx context.Context, c *content, limit int64) (
 		return bus.Media{}, media.ErrTooLarge
 	}
 	if err := c.File.unlock(data); err != nil {
-		return bus.Media{}, channel.Permanent(err)
+		return bus.Media{}, chat.Permanent(err)
 	}
 	return store.Save(ctx, c.filename(), bytes.NewReader(data))
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const quoteMost = 4000 // characters of a message that is answered
@@ -75,7 +76,7 @@ func (c *content) answers() string {
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns an event into a message. An error means that it is not durable
@@ -83,7 +84,7 @@ type receiver struct {
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	r, err := rc.bot.rooms.get(ctx, e.Room)
 	if err != nil {
-		if channel.IsPermanent(classify(err)) { // we are not in the room any more
+		if chat.IsPermanent(classify(err)) { // we are not in the room any more
 			rc.bot.deps.Log.DebugContext(ctx, "a message of a room that cannot be read is passed over", "room", e.Room, "err", err)
 			return nil
 		}
@@ -158,8 +159,8 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 	return e, false
 }
 
-func (rc *receiver) visitor(e event, r *room, c *content) channel.Visitor {
-	v := channel.Visitor{
+func (rc *receiver) visitor(e event, r *room, c *content) access.Visitor {
+	v := access.Visitor{
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: e.Room, ThreadID: c.thread(), MessageID: e.ID},
 		IDs:   []string{e.Sender}, Name: r.name(e.Sender), Direct: r.direct(), At: e.time(),
 	}
@@ -181,7 +182,7 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 	}
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
-		if pass.Verdict() == channel.NotForUs {
+		if pass.Verdict() == access.NotForUs {
 			rc.bot.ignored.Put(e.ID, true)
 		}
 		return nil
@@ -226,7 +227,7 @@ func (rc *receiver) meta(e event, c *content) map[string]string {
 }
 
 // compose writes the message for the agent: what its sender typed or said.
-func (rc *receiver) compose(words string, spoken []string, v channel.Visitor, more bool) string {
+func (rc *receiver) compose(words string, spoken []string, v access.Visitor, more bool) string {
 	words = rc.command(words)
 	lines := spoken
 	if words != "" {
@@ -250,7 +251,7 @@ func (rc *receiver) command(s string) string {
 		return s
 	}
 	name, _, _ := strings.Cut(rest, " ")
-	if strings.EqualFold(name, channel.PairingCommand) {
+	if strings.EqualFold(name, access.PairingCommand) {
 		return "/" + rest
 	}
 	for _, c := range rc.bot.deps.Commands {
@@ -375,7 +376,7 @@ func answerTo(asked, word string, c *content) *bus.Answer {
 	if asked == "" || c.Type != "m.text" {
 		return nil
 	}
-	q, ok := channel.AskedIn(asked)
+	q, ok := chat.AskedIn(asked)
 	if !ok {
 		return nil
 	}

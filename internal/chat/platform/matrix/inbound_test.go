@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -240,7 +240,7 @@ func TestPairingByInvitation(t *testing.T) {
 	fake := home(t)
 	r := newRig(t, fake, map[string]any{"e2eeEnabled": false})
 	raw := section(t, fake, map[string]any{"e2eeEnabled": false})
-	r.deps.Gate = r.Gate("matrix", raw, channel.OpenPairing(disk.Open(t.TempDir(), nil), time.Now, r.deps.Log))
+	r.deps.Gate = r.Gate("matrix", raw, access.OpenPairing(access.PairingOptions{Store: disk.Open(t.TempDir(), nil), Log: r.deps.Log}))
 	r.bot = r.make(raw)
 	defer r.begin()()
 	room, crowd := "!dm:"+matrixtest.Server, "!crowd:"+matrixtest.Server

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // account is who we are there, in the file that a login leaves. The Python
@@ -53,7 +53,7 @@ func (b *bot) login(ctx context.Context) error {
 		return b.refusedLogin(err)
 	}
 	if got.User != b.o.UserID {
-		return channel.Fatal(fmt.Errorf("the login is %q, but channels.%s.userId is %q", got.User, b.deps.Name, b.o.UserID))
+		return chat.Fatal(fmt.Errorf("the login is %q, but channels.%s.userId is %q", got.User, b.deps.Name, b.o.UserID))
 	}
 	if err := b.save(got); err != nil {
 		return err
@@ -96,13 +96,13 @@ func (b *bot) refusedLogin(err error) error {
 	e := refusal(err)
 	switch {
 	case errors.Is(err, errOtherAccount):
-		return channel.Fatal(fmt.Errorf("%w; check %s.userId and %s.accessToken", err, section, section))
+		return chat.Fatal(fmt.Errorf("%w; check %s.userId and %s.accessToken", err, section, section))
 	case loggedOut(err):
-		return channel.Fatal(fmt.Errorf("the homeserver refuses the access token (%w); set %s.password, or a new accessToken", err, section))
+		return chat.Fatal(fmt.Errorf("the homeserver refuses the access token (%w); set %s.password, or a new accessToken", err, section))
 	case e != nil && e.Code == "M_FORBIDDEN":
-		return channel.Fatal(fmt.Errorf("the homeserver refuses the login (%w); check %s.userId and %s.password", err, section, section))
+		return chat.Fatal(fmt.Errorf("the homeserver refuses the login (%w); check %s.userId and %s.password", err, section, section))
 	case e != nil && (e.Code == "M_USER_DEACTIVATED" || e.Code == "M_UNRECOGNIZED" || e.Status == http.StatusNotFound):
-		return channel.Fatal(fmt.Errorf("login: %w; check %s.homeserver and %s.userId", err, section, section))
+		return chat.Fatal(fmt.Errorf("login: %w; check %s.homeserver and %s.userId", err, section, section))
 	}
 	return err
 }

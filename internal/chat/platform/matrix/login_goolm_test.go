@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -31,13 +31,13 @@ type personAtLogin struct {
 	told  []string
 }
 
-func (p *personAtLogin) Tell(s channel.Step) {
+func (p *personAtLogin) Tell(s chat.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = append(p.told, s.Note)
 }
 
-func (p *personAtLogin) Ask(_ context.Context, q channel.Question) (string, error) {
+func (p *personAtLogin) Ask(_ context.Context, q chat.Question) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, q.Text)
@@ -68,7 +68,7 @@ func (r *rig) login(p *personAtLogin) error {
 	r.t.Helper()
 	raw := section(r.t, r.fake, nil)
 	deps := r.deps
-	deps.Refine = func(func(*channel.Caps)) { panic("the channel does not run") } // as it is at a login
+	deps.Refine = func(func(*chat.Caps)) { panic("the channel does not run") } // as it is at a login
 	got, err := login(r.t.Context(), deps, raw, p, false)
 	if err == nil && got.Identity != matrixtest.Bot {
 		r.t.Errorf("the login is of %q", got.Identity)

@@ -25,7 +25,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      *options
 	client *client // everything but sync: a long poll must not share a connection pool with answers
 	polls  *client
@@ -61,8 +62,8 @@ type bot struct {
 }
 
 // Driver describes Matrix.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:         "Matrix",
 		Options:       func() any { return defaults() },
 		New:           newChannel,
@@ -74,7 +75,7 @@ func Driver() channel.Driver {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	for _, c := range []**client{&b.client, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {
-			return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+			return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 		}
 		*c = &client{base: o.Homeserver, http: h}
 	}
@@ -98,11 +99,11 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 // identity is who we are there, for status.
 func (b *bot) identity() string {
@@ -121,8 +122,8 @@ func (b *bot) once(what string) bool {
 	return true
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -142,7 +143,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	defer b.closeCrypt()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (b *bot) start(ctx context.Context) error {
 	if limits.Upload > 0 {
 		b.limit.Store(min(b.o.MaxMediaBytes, limits.Upload))
 		if b.deps.Refine != nil {
-			b.deps.Refine(func(c *channel.Caps) { c.MaxMedia = b.limit.Load() })
+			b.deps.Refine(func(c *chat.Caps) { c.MaxMedia = b.limit.Load() })
 		}
 	}
 	return nil

@@ -11,12 +11,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Homeserver        string          `json:"homeserver" setup:"yes" doc:"Address of the homeserver of the bot's account."`
 	UserID            string          `json:"userId" setup:"yes" doc:"Full id of the bot's account, such as @bot:example.org."`
 	Password          httpsafe.Secret `json:"password" setup:"yes" doc:"Password of the account; needed for encrypted rooms unless accessToken belongs to a device of its own."`
@@ -41,17 +42,17 @@ const (
 
 func defaults() *options {
 	o := &options{Homeserver: "https://matrix.org", E2EEEnabled: true, MaxDownloads: 2}
-	o.MaxMediaBytes, o.GroupPolicy, o.Streaming = maxMedia, channel.Open, new(false) // as the Python nanobot has them
+	o.MaxMediaBytes, o.GroupPolicy, o.Streaming = maxMedia, access.Open, new(false) // as the Python nanobot has them
 	return o
 }
 
 func decode(section json.RawMessage) (*options, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
+	if err := chat.Decode(section, o); err != nil {
 		return nil, err
 	}
 	if err := o.check(); err != nil {
-		return nil, channel.Fatal(err)
+		return nil, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -68,7 +69,7 @@ func (o *options) check() error {
 		o.Streaming = new(false)
 	}
 	if o.GroupPolicy == "" {
-		o.GroupPolicy = channel.Open
+		o.GroupPolicy = access.Open
 	}
 
 	name, server, ok := strings.Cut(o.UserID, ":")
@@ -87,16 +88,16 @@ func (o *options) check() error {
 	return nil
 }
 
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: maxBody,
 		Unit:     markdown.Bytes,
 		Typing:   typingEvery,
 		MaxMedia: o.MaxMediaBytes,
 		Keys:     true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 10, Per: 5 * time.Second},
-			Edit:  channel.Limit{Count: 1, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 10, Per: 5 * time.Second},
+			Edit:  chat.Limit{Count: 1, Per: time.Second},
 		},
 	}
 	if *o.Streaming {
@@ -108,23 +109,23 @@ func (o *options) caps() channel.Caps {
 
 // rules are what the gate cannot know: open is our default, and ids begin as names
 // do elsewhere.
-func (o *options) rules() channel.Rules {
-	r := channel.Rules{Entries: readEntry}
-	if o.GroupPolicy == channel.Open {
-		r.ForUs = func(channel.Visitor) bool { return true }
+func (o *options) rules() access.Rules {
+	r := access.Rules{Entries: readEntry}
+	if o.GroupPolicy == access.Open {
+		r.ForUs = func(access.Visitor) bool { return true }
 	}
 	return r
 }
 
 // readEntry reads an entry of allowFrom or owners.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	s := strings.TrimSpace(written)
 	if s == "*" {
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	}
-	e := channel.Entry{Kind: channel.ID, Value: s}
+	e := access.Entry{Kind: access.ID, Value: s}
 	if !strings.HasPrefix(s, "@") || !strings.Contains(s, ":") {
 		e.Advice = "it is no Matrix id; write @person:server"
 	}
-	return []channel.Entry{e}
+	return []access.Entry{e}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // Sections of Python nanobot load as they are: 0.1.5 with all of its keys, and
@@ -24,7 +25,7 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if o.UserID != "@bot:example.org" || o.Password.Reveal() != "secret" || !o.E2EEEnabled || o.GroupPolicy != channel.Open || *o.Streaming {
+		if o.UserID != "@bot:example.org" || o.Password.Reveal() != "secret" || !o.E2EEEnabled || o.GroupPolicy != access.Open || *o.Streaming {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if c := o.caps(); c.EditEvery != 0 || c.MaxMedia != 20971520 || !c.Keys {
@@ -45,7 +46,7 @@ func TestSectionErrors(t *testing.T) {
 		`{"userId":"@bot:example.org","password":"x","groupPolicy":"everything"}`:          "groupPolicy",
 		`{"userId":"@bot:example.org","password":"x","homeServer":"https://example.org/"}`: "homeserver",
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), want) {
+		if _, err := decode(json.RawMessage(section)); err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe asks the homeserver whether it is one and takes the token. Without one it
 // tries the password: the device that this makes is gone at once.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	ch, err := newChannel(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
 	defer b.client.http.CloseIdleConnections()
@@ -23,35 +23,35 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		Versions []string `json:"versions"`
 	}
 	if err := b.client.call(ctx, http.MethodGet, "/_matrix/client/versions", nil, &versions); err != nil {
-		return channel.Report{}, b.refusedLogin(err)
+		return chat.Report{}, b.refusedLogin(err)
 	}
 	if len(versions.Versions) == 0 {
-		return channel.Report{}, fmt.Errorf("%s is not a Matrix homeserver: it names no version of the protocol. Check homeserver", b.o.Homeserver)
+		return chat.Report{}, fmt.Errorf("%s is not a Matrix homeserver: it names no version of the protocol. Check homeserver", b.o.Homeserver)
 	}
-	checks := []channel.Check{{Name: "homeserver", OK: true, Detail: b.o.Homeserver}}
+	checks := []chat.Check{{Name: "homeserver", OK: true, Detail: b.o.Homeserver}}
 
 	if b.dir, err = d.Dir(); err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	saved := b.saved(ctx)
 	if b.o.Password.IsZero() {
 		saved = account{Token: b.o.AccessToken.Reveal(), Device: b.o.DeviceID}
 	}
-	login := channel.Check{Name: "login", OK: true, Detail: "the password is right"}
+	login := chat.Check{Name: "login", OK: true, Detail: "the password is right"}
 	if saved.Token != "" {
 		err := b.resume(ctx, saved)
 		if err != nil && (b.o.Password.IsZero() || !loggedOut(err)) {
-			return channel.Report{}, b.refusedLogin(err)
+			return chat.Report{}, b.refusedLogin(err)
 		}
 		login.Detail = "device " + b.device
 	}
 	if b.device == "" { // no token, or one that is not valid any more
 		if err := b.tryPassword(ctx); err != nil {
-			return channel.Report{}, b.refusedLogin(err)
+			return chat.Report{}, b.refusedLogin(err)
 		}
 		login.Detail = "the password is right"
 	}
-	secure := channel.Check{Name: "encryption", OK: true, Detail: "keys are kept in the account's folder"}
+	secure := chat.Check{Name: "encryption", OK: true, Detail: "keys are kept in the account's folder"}
 	switch {
 	case !b.o.E2EEEnabled:
 		secure.Detail = "off (e2eeEnabled): encrypted rooms cannot be read"
@@ -62,7 +62,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	if linked && b.o.E2EEEnabled && b.device != "" {
 		checks = append(checks, b.verified(ctx))
 	}
-	return channel.Report{Identity: b.o.UserID, Checks: checks}, nil
+	return chat.Report{Identity: b.o.UserID, Checks: checks}, nil
 }
 
 // tryPassword logs in by password and out again.
@@ -88,12 +88,12 @@ func (b *bot) tryPassword(ctx context.Context) error {
 }
 
 // verified says whether people see the device as verified.
-func (b *bot) verified(ctx context.Context) channel.Check {
-	c := channel.Check{Name: "verification", OK: true, Detail: "the device is signed by its account"}
+func (b *bot) verified(ctx context.Context) chat.Check {
+	c := chat.Check{Name: "verification", OK: true, Detail: "the device is signed by its account"}
 	p, err := b.published(ctx)
 	switch {
 	case err != nil:
-		c.OK, c.Detail = false, channel.Explain(err).Error()
+		c.OK, c.Detail = false, chat.Explain(err).Error()
 	case p.device == "":
 		c.Detail = "the device gets its keys when the gateway starts"
 	case !p.signed:

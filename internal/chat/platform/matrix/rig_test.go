@@ -7,30 +7,30 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
 // rig is a channel on a fake homeserver.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *matrixtest.Home
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, fake *matrixtest.Home, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("matrix")
 	r.deps.Client = func(string) (*http.Client, error) {
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
 		return &http.Client{Transport: transport}, nil
 	}
-	r.deps.Commands = []channel.Command{{Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 type comparison struct {
 	bot    *bot
 	keys   voucher
-	dialog channel.Dialog
+	dialog chat.Dialog
 
 	talk   talk
 	start  proof
@@ -98,7 +98,7 @@ func (s *comparison) accept(ctx context.Context, e event) error {
 		return s.bot.tell(ctx, t, "cancel", map[string]any{"code": "m.unknown_method", "reason": "the bot compares only emoji"})
 	}
 	s.talk = t
-	s.dialog.Tell(channel.Step{Note: fmt.Sprintf("%s asks for a verification (device %s). Go on there and choose emoji.", t.user, t.device)})
+	s.dialog.Tell(chat.Step{Note: fmt.Sprintf("%s asks for a verification (device %s). Go on there and choose emoji.", t.user, t.device)})
 	return s.bot.tell(ctx, t, "ready", map[string]any{"from_device": s.bot.device, "methods": []string{methodSAS}})
 }
 
@@ -151,7 +151,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if err != nil {
 		return err
 	}
-	answer, err := s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf("The verification with %s shows\n\n    %s\n\nDoes the other device show the same (yes or no)", s.talk.user, shown)})
+	answer, err := s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf("The verification with %s shows\n\n    %s\n\nDoes the other device show the same (yes or no)", s.talk.user, shown)})
 	if err != nil {
 		return errors.Join(refused{"m.user", "the person at the bot gave no answer"}, err)
 	}

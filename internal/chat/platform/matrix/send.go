@@ -15,7 +15,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -45,7 +47,7 @@ type fileInfo struct {
 	Size int64  `json:"size"`
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
 		return "", nil
@@ -78,7 +80,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // noRoom explains why a room cannot be written to.
 func (b *bot) noRoom(err error) error {
 	if e := refusal(err); e != nil && (e.Code == "M_FORBIDDEN" || e.Code == "M_NOT_FOUND") {
-		return channel.Permanent(fmt.Errorf("%s is not in the room: invite it (%w)", b.o.UserID, err))
+		return chat.Permanent(fmt.Errorf("%s is not in the room: invite it (%w)", b.o.UserID, err))
 	}
 	return classify(err)
 }
@@ -203,7 +205,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 		}
 		escaped, err := json.Marshal(m)
 		if err != nil {
-			return nil, channel.Permanent(err)
+			return nil, chat.Permanent(err)
 		}
 		if len(escaped)*4/3+1000 <= maxEvent {
 			break
@@ -211,7 +213,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 	}
 	data, err := marshal(m)
 	if err != nil {
-		return nil, channel.Permanent(err)
+		return nil, chat.Permanent(err)
 	}
 	return data, nil
 }
@@ -219,9 +221,9 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 // file is the content of a message with a file, which is stored first.
 func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, error) {
 	if len(out.Media) != 1 {
-		return nil, channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return nil, chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], b.limit.Load())
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -229,13 +231,13 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 
 	m := &outgoing{Type: "m.file", Body: f.Name, Filename: f.Name, Info: &fileInfo{f.MIME, f.Size()}}
 	switch f.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		m.Type = "m.image"
-	case channel.VideoFile:
+	case kit.VideoFile:
 		m.Type = "m.video"
-	case channel.AudioFile:
+	case kit.AudioFile:
 		m.Type = "m.audio"
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		m.Type, m.Voice = "m.audio", &struct{}{}
 	}
 	if out.Text != "" {
@@ -262,7 +264,7 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	return m, nil
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if strings.TrimFunc(out.Text, invisible) == "" {
 		return nil
@@ -277,7 +279,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return err
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	err := b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "redact", id, rand.Text()), struct{}{}, nil)
 	if is(err, "M_NOT_FOUND") {
@@ -286,17 +288,17 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	return classify(err)
 }
 
-// Signal implements channel.Signaller: a receipt when a message is taken, and
+// Signal implements chat.Signaller: a receipt when a message is taken, and
 // typing while it is worked on.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase == channel.Seen {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase == chat.Seen {
 		body := map[string]string{}
 		if route.ThreadID != "" {
 			body["thread_id"] = route.ThreadID
 		}
 		return classify(b.client.call(ctx, http.MethodPost, roomPath(route.ChatID, "receipt", "m.read", route.MessageID), body, nil))
 	}
-	return b.typing(ctx, route, phase == channel.Working)
+	return b.typing(ctx, route, phase == chat.Working)
 }
 
 // typing shows whether we write.
@@ -308,7 +310,7 @@ func (b *bot) typing(ctx context.Context, route bus.Route, on bool) error {
 	return classify(b.client.call(ctx, http.MethodPut, roomPath(route.ChatID, "typing", b.o.UserID), body, nil))
 }
 
-// Address implements channel.Addresser: the id or the alias of a room, or a
+// Address implements chat.Addresser: the id or the alias of a room, or a
 // person who may talk to us, in a room that is made if there is none.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	route := bus.Route{Channel: b.deps.Name, ChatID: target}
@@ -334,7 +336,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 
 // directRoom is where we are alone with a person.
 func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
-	if !b.deps.Gate.Knows(ctx, channel.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
+	if !b.deps.Gate.Knows(ctx, access.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
 		return "", fmt.Errorf("%s is not in channels.%s.allowFrom and is not paired", user, b.deps.Name)
 	}
 	data := path(clientV3+"/user", b.o.UserID, "account_data", "m.direct")

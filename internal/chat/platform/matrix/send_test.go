@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -119,7 +119,7 @@ func TestSendFiles(t *testing.T) {
 	fake.MaxUpload = 1000
 	r := newRig(t, fake, map[string]any{"e2eeEnabled": false})
 	var limit int64
-	r.deps.Refine = func(change func(*channel.Caps)) {
+	r.deps.Refine = func(change func(*chat.Caps)) {
 		c := r.Caps()
 		change(&c)
 		limit = c.MaxMedia
@@ -155,7 +155,7 @@ func TestSendFiles(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 1001), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Send(t.Context(), bus.Outbound{Route: route(), Media: []bus.Media{{Path: path}}}); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), bus.Outbound{Route: route(), Media: []bus.Media{{Path: path}}}); !chat.IsPermanent(err) {
 		t.Errorf("a file over the limit: %v", err)
 	}
 }
@@ -171,29 +171,29 @@ func TestSendErrors(t *testing.T) {
 		_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: room}, Text: "hi"})
 		return err
 	}
-	if err := send(annRoom); err == nil || !strings.Contains(err.Error(), channel.ErrNotReady.Error()) {
+	if err := send(annRoom); err == nil || !strings.Contains(err.Error(), chat.ErrNotReady.Error()) {
 		t.Errorf("before the login: %v", err)
 	}
 	defer r.begin()()
-	if err := send("!other:" + matrixtest.Server); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "invite it") {
+	if err := send("!other:" + matrixtest.Server); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "invite it") {
 		t.Errorf("a room that we are not in: %v", err)
 	}
-	if err := send("!secret:" + matrixtest.Server); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "encrypted") {
+	if err := send("!secret:" + matrixtest.Server); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "encrypted") {
 		t.Errorf("an encrypted room: %v", err)
 	}
 	if n := len(fake.Calls("!secret:" + matrixtest.Server + "/send/")); n != 0 {
 		t.Error("something was sent without encryption into an encrypted room")
 	}
 	fake.Fail(matrixtest.Failure{Path: "/send/", Status: http.StatusRequestEntityTooLarge, Code: "M_TOO_LARGE"})
-	if err := send(annRoom); !channel.IsPermanent(err) {
+	if err := send(annRoom); !chat.IsPermanent(err) {
 		t.Errorf("too large: %v", err)
 	}
 	fake.Fail(matrixtest.Failure{Path: "/send/", Status: http.StatusForbidden, Body: "<html>a proxy</html>"})
-	if err := send(annRoom); err == nil || channel.IsPermanent(err) {
+	if err := send(annRoom); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a proxy's refusal: %v", err)
 	}
 	fake.Fail(matrixtest.Failure{Path: "/send/"})
-	if err := send(annRoom); err == nil || channel.IsPermanent(err) {
+	if err := send(annRoom); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a cut connection: %v", err)
 	}
 }
@@ -206,9 +206,9 @@ func TestSignals(t *testing.T) {
 	r.say("1", matrixtest.Text("hi"))
 	to := r.receive(1)[0].Route
 	for _, step := range []struct {
-		phase  channel.Phase
+		phase  chat.Phase
 		typing bool
-	}{{channel.Seen, false}, {channel.Working, true}, {channel.TurnFailed, false}} {
+	}{{chat.Seen, false}, {chat.Working, true}, {chat.TurnFailed, false}} {
 		if err := r.Signal(t.Context(), to, step.phase); err != nil {
 			t.Error(err)
 		}

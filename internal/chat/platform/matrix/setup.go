@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -28,40 +28,40 @@ const (
 type setup struct {
 	bot    *bot
 	desk   desk
-	dialog channel.Dialog
+	dialog chat.Dialog
 }
 
 // login logs in, and lets a person open the key backup and verify the device.
 // None of it is needed to talk.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, _ bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, _ bool) (chat.Result, error) {
 	d.Refine = nil // the channel does not run
 	ch, err := newChannel(d, section)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
 	defer b.polls.http.CloseIdleConnections()
 	defer b.client.http.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
-	result := channel.Result{Identity: b.o.UserID}
+	result := chat.Result{Identity: b.o.UserID}
 	if !b.o.E2EEEnabled {
 		return result, nil
 	}
 	c, err := newCrypt(ctx, b)
 	if err != nil {
-		return channel.Result{}, fmt.Errorf("encryption: %w", err)
+		return chat.Result{}, fmt.Errorf("encryption: %w", err)
 	}
 	b.vault.set(c, nil)
 	defer b.closeCrypt()
 	s := &setup{bot: b, desk: c, dialog: p}
 	if err := s.recover(ctx); err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
-	answer, err := p.Ask(ctx, channel.Question{Text: verifyAsk})
+	answer, err := p.Ask(ctx, chat.Question{Text: verifyAsk})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if yes(answer) {
 		err = s.verify(ctx)
@@ -76,12 +76,12 @@ func (s *setup) recover(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("ask for the key backup: %w", err)
 	case r.ours && r.signed:
-		s.dialog.Tell(channel.Step{Note: "The device is signed, and the key backup is in use."})
+		s.dialog.Tell(chat.Step{Note: "The device is signed, and the key backup is in use."})
 		return nil
 	case r.storage || r.backup:
 		return s.enter(ctx)
 	}
-	answer, err := s.dialog.Ask(ctx, channel.Question{Text: backupAsk})
+	answer, err := s.dialog.Ask(ctx, chat.Question{Text: backupAsk})
 	if err != nil || !yes(answer) {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *setup) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a key backup: %w", err)
 	}
-	_, err = s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf(recoveryNew, key)})
+	_, err = s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf(recoveryNew, key)})
 	return err
 }
 
@@ -97,12 +97,12 @@ func (s *setup) recover(ctx context.Context) error {
 func (s *setup) enter(ctx context.Context) error {
 	ask := recoveryAsk
 	for range keyTries {
-		key, err := s.dialog.Ask(ctx, channel.Question{Text: ask, Hidden: true})
+		key, err := s.dialog.Ask(ctx, chat.Question{Text: ask, Hidden: true})
 		if err != nil || strings.TrimSpace(key) == "" {
 			return err
 		}
 		if err = s.desk.unlock(ctx, key); err == nil {
-			s.dialog.Tell(channel.Step{Note: "The recovery key is right: the device is signed, and the key backup is in use if there is one."})
+			s.dialog.Tell(chat.Step{Note: "The recovery key is right: the device is signed, and the key backup is in use if there is one."})
 			return nil
 		}
 		if !errors.Is(err, errRecoveryKey) {
@@ -122,7 +122,7 @@ func (s *setup) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.dialog.Tell(channel.Step{Note: verifyNote, Expires: s.bot.deps.Now().Add(verifyWait)})
+	s.dialog.Tell(chat.Step{Note: verifyNote, Expires: s.bot.deps.Now().Add(verifyWait)})
 	c := &comparison{bot: s.bot, keys: s.desk, dialog: s.dialog}
 	for up, failed := false, 0; ; up = true {
 		got, err := sync.poll(ctx, up)
@@ -140,7 +140,7 @@ func (s *setup) verify(ctx context.Context) error {
 		for _, e := range s.events(ctx, got, sync.since) {
 			if done, err := c.step(ctx, e); done || err != nil {
 				if err == nil {
-					s.dialog.Tell(channel.Step{Note: "The verification is done: both sides trust each other."})
+					s.dialog.Tell(chat.Step{Note: "The verification is done: both sides trust each other."})
 				}
 				return err
 			}

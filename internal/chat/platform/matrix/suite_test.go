@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -65,7 +66,7 @@ func section(t *testing.T, h *matrixtest.Home, changes any) json.RawMessage {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, home(t), matrixtest.Bot), fixture(t, homeOf(t, otherBot), otherBot)
 		f.Second = &second
 		return f
@@ -75,7 +76,7 @@ func TestSuite(t *testing.T) {
 const otherBot = "@nanobot2:" + matrixtest.Server
 
 // fixture is a bot at a homeserver of its own.
-func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixture {
+func fixture(t *testing.T, fake *matrixtest.Home, self string) chattest.Fixture {
 	t.Helper()
 	fake.Say(matrixtest.Event{ID: "$root", Room: teamRoom, Sender: ann}, matrixtest.Text("a topic"))
 	fail := func(f matrixtest.Failure) func() {
@@ -83,20 +84,20 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 		return func() { fake.Fail(f) }
 	}
 	on := true
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) {
+		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.trouble = 50 * time.Millisecond
 			}
 		},
-		Section: func(c channel.Common) json.RawMessage {
-			c.Streaming, c.GroupPolicy = &on, channel.Mention
+		Section: func(c chat.Common) json.RawMessage {
+			c.Streaming, c.GroupPolicy = &on, access.Mention
 			if c.MaxMediaBytes == 0 {
 				c.MaxMediaBytes = maxMedia
 			}
 			return section(t, fake, struct {
-				channel.Common
+				chat.Common
 				UserID string `json:"userId"`
 			}{c, self})
 		},
@@ -107,16 +108,16 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 			return malRoom
 		},
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			local, _, _ := strings.Cut(name, ":")
 			who, where := local+":elsewhere.example", "!pose:example.org"
 			fake.Room(where, nil, who, self)
 			fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: where, Sender: who, At: time.Now().UnixMilli()}, matrixtest.Text(in.Text))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
-		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in, 0) },
+		Backlog: func(t *testing.T, in chattest.In, age time.Duration) { inject(t, fake, in, age) },
 		Idle:    func() int { return fake.Idle(self) },
-		Seen:    func() []channeltest.Seen { return seen(fake, self) },
+		Seen:    func() []chattest.Seen { return seen(fake, self) },
 		Touched: func() int {
 			return len(fake.Calls("/download/")) + len(fake.Calls("/typing/")) + len(fake.Calls("/receipt/"))
 		},
@@ -127,13 +128,13 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 		Refuse:  fail(matrixtest.Failure{Status: 403, Code: "M_FORBIDDEN"}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Typing: func(chat, _ string) (n int, on bool) {
+		Typing: func(chatID, _ string) (n int, on bool) {
 			for _, c := range fake.Calls("/typing/") {
-				if strings.Contains(c.Path, chat) && strings.Contains(string(c.Body), "true") {
+				if strings.Contains(c.Path, chatID) && strings.Contains(string(c.Body), "true") {
 					n++
 				}
 			}
-			return n, fake.Typing(chat, self)
+			return n, fake.Typing(chatID, self)
 		},
 		Frame: func(_ *testing.T, frame []byte) {
 			if json.Valid(frame) {
@@ -142,7 +143,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 			}
 			fake.Fail(matrixtest.Failure{Method: http.MethodGet, Path: "/sync", Status: http.StatusOK, Body: string(frame)})
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.pollFor, b.silence = time.Second, 3*time.Second
 			}
@@ -157,7 +158,7 @@ func fixture(t *testing.T, fake *matrixtest.Home, self string) channeltest.Fixtu
 	}
 }
 
-func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Duration) {
+func inject(t *testing.T, fake *matrixtest.Home, in chattest.In, age time.Duration) {
 	t.Helper()
 	c := matrixtest.Text(in.Text)
 	if in.File != "" {
@@ -175,10 +176,10 @@ func deliver(t *testing.T, fake *matrixtest.Home, in channeltest.In, age time.Du
 	fake.Say(matrixtest.Event{ID: "$" + in.ID, Room: in.Chat, Sender: in.Sender, At: time.Now().Add(-age).UnixMilli()}, c)
 }
 
-func seen(fake *matrixtest.Home, self string) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *matrixtest.Home, self string) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages(self) {
-		s := channeltest.Seen{Chat: m.Room, Thread: m.Thread, Text: m.Body}
+		s := chattest.Seen{Chat: m.Room, Thread: m.Thread, Text: m.Body}
 		if m.File != "" {
 			s.Files, s.Text = []string{m.File}, ""
 		}

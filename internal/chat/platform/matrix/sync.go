@@ -14,7 +14,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -75,7 +76,7 @@ type facts struct {
 // all messages up to there are durable.
 type syncer struct {
 	bot    *bot
-	in     *channel.Intake[event]
+	in     *kit.Intake[event]
 	since  string
 	joined map[string]time.Time // rooms whose invitation was accepted, and when
 
@@ -94,7 +95,7 @@ type batch struct {
 	left int
 }
 
-func newSyncer(b *bot, in *channel.Intake[event]) (*syncer, error) {
+func newSyncer(b *bot, in *kit.Intake[event]) (*syncer, error) {
 	var f facts
 	if err := b.deps.State.Load(&f); err != nil {
 		return nil, err
@@ -326,7 +327,7 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 	if by == "" {
 		return false
 	}
-	v := channel.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
+	v := access.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
 	known := b.deps.Gate.Knows(ctx, v)
 	if !known && (!direct || !b.strangers.take(b.deps.Now())) {
 		if b.once("invite:" + by) {
@@ -343,7 +344,7 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 		return true
 	}
 	if r, err := b.rooms.get(ctx, id); err == nil && r.direct() {
-		if pass, _ := b.deps.Gate.Admit(ctx, v); pass.Verdict() == channel.Invited {
+		if pass, _ := b.deps.Gate.Admit(ctx, v); pass.Verdict() == access.Invited {
 			return true
 		}
 	}

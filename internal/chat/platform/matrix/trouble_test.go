@@ -14,8 +14,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/matrix/matrixtest"
 )
 
@@ -41,7 +42,7 @@ func TestRefusedLogin(t *testing.T) {
 				test.changes["homeserver"] = fake.URL() + "/web"
 			}
 			r := newRig(t, fake, test.changes)
-			if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), test.want) {
+			if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Run: %v, want %q", err, test.want)
 			}
 		})
@@ -60,7 +61,7 @@ func TestRevokedToken(t *testing.T) {
 	r.Await("the connection", func() bool { return len(r.States()) > 0 })
 	device := r.device
 	fake.Revoke(matrixtest.Bot)
-	if err := <-ended; err == nil || channel.IsFatal(err) {
+	if err := <-ended; err == nil || chat.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
 	r.begin()()
@@ -72,7 +73,7 @@ func TestRevokedToken(t *testing.T) {
 	go func() { ended <- other.Run(t.Context(), other.Submit) }()
 	other.Await("the connection", func() bool { return len(other.States()) > 0 })
 	fake.Revoke(matrixtest.Bot)
-	if err := <-ended; !channel.IsFatal(err) {
+	if err := <-ended; !chat.IsFatal(err) {
 		t.Errorf("Run with a token: %v", err)
 	}
 }
@@ -185,7 +186,7 @@ func TestProbe(t *testing.T) {
 	if in, out := len(fake.Calls("/login")), len(fake.Calls("/logout")); in != 1 || out != 1 {
 		t.Errorf("%d logins and %d logouts, want no device to be left", in, out)
 	}
-	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "check channels.matrix.userId and channels.matrix.password") {
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "check channels.matrix.userId and channels.matrix.password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"hello":"world"}`)) }))
@@ -193,7 +194,7 @@ func TestProbe(t *testing.T) {
 	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"homeserver": other.URL})); err == nil || !strings.Contains(err.Error(), "is not a Matrix homeserver") {
 		t.Errorf("another server: %v", err)
 	}
-	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": nil, "accessToken": "wrong"})); !channel.IsFatal(err) {
+	if _, err := probe(t.Context(), r.deps, section(t, fake, map[string]any{"password": nil, "accessToken": "wrong"})); !chat.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
 }
@@ -228,8 +229,8 @@ func TestTwoAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]channel.Driver{"matrix": Driver()},
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, Drivers: map[string]chat.Driver{"matrix": Driver()},
 		Sections: map[string]json.RawMessage{
 			"matrix":       section(t, fake, nil),
 			"matrix.work":  section(t, fake, map[string]any{"userId": work, "password": "work's"}),
@@ -244,10 +245,10 @@ func TestTwoAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := channeltest.NewRig(t)
-	stop := r.Start(func(ctx context.Context, _ channel.Submit) error { return m.Run(ctx) })
-	states := func() (out map[string]channel.Condition) {
-		out = map[string]channel.Condition{}
+	r := chattest.NewRig(t)
+	stop := r.Start(func(ctx context.Context, _ chat.Submit) error { return m.Run(ctx) })
+	states := func() (out map[string]deliver.Condition) {
+		out = map[string]deliver.Condition{}
 		for _, s := range m.Status() {
 			out[s.Name] = s.State
 		}
@@ -255,8 +256,8 @@ func TestTwoAccounts(t *testing.T) {
 	}
 	r.Await("both", func() bool {
 		s := states()
-		return s["matrix"] == channel.Running && (s["matrix.work"] == channel.Running) != (s["matrix.twice"] == channel.Running) &&
-			(s["matrix.work"] == channel.Failed) != (s["matrix.twice"] == channel.Failed)
+		return s["matrix"] == deliver.Running && (s["matrix.work"] == deliver.Running) != (s["matrix.twice"] == deliver.Running) &&
+			(s["matrix.work"] == deliver.Failed) != (s["matrix.twice"] == deliver.Failed)
 	})
 	fake.Say(matrixtest.Event{Room: annRoom, Sender: ann}, matrixtest.Text("one"))
 	fake.Say(matrixtest.Event{Room: workRoom, Sender: ann}, matrixtest.Text("two"))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -56,8 +56,8 @@ func (n cryptNews) toDevice() []json.RawMessage {
 }
 
 // asker is the person behind an event between devices, as the gate knows them.
-func (b *bot) asker(e event) channel.Visitor {
-	return channel.Visitor{Route: bus.Route{Channel: b.deps.Name}, IDs: []string{e.Sender}, Name: localpart(e.Sender), Direct: true}
+func (b *bot) asker(e event) access.Visitor {
+	return access.Visitor{Route: bus.Route{Channel: b.deps.Name}, IDs: []string{e.Sender}, Name: localpart(e.Sender), Direct: true}
 }
 
 // asked reads an event that begins a verification with us.
@@ -80,7 +80,7 @@ func (b *bot) asked(e event) (t talk, p proof, ok bool) {
 
 // decline answers a verification that nobody at our side can confirm now. People
 // who may not talk to us get no answer.
-func (b *bot) decline(ctx context.Context, e event, v channel.Visitor) {
+func (b *bot) decline(ctx context.Context, e event, v access.Visitor) {
 	t, p, ok := b.asked(e)
 	// One from before the start was perhaps answered by a login.
 	if !ok || !b.mayVerify(ctx, v) || time.UnixMilli(p.At).Before(b.began) {
@@ -101,7 +101,7 @@ func (b *bot) decline(ctx context.Context, e event, v channel.Visitor) {
 func (b *bot) fix() string { return "nanobot channels login " + b.deps.Name }
 
 // mayVerify reports whether a verification by this person is answered.
-func (b *bot) mayVerify(ctx context.Context, v channel.Visitor) bool {
+func (b *bot) mayVerify(ctx context.Context, v access.Visitor) bool {
 	return v.IDs[0] == b.o.UserID || b.deps.Gate.Knows(ctx, v)
 }
 

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Address implements channel.Addresser: ~channel or #channel, @person, or the id
+// Address implements chat.Addresser: ~channel or #channel, @person, or the id
 // of a channel or a person.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	target = strings.TrimSpace(target)
@@ -20,7 +20,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	var err error
 	switch name := strings.TrimLeft(target, "~#@"); {
 	case name == "":
-		return bus.Route{}, channel.Permanent(fmt.Errorf("%q is not a Mattermost chat: use ~channel, @person or an id", target))
+		return bus.Route{}, chat.Permanent(fmt.Errorf("%q is not a Mattermost chat: use ~channel, @person or an id", target))
 	case target[0] == '~' || target[0] == '#':
 		id, err = b.channelNamed(ctx, name)
 	case target[0] == '@':
@@ -32,7 +32,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 		id, err = b.byID(ctx, name)
 	}
 	if refusal(err).refused() {
-		err = channel.Permanent(fmt.Errorf("%q is not a chat that %s can write to: %w", target, b.identity(), err))
+		err = chat.Permanent(fmt.Errorf("%q is not a chat that %s can write to: %w", target, b.identity(), err))
 	}
 	if err != nil {
 		return bus.Route{}, err
@@ -42,7 +42,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 
 // byID is the channel of an id, or the direct one of a person's id.
 func (b *bot) byID(ctx context.Context, id string) (string, error) {
-	var c chat
+	var c conversation
 	err := b.calls.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &c)
 	if !refusal(err).refused() {
 		return c.ID, err
@@ -58,9 +58,9 @@ func (b *bot) byID(ctx context.Context, id string) (string, error) {
 func (b *bot) directTo(ctx context.Context, id string) (string, error) {
 	me := b.me.Load()
 	if me == nil {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
-	var c chat
+	var c conversation
 	err := b.calls.call(ctx, http.MethodPost, "/channels/direct", []string{me.ID, id}, &c)
 	return c.ID, err
 }
@@ -80,7 +80,7 @@ func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
 	found, in := "", ""
 	last := error(&apiError{Call: "find a channel", Code: http.StatusNotFound, Message: "no team has it; add the bot to the team"})
 	for _, t := range teams {
-		var c chat
+		var c conversation
 		err := b.calls.call(ctx, http.MethodGet, "/teams/"+url.PathEscape(t.ID)+"/channels/name/"+url.PathEscape(strings.ToLower(name)), nil, &c)
 		switch {
 		case refusal(err).refused():
@@ -88,7 +88,7 @@ func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
 		case err != nil:
 			return "", err
 		case found != "":
-			return "", channel.Permanent(fmt.Errorf("~%s is in the teams %s and %s: use the id of the channel, or set teamId", name, in, t.Name))
+			return "", chat.Permanent(fmt.Errorf("~%s is in the teams %s and %s: use the id of the channel, or set teamId", name, in, t.Name))
 		default:
 			found, in = c.ID, t.Name
 		}
@@ -100,30 +100,30 @@ func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
 }
 
 // probe asks the server who we are and where we are.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	ch, err := newChannel(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // what newChannel makes
 	defer b.calls.http.CloseIdleConnections()
 	var me user
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me", nil, &me); err != nil {
-		return channel.Report{}, b.refusedToken(err)
+		return chat.Report{}, b.refusedToken(err)
 	}
 	b.me.Store(&me)
-	var chats []chat
+	var chats []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &chats); err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 
-	account := channel.Check{Name: "account", OK: true, Detail: "a bot account"}
+	account := chat.Check{Name: "account", OK: true, Detail: "a bot account"}
 	if !me.IsBot {
 		account.Detail = "the token belongs to a person; answers appear in their name"
 	}
-	places := channel.Check{Name: "channels", OK: true, Detail: fmt.Sprintf("the bot is in %d channels", len(chats))}
+	places := chat.Check{Name: "channels", OK: true, Detail: fmt.Sprintf("the bot is in %d channels", len(chats))}
 	if len(chats) == 0 {
 		places.Detail = "the bot is in no channel yet: add it to a team and to channels, or write to it directly"
 	}
-	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "token", OK: true}, account, places}}, nil
+	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "token", OK: true}, account, places}}, nil
 }

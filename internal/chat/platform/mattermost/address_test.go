@@ -12,7 +12,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
 
@@ -35,7 +36,7 @@ func TestAddress(t *testing.T) {
 	} {
 		got, err := r.Address(t.Context(), target)
 		switch {
-		case want == "" && !channel.IsPermanent(err):
+		case want == "" && !chat.IsPermanent(err):
 			t.Errorf("%q: %v, %v, want an error for good", target, got, err)
 		case want != "" && (err != nil || got != bus.Route{Channel: "mattermost", ChatID: want}):
 			t.Errorf("%q: %v, %v, want %s", target, got, err, want)
@@ -53,7 +54,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || !strings.HasPrefix(report.Identity, "@nb_bot on 127.0.0.1") || len(report.Checks) != 3 {
 		t.Errorf("the report is %+v, %v", report, err)
 	}
-	if _, err := Driver().Probe(t.Context(), r.deps, section("wrong")); !channel.IsFatal(err) {
+	if _, err := Driver().Probe(t.Context(), r.deps, section("wrong")); !chat.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
 	if n := r.fake.Connected(); n != 0 {
@@ -62,15 +63,15 @@ func TestProbe(t *testing.T) {
 }
 
 // house runs sections with a durable queue and an agent that repeats.
-func house(t *testing.T, sections map[string]json.RawMessage) *channel.Manager {
+func house(t *testing.T, sections map[string]json.RawMessage) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"mattermost": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Sections: sections,
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Drivers: map[string]chat.Driver{"mattermost": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Sections: sections,
 		Client: func(string) (*http.Client, error) {
 			transport := &http.Transport{}
 			t.Cleanup(transport.CloseIdleConnections)
@@ -124,7 +125,7 @@ func TestAccounts(t *testing.T) {
 	refused := func() bool {
 		n := 0
 		for _, s := range m.Status() {
-			if s.State == channel.Failed {
+			if s.State == deliver.Failed {
 				n++
 			}
 		}

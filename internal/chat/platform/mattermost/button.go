@@ -10,7 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // offer is what a button means. Mattermost keeps it from people and sends it back
@@ -71,28 +72,28 @@ func (b *bot) pressed(w http.ResponseWriter, r *http.Request, body []byte) {
 	err := json.Unmarshal(body, &p)
 	switch submit := b.submit.Load(); {
 	case err != nil:
-		channel.Reply(w, http.StatusBadRequest)
-	case !channel.SameSecret(p.Context.Proof, b.prove(p.Context)) || p.ChannelID != p.Context.Chat || p.UserID == "" || p.PostID == "":
-		channel.Reply(w, http.StatusUnauthorized)
+		kit.Reply(w, http.StatusBadRequest)
+	case !kit.SameSecret(p.Context.Proof, b.prove(p.Context)) || p.ChannelID != p.Context.Chat || p.UserID == "" || p.PostID == "":
+		kit.Reply(w, http.StatusUnauthorized)
 	case submit == nil:
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 	default:
 		b.answer(w, r, p, *submit)
 	}
 }
 
 // answer makes of a press a message with the label as its text.
-func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit channel.Submit) {
+func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit chat.Submit) {
 	ctx := r.Context()
 	e := event{Post: post{ID: p.PostID, ChannelID: p.ChannelID, UserID: p.UserID}, Sender: p.UserName}
 	where, err := b.known.where(ctx, &e, false)
 	if err != nil {
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	v, err := (&receiver{bot: b}).visitor(ctx, &e, where)
 	if err != nil {
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	v.Mentioned, v.Route.ThreadID, v.Text = true, p.Context.Thread, ""
@@ -112,7 +113,7 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 	}
 	in.Meta = map[string]string{"post_id": p.PostID, "user_id": p.UserID, "username": p.UserName, "button_label": p.Context.Label, "is_callback": "true"}
 	if err := submit(ctx, in); err != nil {
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	if in.Answer != nil && !v.Direct { // whether the right person pressed, only the agent knows

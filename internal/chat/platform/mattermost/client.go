@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -62,11 +63,11 @@ func classify(err error) error {
 	case e == nil:
 		return err
 	case e.Code == http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, time.Second), err)
+		return chat.RateLimited(max(e.After, time.Second), err)
 	case e.Code == http.StatusUnauthorized: // the token; Run says so
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case e.refused() || e.Code == http.StatusNotImplemented:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -96,12 +97,12 @@ func (c *client) ask(ctx context.Context, method, path string, body, result any)
 }
 
 // upload sends one file to a channel and returns its id.
-func (c *client) upload(ctx context.Context, chat string, f *channel.Attachment) (string, error) {
+func (c *client) upload(ctx context.Context, chatID string, f *kit.Attachment) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
-	if err := w.WriteField("channel_id", chat); err != nil {
+	if err := w.WriteField("channel_id", chatID); err != nil {
 		return "", err
 	}
 	if _, err := w.CreateFormFile("files", f.Name); err != nil {

@@ -51,7 +51,7 @@ func (d *directory) where(ctx context.Context, e *event, team bool) (place, erro
 		return known, nil
 	}
 	if where.Type == "" || where.TeamID == "" && team && where.Type != "D" && where.Type != "G" {
-		var c chat
+		var c conversation
 		if err := d.calls.call(ctx, http.MethodGet, "/channels/"+e.Post.ChannelID, nil, &c); err != nil {
 			return where, err
 		}

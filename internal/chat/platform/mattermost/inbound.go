@@ -11,7 +11,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // receiver makes messages for the agent of the posts that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns a post into a message. An error means that it is not durable yet.
@@ -57,9 +58,9 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 
 // visitor is who wrote a post. The thread of the route is the one that the post
 // was written in.
-func (rc *receiver) visitor(ctx context.Context, e *event, where place) (channel.Visitor, error) {
+func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.Visitor, error) {
 	b, p := rc.bot, &e.Post
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs:       []string{p.UserID},
 		Direct:    where.Type == "D",
 		Mentioned: b.me.Load().named(p.Message),
@@ -80,7 +81,7 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (channel
 		return v, nil
 	}
 	v.Text = text.Valid(p.Message)
-	if !v.Mentioned && p.RootID != "" && b.o.GroupPolicyInThread == channel.Mention && b.deps.Gate.Knows(ctx, v) {
+	if !v.Mentioned && p.RootID != "" && b.o.GroupPolicyInThread == access.Mention && b.deps.Gate.Knows(ctx, v) {
 		ours, err := b.known.wrote(ctx, b.me.Load(), p.RootID)
 		if err != nil {
 			return v, err
@@ -103,7 +104,7 @@ func (rc *receiver) names(who user) []string {
 }
 
 // written hands over what a person wrote.
-func (rc *receiver) written(ctx context.Context, e *event, v channel.Visitor, pass channel.Pass) error {
+func (rc *receiver) written(ctx context.Context, e *event, v access.Visitor, pass access.Pass) error {
 	b, p := rc.bot, &e.Post
 	in := pass.Inbound(p.ID, "")
 	rc.thread(&in, p.RootID, v.Direct)

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -34,13 +35,13 @@ var errGap = errors.New("events of the server are missing")
 // goroutine.
 type line struct {
 	bot *bot
-	in  *channel.Intake[event]
+	in  *kit.Intake[event]
 
 	id      string    // of the connection, to take it up again; "" begins another one
 	next    int64     // number of the event that must come next
 	now     time.Time // of the server, when it was asked last
 	greeted bool      // it was asked for this connection
-	cursors *channel.Cursors
+	cursors *kit.Cursors
 	heard   atomic.Int64 // posts for others that wait
 }
 
@@ -87,7 +88,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	b := l.bot
 	if !l.greeted {
 		now, err := b.hello(ctx)
-		if channel.IsFatal(err) {
+		if chat.IsFatal(err) {
 			return socket.Target{}, socket.Fatal(err)
 		}
 		if err != nil {
@@ -248,7 +249,7 @@ func (l *line) catchUp(ctx context.Context) error {
 		return nil
 	}
 	from := max(since.Add(-skew).UnixMilli(), l.cursor(cursorBegan), l.cursor(cursorSeen)-overlap.Milliseconds())
-	var all []chat
+	var all []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &all); err != nil {
 		return err
 	}

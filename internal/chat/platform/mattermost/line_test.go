@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
 
@@ -192,7 +192,7 @@ func TestTokenRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, map[string]any{"token": "wrong"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.mattermost.token") || strings.Contains(err.Error(), "wrong") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.mattermost.token") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("Run: %v, want a fatal error that names the setting and hides the token", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestTokenRevoked(t *testing.T) {
 	go func() { done <- r.Run(t.Context(), r.Submit) }()
 	r.Await("a connection", func() bool { return r.fake.Connected() > 0 })
 	r.fake.Revoke(mattermosttest.Token)
-	if err := <-done; !channel.IsFatal(err) {
+	if err := <-done; !chat.IsFatal(err) {
 		t.Errorf("Run: %v, want a fatal error", err)
 	}
 }
@@ -215,12 +215,12 @@ func TestServerWrong(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.reopen(map[string]any{"serverUrl": r.fake.URL() + "/elsewhere"})
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) {
 		t.Errorf("Run: %v, want an error that is tried again", err)
 	}
 	r.reopen(nil)
 	r.fake.Fail(mattermosttest.Failure{Name: "GET /users/me", Garbage: true, Code: 502})
-	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) || !strings.Contains(err.Error(), "502") {
+	if err := r.Run(t.Context(), r.Submit); err == nil || chat.IsFatal(err) || !strings.Contains(err.Error(), "502") {
 		t.Errorf("Run: %v, want an error about the proxy", err)
 	}
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // memory is how many posts, people and channels are remembered.
@@ -35,17 +36,17 @@ const memory = 1000
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
-	caps  channel.Caps
+	caps  chat.Caps
 	calls *client
-	web   channel.Webhook // of buttons
-	run   sync.Mutex      // one Run at a time
+	web   kit.Webhook // of buttons
+	run   sync.Mutex  // one Run at a time
 
 	me     atomic.Pointer[user]
 	conn   atomic.Pointer[socket.Conn] // the last one
 	seq    atomic.Int64                // of what we send on it
-	submit atomic.Pointer[channel.Submit]
+	submit atomic.Pointer[chat.Submit]
 	most   atomic.Int64 // bytes of a file that the server takes
 
 	known   *directory
@@ -60,19 +61,19 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Mattermost", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Mattermost", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:    d,
@@ -86,19 +87,19 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 		told:    recent.New[string, bool](memory),
 	}
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
-	b.web = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
+	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
 	b.most.Store(b.caps.MaxMedia)
 	d.Gate.SetRules(b.rules())
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Routes implements channel.Handler: the address of buttons, if the gateway's
+// Routes implements chat.Handler: the address of buttons, if the gateway's
 // listener shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.WebhookURL == "" {
@@ -107,8 +108,8 @@ func (b *bot) Routes() map[string]http.Handler {
 	return b.web.Routes()
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -125,14 +126,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
 	defer in.Wait()
 	defer cancel()
 	l := &line{bot: b, in: in, now: now, greeted: true}
-	if l.cursors, err = channel.OpenCursors(b.deps, b.account()); err != nil {
+	if l.cursors, err = kit.OpenCursors(b.deps, b.account()); err != nil {
 		return err
 	}
 	defer func() {
@@ -197,7 +198,7 @@ func (b *bot) limits(ctx context.Context) {
 	if b.deps.Refine == nil {
 		return
 	}
-	b.deps.Refine(func(caps *channel.Caps) {
+	b.deps.Refine(func(caps *chat.Caps) {
 		caps.MaxMedia = b.most.Load()
 		if n, err := strconv.Atoi(c.Post); err == nil && n > 0 {
 			caps.MaxChars = n
@@ -226,7 +227,7 @@ func (b *bot) refusedToken(err error) error {
 	e := refusal(err)
 	switch {
 	case e != nil && e.Code == http.StatusUnauthorized:
-		return channel.Fatal(fmt.Errorf("Mattermost refuses the token (%w); create another one for the bot account and set channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Mattermost refuses the token (%w); create another one for the bot account and set channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	case e != nil && e.Code == http.StatusNotFound:
 		return fmt.Errorf("%s is not a Mattermost server (%w); check channels.%s.serverUrl", b.o.host(), err, b.deps.Name)
 	}

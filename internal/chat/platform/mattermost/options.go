@@ -12,17 +12,18 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	ServerURL            string          `json:"serverUrl" setup:"yes" doc:"Address of the Mattermost server, such as https://chat.example.com."`
 	Token                httpsafe.Secret `json:"token" setup:"yes" doc:"Access token of the bot account."`
 	TeamID               string          `json:"teamId" doc:"Only channels of this team are served, besides direct messages."`
 	AllowFromMatchMode   string          `json:"allowFromMatchMode" enum:"id|username|email" doc:"What the entries of allowFrom, owners and dm.allowFrom are."`
-	GroupPolicyInThread  channel.Policy  `json:"groupPolicyInThread" enum:"mention|open|allowlist" doc:"The groupPolicy of messages in threads; if empty, groupPolicy."`
+	GroupPolicyInThread  access.Policy   `json:"groupPolicyInThread" enum:"mention|open|allowlist" doc:"The groupPolicy of messages in threads; if empty, groupPolicy."`
 	ReplyInThread        bool            `json:"replyInThread" doc:"An answer to a message in a channel begins a thread, which is a conversation of its own."`
 	IncludeThreadContext bool            `json:"includeThreadContext" doc:"The agent sees the earlier messages of a thread that it was not given, as untrusted content."`
 	ThreadContextLimit   int             `json:"threadContextLimit" min:"1" max:"200" doc:"At most so many earlier messages of a thread."`
@@ -69,11 +70,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -99,7 +100,7 @@ func (o *options) check() error {
 	}
 	o.ReactEmoji, o.DoneEmoji = strings.Trim(o.ReactEmoji, ": "), strings.Trim(o.DoneEmoji, ": ")
 	if o.GroupPolicy == "" {
-		o.GroupPolicy = channel.Mention
+		o.GroupPolicy = access.Mention
 	}
 	if o.GroupPolicyInThread == "" {
 		o.GroupPolicyInThread = o.GroupPolicy
@@ -133,8 +134,8 @@ func (o *options) host() string {
 }
 
 // caps are the limits of the platform; some are known only after connecting.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars:       16383,
 		EditEvery:      time.Second,
 		GroupEditEvery: time.Second,
@@ -147,9 +148,9 @@ func (o *options) caps() channel.Caps {
 		Buttons:  o.WebhookURL != "",
 		Keys:     true,
 		Refines:  true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 5, Per: time.Second},
-			Edit:  channel.Limit{Count: 3, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 5, Per: time.Second},
+			Edit:  chat.Limit{Count: 3, Per: time.Second},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {
@@ -159,38 +160,38 @@ func (o *options) caps() channel.Caps {
 }
 
 // rules are who may talk to us, in Mattermost's own settings.
-func (b *bot) rules() channel.Rules {
-	return channel.Rules{
-		Direct: func(v channel.Visitor) channel.Decision {
+func (b *bot) rules() access.Rules {
+	return access.Rules{
+		Direct: func(v access.Visitor) access.Decision {
 			switch {
 			case !b.o.DM.Enabled:
-				return channel.Refuse
+				return access.Refuse
 			case b.o.DM.Policy == policyList && b.listed(b.o.DM.AllowFrom, v):
-				return channel.Admit
+				return access.Admit
 			}
 			return ""
 		},
-		ForUs:   func(v channel.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
+		ForUs:   func(v access.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
 		Entries: b.o.entry,
 	}
 }
 
 // entry reads an entry of a list of people. What has the form of an id is one in
 // every mode: a person could take the id of another one as their name.
-func (o *options) entry(written string) []channel.Entry {
+func (o *options) entry(written string) []access.Entry {
 	s := strings.TrimSpace(written)
-	e := channel.Entry{Kind: channel.Name, Value: s}
+	e := access.Entry{Kind: access.Name, Value: s}
 	switch {
 	case s == "*":
-		e = channel.Entry{Kind: channel.Anyone}
+		e = access.Entry{Kind: access.Anyone}
 	case isID(s):
-		e.Kind = channel.ID
+		e.Kind = access.ID
 	case o.AllowFromMatchMode == matchName:
 		e.Value = strings.TrimPrefix(s, "@")
 	case o.AllowFromMatchMode == matchID:
-		e = channel.Entry{Kind: channel.Unreadable, Advice: "it is no id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
+		e = access.Entry{Kind: access.Unreadable, Advice: "it is no id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
 	}
-	return []channel.Entry{e}
+	return []access.Entry{e}
 }
 
 // isID reports whether a word has the form of an id: 26 small letters and digits.
@@ -199,22 +200,22 @@ func isID(s string) bool {
 }
 
 // forUs reports whether a post in a channel, or in a thread of it, is for us.
-func (o *options) forUs(chat, thread string, mentioned bool) bool {
+func (o *options) forUs(chatID, thread string, mentioned bool) bool {
 	policy := o.GroupPolicy
 	if thread != "" {
 		policy = o.GroupPolicyInThread
 	}
 	switch policy {
-	case channel.Open:
+	case access.Open:
 		return true
-	case channel.Allowlist:
-		return slices.Contains(o.GroupAllowFrom, chat)
+	case access.Allowlist:
+		return slices.Contains(o.GroupAllowFrom, chatID)
 	}
 	return mentioned
 }
 
 // listed reports whether a list has a person, in the sense of
 // allowFromMatchMode.
-func (b *bot) listed(list []string, v channel.Visitor) bool {
-	return slices.ContainsFunc(list, func(written string) bool { return channel.Matches(b.o.entry(written), v) })
+func (b *bot) listed(list []string, v access.Visitor) bool {
+	return slices.ContainsFunc(list, func(written string) bool { return access.Matches(b.o.entry(written), v) })
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The section that the Python nanobot writes loads as it is, and means the same.
@@ -34,7 +35,7 @@ func TestPythonSection(t *testing.T) {
 	want := []any{
 		"https://chat.example.com", "team1", "email",
 		[]string{"ann@example.com"},
-		channel.Allowlist, channel.Open,
+		access.Allowlist, access.Open,
 		[]string{"c1"},
 		false,
 		false, 7, false, 9000, "hourglass", "", true, false,
@@ -66,7 +67,7 @@ func TestPythonDefaults(t *testing.T) {
 
 func TestThreadPolicyFollowsGroupPolicy(t *testing.T) {
 	t.Parallel()
-	for set, want := range map[string]channel.Policy{`"groupPolicy": "open"`: channel.Open, `"teamId": ""`: channel.Mention} {
+	for set, want := range map[string]access.Policy{`"groupPolicy": "open"`: access.Open, `"teamId": ""`: access.Mention} {
 		o, err := decode(json.RawMessage(`{"serverUrl": "http://x", "token": "t", ` + set + `}`))
 		if err != nil || o.GroupPolicyInThread != want {
 			t.Errorf("%s: in threads %q, %v, want %q", set, o.GroupPolicyInThread, err, want)
@@ -101,7 +102,7 @@ func TestOptionsRefused(t *testing.T) {
 			section = string(data)
 		}
 		_, err := decode(json.RawMessage(section))
-		if err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want a fatal error about %q", section, err, want)
 		}
 	}

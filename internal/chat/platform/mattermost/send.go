@@ -10,7 +10,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // draft is a post to be made.
@@ -23,11 +24,11 @@ type draft struct {
 	Props     map[string]any `json:"props,omitempty"`
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	me := b.me.Load()
 	if me == nil {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	d := draft{ChannelID: out.Route.ChatID, RootID: out.Route.ThreadID, Message: b.render(out), Props: b.props(out)}
 	if d.Message == "" && len(out.Media) == 0 {
@@ -84,7 +85,7 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 		switch {
 		case err == nil:
 			d.FileIDs = append(d.FileIDs, id)
-		case channel.IsPermanent(err) || refusal(err).refused() && refusal(err).Code != http.StatusForbidden:
+		case chat.IsPermanent(err) || refusal(err).refused() && refusal(err).Code != http.StatusForbidden:
 			b.deps.Log.WarnContext(ctx, "a file cannot be sent", "chat", d.ChannelID, "err", err)
 			d.Message = strings.TrimSpace(d.Message + "\n[attachment: " + media.FileName(m.Name) + " - upload failed]")
 		default:
@@ -94,13 +95,13 @@ func (b *bot) attach(ctx context.Context, d *draft, files []bus.Media) error {
 	return nil
 }
 
-func (b *bot) upload(ctx context.Context, chat string, m bus.Media) (string, error) {
-	f, err := b.deps.Open(ctx, m, b.most.Load())
+func (b *bot) upload(ctx context.Context, chatID string, m bus.Media) (string, error) {
+	f, err := kit.OpenAttachment(ctx, b.deps, m, b.most.Load())
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	return b.calls.upload(ctx, chat, f)
+	return b.calls.upload(ctx, chatID, f)
 }
 
 // props are those of every post of ours.
@@ -124,7 +125,7 @@ func (b *bot) render(out bus.Outbound) string {
 	return harmless(s, b.o.LinkPreviews)
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	s := b.render(out)
 	if !final {
@@ -136,7 +137,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(b.calls.call(ctx, http.MethodPut, "/posts/"+id+"/patch", map[string]string{"message": s}, nil))
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	err := b.calls.call(ctx, http.MethodDelete, "/posts/"+id, nil, nil)
 	e := refusal(err)
@@ -150,9 +151,9 @@ func (b *bot) Erase(ctx context.Context, _ bus.Route, id string) error {
 	return nil
 }
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase == channel.Working {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase == chat.Working {
 		return b.typing(ctx, route)
 	}
 	me, id := b.me.Load(), route.MessageID
@@ -165,14 +166,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		}
 		return b.calls.call(ctx, http.MethodPost, "/reactions", map[string]string{"user_id": me.ID, "post_id": id, "emoji_name": emoji}, nil)
 	}
-	if phase == channel.Seen {
+	if phase == chat.Seen {
 		return react(b.o.ReactEmoji)
 	}
 	var err error
 	if b.o.ReactEmoji != "" {
 		err = b.calls.call(ctx, http.MethodDelete, "/users/"+me.ID+"/posts/"+id+"/reactions/"+b.o.ReactEmoji, nil, nil)
 	}
-	if phase == channel.Answered {
+	if phase == chat.Answered {
 		err = errors.Join(err, react(b.o.DoneEmoji))
 	}
 	return err
@@ -182,7 +183,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 func (b *bot) typing(ctx context.Context, route bus.Route) error {
 	c := b.conn.Load()
 	if c == nil {
-		return channel.ErrNotReady
+		return chat.ErrNotReady
 	}
 	return c.Send(ctx, request(b.seq.Add(1), "user_typing", map[string]string{"channel_id": route.ChatID, "parent_id": route.ThreadID}))
 }

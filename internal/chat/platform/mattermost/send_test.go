@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
 
@@ -41,7 +41,7 @@ func TestOnce(t *testing.T) {
 	r, to := ready(t)
 	out := bus.Outbound{Kind: bus.Final, Route: to, Text: "hi", Key: "final:1/0"}
 	r.fake.Fail(mattermosttest.Failure{Name: "POST /posts", After: true})
-	if _, err := r.Send(t.Context(), out); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); err == nil || chat.IsPermanent(err) {
 		t.Fatalf("a lost answer is %v, want an error that is tried again", err)
 	}
 	r.fake.ForgetPending()
@@ -119,28 +119,28 @@ func TestRefusals(t *testing.T) {
 		_, err := r.Send(t.Context(), out)
 		return err
 	}
-	if err := send(mattermosttest.Failure{Code: 403, ID: "api.context.permissions.app_error"}); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "add @nb_bot") {
+	if err := send(mattermosttest.Failure{Code: 403, ID: "api.context.permissions.app_error"}); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "add @nb_bot") {
 		t.Errorf("403: %v, want for good, with the fix", err)
 	}
-	limited := &channel.RateLimitedError{}
+	limited := &chat.RateLimitedError{}
 	if err := send(mattermosttest.Failure{Code: 429, RetryAfter: 7, Garbage: true}); !errors.As(err, &limited) || limited.After != 7*time.Second {
 		t.Errorf("429: %v, want a pause of 7 s", err)
 	}
-	if err := send(mattermosttest.Failure{Code: 401, ID: "api.context.session_expired.app_error"}); !errors.Is(err, channel.ErrNotReady) {
+	if err := send(mattermosttest.Failure{Code: 401, ID: "api.context.session_expired.app_error"}); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("401: %v, want not ready", err)
 	}
 	for _, f := range []mattermosttest.Failure{{Code: 500, ID: "api.post.deduplicate_create_post.pending"}, {Code: 404, Garbage: true}, {}} {
-		if err := send(f); err == nil || channel.IsPermanent(err) {
+		if err := send(f); err == nil || chat.IsPermanent(err) {
 			t.Errorf("%+v: %v, want an error that is tried again", f, err)
 		}
 	}
 	out.Text = strings.Repeat("x", 16384)
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
 		t.Errorf("too long: %v, want for good", err)
 	}
 	r.fake.Leave(town())
 	out.Text, out.Route.ChatID, out.Key = "hi", town(), "k"
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
 		t.Errorf("a foreign channel: %v, want for good", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestSendFiles(t *testing.T) {
 		t.Errorf("the text is %q", p.Message)
 	}
 	r.fake.Fail(mattermosttest.Failure{Name: "POST /files", Code: 500})
-	if _, err := r.Send(t.Context(), out); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a server error: %v, want an error that is tried again", err)
 	}
 }
@@ -185,12 +185,12 @@ func TestReceiveFiles(t *testing.T) {
 	r.deps.Transcribe = func(context.Context, string) string { return "hello" }
 	r.reopen(nil)
 	defer r.begin()()
-	chat, ann := r.fake.Direct(mattermosttest.AnnID()), mattermosttest.AnnID()
+	chatID, ann := r.fake.Direct(mattermosttest.AnnID()), mattermosttest.AnnID()
 	ids := []string{
-		r.fake.Store(ann, chat, "../../etc/passwd\x00\n.txt", []byte("small")),
-		r.fake.Store(ann, chat, "big.bin", make([]byte, 11)),
-		r.fake.Store(ann, chat, "lost.txt", []byte("x")),
-		r.fake.Store(ann, chat, "a.mp3", []byte("ID3 sounds")),
+		r.fake.Store(ann, chatID, "../../etc/passwd\x00\n.txt", []byte("small")),
+		r.fake.Store(ann, chatID, "big.bin", make([]byte, 11)),
+		r.fake.Store(ann, chatID, "lost.txt", []byte("x")),
+		r.fake.Store(ann, chatID, "a.mp3", []byte("ID3 sounds")),
 	}
 	r.fake.Fail(
 		mattermosttest.Failure{Name: "GET /files/{file}/info", Code: 500}, // tried again
@@ -220,19 +220,19 @@ func TestMarks(t *testing.T) {
 	defer r.begin()()
 	p := r.say(post0{Message: "hi"})
 	to := r.receive(1)[0].Route
-	signal := func(phase channel.Phase) []string {
+	signal := func(phase chat.Phase) []string {
 		t.Helper()
 		if err := r.Signal(t.Context(), to, phase); err != nil {
 			t.Errorf("%s: %v", phase, err)
 		}
 		return r.fake.Reactions(p.ID)
 	}
-	got := [][]string{signal(channel.Seen), signal(channel.TurnStopped), signal(channel.Seen), signal(channel.Answered)}
+	got := [][]string{signal(chat.Seen), signal(chat.TurnStopped), signal(chat.Seen), signal(chat.Answered)}
 	if d := cmp.Diff([][]string{{"eyes"}, nil, {"eyes"}, {"white_check_mark"}}, got); d != "" {
 		t.Errorf("marks (-want +got):\n%s", d)
 	}
 	to.ThreadID = p.ID
-	signal(channel.Working)
+	signal(chat.Working)
 	r.Await("typing", func() bool { return len(r.fake.Typing()) == 1 })
 	if got := r.fake.Typing()[0]; got != to.ChatID+" "+p.ID {
 		t.Errorf("typing in %q", got)
@@ -258,7 +258,7 @@ func TestErase(t *testing.T) {
 	if len(r.posted()) != 0 {
 		t.Errorf("posts %q", r.posted())
 	}
-	if err := r.Edit(t.Context(), bus.Outbound{Route: to, Text: "x"}, id, true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), bus.Outbound{Route: to, Text: "x"}, id, true); !chat.IsPermanent(err) {
 		t.Errorf("an edit of what is gone: %v, want for good", err)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mattermost/mattermosttest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		var gate channeltest.Front
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
+		var gate chattest.Front
 		t.Cleanup(gate.Start())
 		f, second := fixture(t, gate.URL, "/mattermost"), fixture(t, gate.URL, "/two")
 		f.Second, f.Serve = &second, gate.Serve
@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 
 // fixture is a bot on a server of its own, whose buttons lead to a path of the
 // gateway.
-func fixture(t *testing.T, front, path string) channeltest.Fixture {
+func fixture(t *testing.T, front, path string) chattest.Fixture {
 	t.Helper()
 	fake := mattermosttest.New()
 	t.Cleanup(fake.Close)
@@ -39,19 +39,19 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		f.Name = "POST /posts"
 		return func() { fake.Fail(f) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			return commonSection(t, c, fake, map[string]any{"webhookUrl": front + path, "webhookPath": path})
 		},
 		Owner: mattermosttest.AnnID(), Stranger: mattermosttest.ID("mallory"), Chat: fake.Direct, Group: mattermosttest.TownID(), Thread: "root",
-		Pose: func(t *testing.T, in channeltest.In, name string) {
+		Pose: func(t *testing.T, in chattest.In, name string) {
 			fake.AddUser(mattermosttest.User{ID: in.Sender, Username: name, Nickname: name, FirstName: name, Email: name})
-			deliver(t, fake, in, 0)
+			inject(t, fake, in, 0)
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in, 0) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in, 0) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := len(fake.Typing())
 			for _, name := range []string{"GET /files/{file}", "GET /files/{file}/info", "POST /reactions", "GET /posts/{post}", "GET /posts/{post}/thread", "GET /users/{user}"} {
@@ -67,19 +67,19 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
 		Marks: func(_, id string) []string { return fake.Reactions(mattermosttest.ID(id)) },
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
-		Typing: func(chat, thread string) (n int, on bool) {
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, at := range fake.Typing() {
-				if at == chat+" "+mattermosttest.ID(thread) {
+				if at == chatID+" "+mattermosttest.ID(thread) {
 					n++
 				}
 			}
 			return n, false
 		},
 		Frame:   func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Forge:   func(t *testing.T, in channeltest.In) { forge(t, front+path, in) },
-		Backlog: func(t *testing.T, in channeltest.In, age time.Duration) { deliver(t, fake, in, age) },
-		Impatient: func(ch channel.Channel) {
+		Forge:   func(t *testing.T, in chattest.In) { forge(t, front+path, in) },
+		Backlog: func(t *testing.T, in chattest.In, age time.Duration) { inject(t, fake, in, age) },
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -92,9 +92,9 @@ func fixture(t *testing.T, front, path string) channeltest.Fixture {
 }
 
 // tap presses the button with a label, as Ann does.
-func tap(t *testing.T, fake *mattermosttest.Server, chat, label string) {
+func tap(t *testing.T, fake *mattermosttest.Server, chatID, label string) {
 	t.Helper()
-	for _, p := range slices.Backward(fake.Posts(chat)) {
+	for _, p := range slices.Backward(fake.Posts(chatID)) {
 		list, _ := p.Props["attachments"].([]any)
 		for _, raw := range list {
 			actions, _ := raw.(map[string]any)["actions"].([]any)
@@ -112,7 +112,7 @@ func tap(t *testing.T, fake *mattermosttest.Server, chat, label string) {
 }
 
 // forge posts a press without the proof of the bot.
-func forge(t *testing.T, address string, in channeltest.In) {
+func forge(t *testing.T, address string, in chattest.In) {
 	t.Helper()
 	body, err := json.Marshal(press{
 		UserID: in.Sender, UserName: "ann", ChannelID: in.Chat, PostID: mattermosttest.ID(in.ID), TriggerID: "t",
@@ -140,7 +140,7 @@ func postTo(t *testing.T, address string, body []byte) int {
 	return res.StatusCode
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *mattermosttest.Server, changes map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *mattermosttest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -158,7 +158,7 @@ func commonSection(t *testing.T, c channel.Common, fake *mattermosttest.Server, 
 	return data
 }
 
-func deliver(t *testing.T, fake *mattermosttest.Server, in channeltest.In, age time.Duration) {
+func inject(t *testing.T, fake *mattermosttest.Server, in chattest.In, age time.Duration) {
 	t.Helper()
 	p := mattermosttest.Post{ID: mattermosttest.ID(in.ID), UserID: in.Sender, ChannelID: in.Chat, Message: in.Text}
 	if in.Thread != "" {
@@ -179,10 +179,10 @@ func deliver(t *testing.T, fake *mattermosttest.Server, in channeltest.In, age t
 	fake.Say(p)
 }
 
-func seen(fake *mattermosttest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *mattermosttest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, p := range fake.Posts("") {
-		out = append(out, channeltest.Seen{
+		out = append(out, chattest.Seen{
 			Chat: p.ChannelID, Thread: strings.TrimRight(p.RootID, "x"), Text: p.Message, Files: fake.Files(p),
 		})
 	}

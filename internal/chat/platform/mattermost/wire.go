@@ -100,8 +100,8 @@ type file struct {
 	MIME string `json:"mime_type"`
 }
 
-// chat is a channel of the server.
-type chat struct {
+// conversation is a channel of the server.
+type conversation struct {
 	ID         string `json:"id"`
 	TeamID     string `json:"team_id"`
 	Type       string `json:"type"`

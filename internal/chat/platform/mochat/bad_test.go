@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
@@ -22,7 +22,7 @@ func TestTokenRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, fields{"clawToken": "claw_wrong"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.mochat.clawToken") || strings.Contains(err.Error()+r.Log.String(), "claw_wrong") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.mochat.clawToken") || strings.Contains(err.Error()+r.Log.String(), "claw_wrong") {
 		t.Errorf("Run: %v", err)
 	}
 
@@ -34,7 +34,7 @@ func TestTokenRefused(t *testing.T) {
 	r.Await("a connection", func() bool { return r.live() > 0 })
 	r.fake.Become(mochattest.Self, "claw_other")
 	r.fake.Cut()
-	if err := <-result; !channel.IsFatal(err) {
+	if err := <-result; !chat.IsFatal(err) {
 		t.Errorf("a revoked token: %v", err)
 	}
 }
@@ -160,13 +160,13 @@ func TestSend(t *testing.T) {
 	r := newRig(t, fields{"sessions": []string{"odd"}, "panels": []string{}})
 	r.fake.AddSession("odd", mochattest.Ann)
 	defer r.start()()
-	send := func(chat string, meta map[string]string) error {
-		_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: chat}, ReplyTo: "m9", Text: " **hi** ", Meta: meta})
+	send := func(chatID string, meta map[string]string) error {
+		_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: chatID}, ReplyTo: "m9", Text: " **hi** ", Meta: meta})
 		return err
 	}
-	for _, chat := range []string{annSession, "mochat:" + annSession, "odd", mochattest.Panel, "Panel: " + mochattest.Panel, "channel:" + mochattest.Panel, "group:" + mochattest.Panel} {
-		if err := send(chat, map[string]string{"group_id": mochattest.Group}); err != nil {
-			t.Errorf("%s: %v", chat, err)
+	for _, chatID := range []string{annSession, "mochat:" + annSession, "odd", mochattest.Panel, "Panel: " + mochattest.Panel, "channel:" + mochattest.Panel, "group:" + mochattest.Panel} {
+		if err := send(chatID, map[string]string{"group_id": mochattest.Group}); err != nil {
+			t.Errorf("%s: %v", chatID, err)
 		}
 	}
 	s, p := mochattest.Sent{Chat: annSession, Text: "**hi**", ReplyTo: "m9"}, mochattest.Sent{Chat: mochattest.Panel, Panel: true, Text: "**hi**", ReplyTo: "m9", Group: mochattest.Group}
@@ -203,18 +203,18 @@ func TestSendErrors(t *testing.T) {
 	} {
 		r.fake.Fail(sendSession, c.f)
 		_, err := r.Send(t.Context(), out)
-		limited, isLimited := errors.AsType[*channel.RateLimitedError](err)
-		if got := (verdict{channel.IsPermanent(err), isLimited}); err == nil || got != c.want {
+		limited, isLimited := errors.AsType[*chat.RateLimitedError](err)
+		if got := (verdict{chat.IsPermanent(err), isLimited}); err == nil || got != c.want {
 			t.Errorf("%s: %v is %+v, want %+v", name, err, got, c.want)
 		}
 		if name == "limit" && limited.After != 7*time.Second {
 			t.Errorf("the pause is %v", limited.After)
 		}
 	}
-	for _, chat := range []string{"", "panel:", "session_none", "nowhere"} {
-		out.Route.ChatID = chat
-		if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
-			t.Errorf("%q: %v", chat, err)
+	for _, chatID := range []string{"", "panel:", "session_none", "nowhere"} {
+		out.Route.ChatID = chatID
+		if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
+			t.Errorf("%q: %v", chatID, err)
 		}
 	}
 	if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: annSession}, Text: " "}); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -154,14 +154,14 @@ func classify(err error) error {
 	case !ok || e.Status == http.StatusUnauthorized || e.Status == http.StatusRequestTimeout:
 		return err
 	case e.Status == http.StatusTooManyRequests:
-		return channel.RateLimited(cmp.Or(e.After, limitPause), err)
+		return chat.RateLimited(cmp.Or(e.After, limitPause), err)
 	case e.Status/100 == 4:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
 
 // badToken is the error of a channel whose token is not good.
 func (b *bot) badToken(err error) error {
-	return channel.Fatal(fmt.Errorf("Mochat refuses the token (%w): channels.%s.clawToken must be the token of the agent; nanobot channels login %s registers another one", err, b.deps.Name, b.deps.Name)) //nolint:staticcheck // a name
+	return chat.Fatal(fmt.Errorf("Mochat refuses the token (%w): channels.%s.clawToken must be the token of the agent; nanobot channels login %s registers another one", err, b.deps.Name, b.deps.Name)) //nolint:staticcheck // a name
 }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -307,7 +308,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 		}
 	}
 	if err := l.in.Hold(ctx, t.id, t.id+"/"+s.ID, e); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			err = fmt.Errorf("a message of Mochat is not taken yet: %w", err)
 		}
 		return err
@@ -339,8 +340,8 @@ func (b *bot) weigh(ctx context.Context, e *event) bool {
 	return false
 }
 
-func (b *bot) visitor(e *event, s *entry) channel.Visitor {
-	v := channel.Visitor{
+func (b *bot) visitor(e *event, s *entry) access.Visitor {
+	v := access.Visitor{
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: e.Chat, MessageID: s.ID},
 		IDs:       []string{s.Author},
 		Name:      cmp.Or(s.Name, s.Username, text.Label(s.Author, nameShown)),
@@ -358,7 +359,7 @@ func (b *bot) visitor(e *event, s *entry) channel.Visitor {
 // receiver hands held messages to the agent during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with messages that are answered together. The last one is what is

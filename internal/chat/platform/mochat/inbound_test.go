@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
@@ -393,4 +393,4 @@ func TestOwnMessages(t *testing.T) {
 	}
 }
 
-var _ channel.Channel = (*bot)(nil)
+var _ chat.Channel = (*bot)(nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -34,9 +34,9 @@ var errBeats = errors.New("Mochat sends no pings any more") //nolint:staticcheck
 // line is the connection during one Run.
 type line struct {
 	bot    *bot
-	in     *channel.Intake[event]
+	in     *kit.Intake[event]
 	marks  *marks
-	panels *channel.Cursors
+	panels *kit.Cursors
 	began  time.Time
 	inbox  chan inboxItem // of sessions that are not known yet
 	looked chan struct{}  // closed when the server was asked once what there is
@@ -78,7 +78,7 @@ type target struct {
 	subscribed *socket.Conn // on which connection; guarded by line.mu
 }
 
-func newLine(b *bot, in *channel.Intake[event], m *marks, panels *channel.Cursors) *line {
+func newLine(b *bot, in *kit.Intake[event], m *marks, panels *kit.Cursors) *line {
 	l := &line{
 		bot:      b,
 		in:       in,

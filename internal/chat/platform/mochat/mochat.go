@@ -19,16 +19,18 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const memory = 2000 // messages of a chat, and causes, that are remembered
 
 // bot is the channel.
 type bot struct {
-	deps channel.Deps
+	deps chat.Deps
 	o    options
-	caps channel.Caps
+	caps chat.Caps
 	*client
 	run sync.Mutex // one Run at a time
 
@@ -44,8 +46,8 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:         "Mochat",
 		Options:       func() any { return defaults() },
 		New:           newChannel,
@@ -58,12 +60,12 @@ func Driver() channel.Driver {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
 	}
-	rules := channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }} // see accept
+	rules := access.Rules{ForUs: func(v access.Visitor) bool { return v.Mentioned }} // see accept
 	if b.o.ReplyDelayMode == delayed && b.o.GroupHistory == 0 {
 		rules.History = collected
 	}
@@ -71,14 +73,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	return b, nil
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:    d,
@@ -102,19 +104,19 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 	return &client{base: o.BaseURL, token: o.ClawToken, http: h, now: now}
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
 // account is what tells two agents apart.
 func (b *bot) account() string {
 	return cmp.Or(b.o.AgentUserID, fingerprint(b.o.ClawToken.Reveal()))
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -130,14 +132,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if err != nil {
 		return err
 	}
-	panels, err := channel.OpenCursors(b.deps, b.account())
+	panels, err := kit.OpenCursors(b.deps, b.account())
 	if err != nil {
 		return err
 	}
 
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in, err := channel.NewIntake(running, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(running, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -183,21 +185,21 @@ func (b *bot) once(ctx context.Context, cause string, args ...any) {
 }
 
 // probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer b.http.CloseIdleConnections()
 	if _, err := b.post(ctx, callTime, listSessions, map[string]any{}); err != nil {
 		if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
 			err = b.badToken(err)
 		}
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
-	report := channel.Report{Identity: b.o.AgentUserID, Checks: []channel.Check{{Name: "api", OK: true, Detail: b.o.BaseURL}}}
+	report := chat.Report{Identity: b.o.AgentUserID, Checks: []chat.Check{{Name: "api", OK: true, Detail: b.o.BaseURL}}}
 	if b.o.AgentUserID == "" {
-		report.Checks = append(report.Checks, channel.Check{Name: "agentUserId", Detail: "it is empty: set the user id of the agent, so that it knows its own messages and mentions"})
+		report.Checks = append(report.Checks, chat.Check{Name: "agentUserId", Detail: "it is empty: set the user id of the agent, so that it knows its own messages and mentions"})
 	}
 	l := newLine(b, nil, nil, nil)
 	var reason error
@@ -217,7 +219,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		return err
 	}
 	_ = socket.Run(ctx, o)
-	check := channel.Check{Name: "socket", OK: errors.Is(reason, errReached), Detail: b.o.SocketURL + b.o.SocketPath}
+	check := chat.Check{Name: "socket", OK: errors.Is(reason, errReached), Detail: b.o.SocketURL + b.o.SocketPath}
 	if !check.OK {
 		check.Detail = fmt.Sprintf("%v; messages are polled for instead", reason)
 	}
@@ -229,33 +231,33 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 var errReached = errors.New("reached")
 
 // login registers an agent and makes it known to its owner.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	o, err := read(section)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if !o.ClawToken.IsZero() && !force {
-		return channel.Result{}, fmt.Errorf("channels.%s.clawToken is set: use --force to register another agent", d.Name)
+		return chat.Result{}, fmt.Errorf("channels.%s.clawToken is set: use --force to register another agent", d.Name)
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
 	o.ClawToken = httpsafe.Secret{}
 	c := newClient(&o, h, d.Now)
 
-	name, err := p.Ask(ctx, channel.Question{Text: "Name of the agent on Mochat"})
+	name, err := p.Ask(ctx, chat.Question{Text: "Name of the agent on Mochat"})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
-	email, err := p.Ask(ctx, channel.Question{Text: "Email address of your account on Mochat"})
+	email, err := p.Ask(ctx, chat.Question{Text: "Email address of your account on Mochat"})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	raw, err := c.post(ctx, callTime, registerAgent, map[string]any{"name": cmp.Or(name, "nanobot")})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	var agent struct {
 		Token str `json:"token"`
@@ -263,9 +265,9 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 	}
 	object(raw, &agent)
 	if agent.Token == "" {
-		return channel.Result{}, errors.New("Mochat gave the new agent no token") //nolint:staticcheck // a name
+		return chat.Result{}, errors.New("Mochat gave the new agent no token") //nolint:staticcheck // a name
 	}
-	result := channel.Result{
+	result := chat.Result{
 		Identity: string(agent.User),
 		Patch:    map[string]any{"clawToken": string(agent.Token), "agentUserId": string(agent.User)},
 	}
@@ -276,7 +278,7 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 	}
 	c.token = httpsafe.NewSecret(string(agent.Token))
 	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
-		p.Tell(channel.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
+		p.Tell(chat.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
 	}
 	return result, nil
 }
@@ -285,6 +287,6 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 const greeting = "Hello, I am your nanobot. Write to me, and approve the code that I answer with."
 
 var (
-	_ channel.Planner   = (*bot)(nil)
-	_ channel.Addresser = (*bot)(nil)
+	_ chat.Planner   = (*bot)(nil)
+	_ chat.Addresser = (*bot)(nil)
 )

@@ -10,7 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	BaseURL                   string               `json:"baseUrl" doc:"Address of the Mochat server."`
 	SocketURL                 string               `json:"socketUrl" doc:"Address of its Socket.IO server; empty is baseUrl."`
 	SocketPath                string               `json:"socketPath" doc:"Path of its Socket.IO server."`
@@ -75,7 +76,7 @@ func defaults() *options {
 // needs.
 func read(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	o.BaseURL = strings.TrimRight(strings.TrimSpace(o.BaseURL), "/")
@@ -91,9 +92,9 @@ func read(section json.RawMessage) (options, error) {
 	o.Sessions, o.Panels = trimmed(o.Sessions), trimmed(o.Panels)
 	switch {
 	case !isWeb(o.BaseURL):
-		return o, channel.Fatal(errors.New("baseUrl: an address that begins with https:// is needed"))
+		return o, chat.Fatal(errors.New("baseUrl: an address that begins with https:// is needed"))
 	case !isWeb(o.SocketURL):
-		return o, channel.Fatal(errors.New("socketUrl: an address that begins with https:// is needed"))
+		return o, chat.Fatal(errors.New("socketUrl: an address that begins with https:// is needed"))
 	}
 	return o, nil
 }
@@ -110,9 +111,9 @@ func decode(section json.RawMessage) (options, error) {
 	}
 	switch token := o.ClawToken.Reveal(); {
 	case token == "":
-		return o, channel.Fatal(errors.New("clawToken is missing: run nanobot channels login mochat to register an agent, or copy the token of one"))
+		return o, chat.Fatal(errors.New("clawToken is missing: run nanobot channels login mochat to register an agent, or copy the token of one"))
 	case strings.ContainsAny(token, " \t\r\n\"'"):
-		return o, channel.Fatal(errors.New("clawToken must be the token alone, without quotes and blanks"))
+		return o, chat.Fatal(errors.New("clawToken must be the token alone, without quotes and blanks"))
 	}
 	return o, nil
 }
@@ -161,9 +162,9 @@ func (o *options) required(group, panel string) bool {
 		}
 	}
 	switch o.GroupPolicy {
-	case channel.Mention:
+	case access.Mention:
 		return true
-	case channel.Open, channel.Allowlist:
+	case access.Open, access.Allowlist:
 		return false
 	}
 	return o.Mention.RequireInGroups
@@ -171,15 +172,15 @@ func (o *options) required(group, panel string) bool {
 
 // barred reports whether the common settings keep us out of a panel.
 func (o *options) barred(group, panel string) bool {
-	return o.GroupPolicy == channel.Allowlist && !slices.Contains(o.GroupAllowFrom, panel) && (group == "" || !slices.Contains(o.GroupAllowFrom, group))
+	return o.GroupPolicy == access.Allowlist && !slices.Contains(o.GroupAllowFrom, panel) && (group == "" || !slices.Contains(o.GroupAllowFrom, group))
 }
 
 // caps are the limits of the platform. The server takes 120 requests a minute,
 // of which some are left for reading.
-func (b *bot) limits() channel.Caps {
-	return channel.Caps{
+func (b *bot) limits() chat.Caps {
+	return chat.Caps{
 		MaxChars: textMost,
-		Rate:     channel.Rate{Total: channel.Limit{Count: 60, Per: time.Minute}},
+		Rate:     chat.Rate{Total: chat.Limit{Count: 60, Per: time.Minute}},
 		Group:    func(r bus.Route) bool { return b.isPanel(r.ChatID) },
 	}
 }

@@ -11,8 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
@@ -31,7 +32,7 @@ func TestOptions(t *testing.T) {
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case c.want != "" && (!channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+		case c.want != "" && (!chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want it fatal and about %q", name, err, c.want)
 		case err != nil && strings.Contains(err.Error(), "SECRET"):
 			t.Errorf("%s: a secret is in %v", name, err)
@@ -62,11 +63,11 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o.Common = channel.Common{AllowFrom: o.AllowFrom}
+		o.Common = chat.Common{Lists: access.Lists{AllowFrom: o.AllowFrom}}
 		token := o.ClawToken.Reveal()
 		o.ClawToken = defaults().ClawToken
 		want := options{
-			Common: channel.Common{AllowFrom: []string{"u1", "u2"}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
+			Common: chat.Common{Lists: access.Lists{AllowFrom: []string{"u1", "u2"}}}, BaseURL: "https://mochat.io", SocketURL: "https://mochat.io", SocketPath: "/socket.io", SocketDisableMsgpack: true,
 			SocketReconnectDelayMS: 1500, SocketMaxReconnectDelayMS: 9000, SocketConnectTimeoutMS: 8000, RefreshIntervalMS: 20000, WatchTimeoutMS: 15000, WatchLimit: 50,
 			RetryDelayMS: 700, MaxRetryAttempts: 3, AgentUserID: "6982abcdef", Sessions: []string{"*", "session_a"}, Panels: []string{"*", "p1"},
 			Mention: mentionRule{true}, Groups: map[string]groupRule{"*": {true}, "g1": {}, "p2": {}}, ReplyDelayMode: "non-mention", ReplyDelayMS: 60000,
@@ -82,7 +83,7 @@ func TestPythonSections(t *testing.T) {
 	if o := defaults(); o.required("g", "p") || o.delay() != 2*time.Minute {
 		t.Error("the defaults are not those of Python nanobot")
 	}
-	for policy, want := range map[channel.Policy][2]bool{channel.Mention: {true, false}, channel.Open: {false, false}, channel.Allowlist: {false, true}} {
+	for policy, want := range map[access.Policy][2]bool{access.Mention: {true, false}, access.Open: {false, false}, access.Allowlist: {false, true}} {
 		o := defaults()
 		o.GroupPolicy, o.GroupAllowFrom = policy, []string{"g2"}
 		if got := [2]bool{o.required("g", "p"), o.barred("g", "p")}; got != want || o.barred("g2", "p") {
@@ -123,7 +124,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || len(report.Checks) != 3 || report.Checks[1].OK || report.Checks[2].OK || !strings.Contains(report.Checks[2].Detail, "polled") {
 		t.Errorf("without a socket: %+v, %v", report, err)
 	}
-	if _, err := probe(t.Context(), r.deps, section(t, r.fake, fields{"clawToken": "claw_wrong"})); !channel.IsFatal(err) || strings.Contains(err.Error(), "claw_wrong") {
+	if _, err := probe(t.Context(), r.deps, section(t, r.fake, fields{"clawToken": "claw_wrong"})); !chat.IsFatal(err) || strings.Contains(err.Error(), "claw_wrong") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 }
@@ -134,9 +135,9 @@ type person struct {
 	notes   []string
 }
 
-func (p *person) Tell(s channel.Step) { p.notes = append(p.notes, s.Note) }
+func (p *person) Tell(s chat.Step) { p.notes = append(p.notes, s.Note) }
 
-func (p *person) Ask(context.Context, channel.Question) (string, error) {
+func (p *person) Ask(context.Context, chat.Question) (string, error) {
 	a := p.answers[0]
 	p.answers = p.answers[1:]
 	return a, nil
@@ -147,7 +148,7 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	fake := mochattest.New()
 	t.Cleanup(fake.Close)
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	d := rig.Deps("mochat")
 	r := newRig(t, nil)
 	d.Client = r.deps.Client
@@ -155,7 +156,7 @@ func TestLogin(t *testing.T) {
 	for email, notes := range map[string]int{"ann@mochat.example": 0, "none@mochat.example": 1} {
 		p := &person{answers: []string{"Nano", email}}
 		result, err := login(t.Context(), d, empty, p, false)
-		want := channel.Result{Identity: mochattest.Self, Patch: map[string]any{
+		want := chat.Result{Identity: mochattest.Self, Patch: map[string]any{
 			"clawToken": mochattest.Token, "agentUserId": mochattest.Self, "sessions": []string{"*"}, "panels": []string{"*"},
 		}}
 		if err != nil || !reflect.DeepEqual(result, want) || len(p.notes) != notes {

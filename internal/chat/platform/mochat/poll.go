@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const retryMost = 30 * time.Second
@@ -79,7 +79,7 @@ func (l *line) refresh(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end of ctx is not an error
-		case channel.IsFatal(err):
+		case chat.IsFatal(err):
 			return err
 		case err != nil && !quiet:
 			b.deps.Log.WarnContext(ctx, "sessions and panels cannot be looked for", "channel", b.deps.Name, "err", err)
@@ -107,7 +107,7 @@ func (l *line) idle(ctx context.Context) error {
 			return nil
 		case item := <-l.inbox:
 			if l.session(item.converse) == "" && l.bot.turn(ctx) == nil {
-				if err := l.lookSessions(ctx); channel.IsFatal(err) {
+				if err := l.lookSessions(ctx); chat.IsFatal(err) {
 					return err
 				}
 			}
@@ -126,7 +126,7 @@ func (l *line) look(ctx context.Context, first bool) error {
 	if first || wantsAll(l.bot.o.Sessions) {
 		errs, asked = l.lookSessions(ctx), true
 	}
-	if wantsAll(l.bot.o.Panels) && !channel.IsFatal(errs) {
+	if wantsAll(l.bot.o.Panels) && !chat.IsFatal(errs) {
 		errs, asked = errors.Join(errs, l.lookPanels(ctx)), true
 	}
 	if asked && errs == nil { // where nothing was asked, nothing is known
@@ -309,7 +309,7 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end of ctx is not an error
-		case channel.IsFatal(err):
+		case chat.IsFatal(err):
 			return err
 		case err != nil:
 			if pause == retry {

@@ -10,18 +10,18 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
 // rig is a channel on a fake.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *mochattest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // object of a section or a request.
@@ -32,7 +32,7 @@ func newRig(t *testing.T, changes fields) *rig {
 	t.Helper()
 	fake := mochattest.New()
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("mochat")
 	r.deps.Client = func(string) (*http.Client, error) { return loopback(t), nil }
 	r.reopen(changes)

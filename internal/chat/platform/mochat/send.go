@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // sessionPrefix begins the ids of sessions.
@@ -27,37 +27,37 @@ func bare(target string) string {
 
 // isPanel reports whether a chat is a panel. What is not known is one, unless it
 // is named like a session.
-func (b *bot) isPanel(chat string) bool {
+func (b *bot) isPanel(chatID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if panel, known := b.chats[chat]; known {
+	if panel, known := b.chats[chatID]; known {
 		return panel
 	}
-	return !strings.HasPrefix(chat, sessionPrefix)
+	return !strings.HasPrefix(chatID, sessionPrefix)
 }
 
 // learn notes what a chat is.
-func (b *bot) learn(chat string, panel bool, group string) {
+func (b *bot) learn(chatID string, panel bool, group string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.chats) < 10*memory {
-		b.chats[chat] = panel
+		b.chats[chatID] = panel
 	}
 	if panel && group != "" {
-		b.groups.Put(chat, group)
+		b.groups.Put(chatID, group)
 	}
 }
 
-// Address implements channel.Addresser.
+// Address implements chat.Addresser.
 func (b *bot) Address(_ context.Context, target string) (bus.Route, error) {
-	chat := bare(target)
-	if chat == "" {
+	chatID := bare(target)
+	if chatID == "" {
 		return bus.Route{}, errors.New("a chat of Mochat is needed: the id of a session, or panel:ID")
 	}
-	return bus.Route{Channel: b.deps.Name, ChatID: chat}, nil
+	return bus.Route{Channel: b.deps.Name, ChatID: chatID}, nil
 }
 
-// Plan implements channel.Planner. Addresses of files are sent as text; of files
+// Plan implements chat.Planner. Addresses of files are sent as text; of files
 // of this machine only the names are.
 func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	var files []bus.Media
@@ -69,33 +69,33 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 		}
 	}
 	out.Media = files
-	return channel.Divide(b.caps, out)
+	return chat.Divide(b.caps, out)
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
-	chat := bare(out.Route.ChatID)
-	if chat == "" {
-		return "", channel.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
+	chatID := bare(out.Route.ChatID)
+	if chatID == "" {
+		return "", chat.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
 	}
 	said := strings.TrimSpace(text.Valid(out.Text))
 	if said == "" {
 		return "", nil
 	}
-	path, body := sendSession, map[string]any{"sessionId": chat, "content": said}
-	if b.isPanel(chat) {
-		path, body = sendPanel, map[string]any{"panelId": chat, "content": said}
-		if group := b.groupOf(chat, out.Meta["group_id"]); group != "" {
+	path, body := sendSession, map[string]any{"sessionId": chatID, "content": said}
+	if b.isPanel(chatID) {
+		path, body = sendPanel, map[string]any{"panelId": chatID, "content": said}
+		if group := b.groupOf(chatID, out.Meta["group_id"]); group != "" {
 			body["groupId"] = group
 		}
 	}
 	if out.ReplyTo != "" {
 		body["replyTo"] = out.ReplyTo
 	}
-	b.expect(chat, said, out.Question)
+	b.expect(chatID, said, out.Question)
 	raw, err := b.post(ctx, callTime, path, body)
 	if err != nil {
-		b.own(chat, said)
+		b.own(chatID, said)
 		return "", classify(err)
 	}
 	var made message
@@ -113,35 +113,35 @@ func (b *bot) groupOf(panel, said string) string {
 }
 
 // expect notes what will come back, and what people may answer.
-func (b *bot) expect(chat, said string, q *bus.Question) {
+func (b *bot) expect(chatID, said string, q *bus.Question) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.o.AgentUserID == "" {
-		n, _ := b.sent.Get(chat + "\n" + said)
-		b.sent.Put(chat+"\n"+said, n+1)
+		n, _ := b.sent.Get(chatID + "\n" + said)
+		b.sent.Put(chatID+"\n"+said, n+1)
 	}
 	if q != nil && q.Code != "" {
-		b.asked.Put(chat, q.Code)
+		b.asked.Put(chatID, q.Code)
 	}
 }
 
 // own reports whether a text is one of ours that comes back, and takes it off
 // the list.
-func (b *bot) own(chat, said string) bool {
+func (b *bot) own(chatID, said string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, _ := b.sent.Get(chat + "\n" + said)
+	n, _ := b.sent.Get(chatID + "\n" + said)
 	if n == 0 {
 		return false
 	}
-	b.sent.Put(chat+"\n"+said, n-1)
+	b.sent.Put(chatID+"\n"+said, n-1)
 	return true
 }
 
 // answers reports whether a text names the last question in a chat.
-func (b *bot) answers(chat, said string) bool {
+func (b *bot) answers(chatID, said string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	code, ok := b.asked.Get(chat)
+	code, ok := b.asked.Get(chatID)
 	return ok && strings.HasSuffix(said, " "+code)
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/mochat/mochattest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, mochattest.Self, false), fixture(t, "agent2", true)
 		f.Second = &second
 		return f
@@ -24,7 +24,7 @@ func TestSuite(t *testing.T) {
 
 const stranger = "eve"
 
-func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
+func fixture(t *testing.T, self string, plain bool) chattest.Fixture {
 	t.Helper()
 	fake := mochattest.New()
 	t.Cleanup(fake.Close)
@@ -35,7 +35,7 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 	fail := func(f mochattest.Failure) func() {
 		return func() { fake.Fail(sendSession, f) }
 	}
-	write := func(in channeltest.In, at time.Time) {
+	write := func(in chattest.In, at time.Time) {
 		m := mochattest.Message{ID: in.ID, From: in.Sender, Text: in.Text, At: at}
 		if in.Mentioned {
 			m.Text = "<@" + self + "> " + m.Text
@@ -46,9 +46,9 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 			fake.Say(in.Chat, m)
 		}
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -62,13 +62,13 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 		},
 		Owner: mochattest.Ann, Stranger: stranger, Group: mochattest.Panel,
 		Chat: mochattest.SessionOf,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Say(in.Chat, mochattest.Message{ID: in.ID, From: in.Sender, Name: name, Text: in.Text})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) { write(in, time.Time{}) },
-		Seen: func() (out []channeltest.Seen) {
+		Deliver: func(_ *testing.T, in chattest.In) { write(in, time.Time{}) },
+		Seen: func() (out []chattest.Seen) {
 			for _, m := range fake.Sent() {
-				out = append(out, channeltest.Seen{Chat: m.Chat, Text: strings.TrimSpace(m.Text)})
+				out = append(out, chattest.Seen{Chat: m.Chat, Text: strings.TrimSpace(m.Text)})
 			}
 			return out
 		},
@@ -83,8 +83,8 @@ func fixture(t *testing.T, self string, plain bool) channeltest.Fixture {
 		Cut:     fake.Cut,
 		Repeats: true,
 		Frame:   func(_ *testing.T, frame []byte) { fake.Raw(!utf8.Valid(frame), frame) },
-		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) { write(in, ago(age)) },
-		Impatient: func(ch channel.Channel) {
+		Backlog: func(_ *testing.T, in chattest.In, age time.Duration) { write(in, ago(age)) },
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}

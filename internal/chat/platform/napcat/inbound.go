@@ -17,7 +17,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,7 +32,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with an event. An error means that it is not durable yet.
@@ -54,8 +56,8 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.written(ctx, e, &f, list)
 }
 
-func (rc *receiver) visitor(e event, f *frame) channel.Visitor {
-	return channel.Visitor{
+func (rc *receiver) visitor(e event, f *frame) access.Visitor {
+	return access.Visitor{
 		IDs:    []string{string(f.UserID)},
 		Name:   text.Label(cmp.Or(f.Sender.Card, f.Sender.Name, string(f.UserID)), nameShown),
 		Direct: f.Type == "private",
@@ -91,7 +93,7 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 		in.Text = m.words()
 		return rc.submit(ctx, in)
 	}
-	files := b.deps.Files()
+	files := kit.NewFiles(b.deps)
 	for _, s := range m.files {
 		files.Add(ctx, b.received(s))
 	}
@@ -155,7 +157,7 @@ func (rc *receiver) lookUp(ctx context.Context, message string) *frame {
 }
 
 // answers quotes the message that is answered, with its files.
-func (rc *receiver) answers(ctx context.Context, f *frame, files *channel.Files) []bus.Quote {
+func (rc *receiver) answers(ctx context.Context, f *frame, files *kit.Files) []bus.Quote {
 	if f == nil {
 		return nil
 	}
@@ -165,8 +167,8 @@ func (rc *receiver) answers(ctx context.Context, f *frame, files *channel.Files)
 	}
 	for _, s := range m.files {
 		r := rc.bot.received(s)
-		if r.Kind == channel.VoiceFile {
-			r.Kind = channel.AudioFile // somebody else spoke it
+		if r.Kind == kit.VoiceFile {
+			r.Kind = kit.AudioFile // somebody else spoke it
 		}
 		files.Add(ctx, r)
 	}
@@ -287,7 +289,7 @@ func (m *parts) answers(to *frame, self string) *bus.Answer {
 			asked.typed = append(asked.typed, s.get("text"))
 		}
 	}
-	q, ok := channel.AskedIn(asked.words())
+	q, ok := chat.AskedIn(asked.words())
 	if !ok {
 		return nil
 	}
@@ -299,12 +301,12 @@ func (m *parts) answers(to *frame, self string) *bus.Answer {
 }
 
 // received is a file of a message.
-func (b *bot) received(s segment) channel.Received {
-	kinds := map[string]channel.FileKind{"image": channel.ImageFile, "record": channel.VoiceFile, "video": channel.VideoFile}
-	r := channel.Received{Kind: kinds[s.Type], Name: cmp.Or(s.get("name"), s.get("file"), s.Type)}
+func (b *bot) received(s segment) kit.Received {
+	kinds := map[string]kit.FileKind{"image": kit.ImageFile, "record": kit.VoiceFile, "video": kit.VideoFile}
+	r := kit.Received{Kind: kinds[s.Type], Name: cmp.Or(s.get("name"), s.get("file"), s.Type)}
 	most := b.deps.Media.Max
 	if r.Kind == "" {
-		r.Kind = channel.OtherFile
+		r.Kind = kit.OtherFile
 	}
 	if s.Type == "image" {
 		most = min(most, b.o.MaxImageBytes)
@@ -362,7 +364,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, errors.New("the address of a file is not one")
 	}
-	res, err := channel.Download(&direct, req)
+	res, err := kit.Download(&direct, req)
 	if err != nil {
 		return nil, err
 	}

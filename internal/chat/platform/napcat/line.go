@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,7 +31,7 @@ var errBeats = errors.New("NapCat sends no heartbeats any more")
 // goroutine.
 type line struct {
 	bot *bot
-	in  *channel.Intake[event]
+	in  *kit.Intake[event]
 }
 
 // event is a message or a notice.
@@ -109,7 +110,7 @@ func (l *line) reason(ctx context.Context, c *socket.Conn, err error) error {
 }
 
 func (l *line) badToken() error {
-	return channel.Fatal(fmt.Errorf("NapCat refuses the token: channels.%s.accessToken must be the token of its WebSocket server", l.bot.deps.Name))
+	return chat.Fatal(fmt.Errorf("NapCat refuses the token: channels.%s.accessToken must be the token of its WebSocket server", l.bot.deps.Name))
 }
 
 func (l *line) lost(err error) error {
@@ -178,7 +179,7 @@ func (l *line) accept(ctx context.Context, f *frame, raw []byte, key string) err
 	}
 	e := event{Account: me, At: b.deps.Now().UnixMilli(), Raw: raw}
 	err := l.in.Hold(ctx, f.chat(), key, e)
-	if err != nil && !errors.Is(err, channel.ErrStopping) {
+	if err != nil && !errors.Is(err, chat.ErrStopping) {
 		b.deps.Log.WarnContext(ctx, "a message is lost", "chat", f.chat(), "err", err)
 		return nil
 	}
@@ -189,11 +190,11 @@ func (l *line) accept(ctx context.Context, f *frame, raw []byte, key string) err
 func (b *bot) call(ctx context.Context, name string, params map[string]any, into any) error {
 	c := b.conn.Load()
 	if c == nil {
-		return channel.ErrNotReady
+		return chat.ErrNotReady
 	}
 	err := action(ctx, c, name, params, into)
 	if errors.Is(err, socket.ErrLost) {
-		err = fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		err = fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
 	return err
 }

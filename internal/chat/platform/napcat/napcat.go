@@ -17,7 +17,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // memory is how many messages of ours and causes are remembered.
@@ -25,9 +27,9 @@ const memory = 2000
 
 // bot is the channel.
 type bot struct {
-	deps channel.Deps
+	deps chat.Deps
 	o    options
-	caps channel.Caps
+	caps chat.Caps
 	http *http.Client
 	run  sync.Mutex // one Run at a time
 
@@ -47,28 +49,28 @@ type account struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "NapCat (QQ)", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Language: phrase.Chinese}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "NapCat (QQ)", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Language: phrase.Chinese}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
 	}
-	d.Gate.SetRules(channel.Rules{ForUs: func(v channel.Visitor) bool { return v.Mentioned }}) // see forUs
+	d.Gate.SetRules(access.Rules{ForUs: func(v access.Visitor) bool { return v.Mentioned }}) // see forUs
 	return b, nil
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
 		deps: d,
@@ -83,14 +85,14 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -98,7 +100,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	defer b.http.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -125,10 +127,10 @@ func (b *bot) once(ctx context.Context, cause string, args ...any) {
 }
 
 // probe asks who we are. Other programs may be connected at the same time.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	b.deps.Ready = func(string, error) {}
 	b.deps.Claim = func(string) error { return errReached }
@@ -137,14 +139,14 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	o := l.options()
 	o.Lost = func(err error) error { return socket.Fatal(l.lost(err)) }
 	err = socket.Run(ctx, o)
-	check := channel.Check{Name: "connection", OK: errors.Is(err, errReached), Detail: b.o.WSURL}
+	check := chat.Check{Name: "connection", OK: errors.Is(err, errReached), Detail: b.o.WSURL}
 	if !check.OK {
 		check.Detail = fmt.Sprint(err)
 	}
-	return channel.Report{Identity: b.identity(), Checks: []channel.Check{check}}, nil
+	return chat.Report{Identity: b.identity(), Checks: []chat.Check{check}}, nil
 }
 
 // errReached ends a probe.
 var errReached = errors.New("reached")
 
-var _ channel.Signaller = (*bot)(nil)
+var _ chat.Signaller = (*bot)(nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
 
@@ -50,7 +50,7 @@ func TestPythonSection(t *testing.T) {
 		`{"maxImageBytes": 0}`:                 "maxImageBytes: at least 1",
 		`{"acessToken": "x"}`:                  `did you mean "accessToken"?`,
 	} {
-		if _, err := decode(json.RawMessage(section)); !channel.IsFatal(err) || !strings.Contains(err.Error(), want) {
+		if _, err := decode(json.RawMessage(section)); !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestTokenRefused(t *testing.T) {
 		r := newRig(t, map[string]any{"accessToken": "wrong"})
 		r.fake.Set(reject, false, false)
 		err := r.Run(t.Context(), r.Submit)
-		if !channel.IsFatal(err) || !strings.Contains(err.Error(), "accessToken must be the token") || strings.Contains(err.Error(), "wrong") {
+		if !chat.IsFatal(err) || !strings.Contains(err.Error(), "accessToken must be the token") || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("handshake %v: %v", reject, err)
 		}
 	}
@@ -243,13 +243,13 @@ func TestSend(t *testing.T) {
 	r := newRig(t, map[string]any{"reactEmoji": "424"})
 	defer r.begin()()
 	in := r.say(napcattest.Message{Group: napcattest.Group, Segments: []napcattest.Segment{seg("at", "qq", napcattest.Self), napcattest.Text("hi")}})
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
 		if err := r.Signal(t.Context(), in.Route, phase); err != nil {
 			t.Error(err)
 		}
 	}
 	private := bus.Route{ChatID: "private:20001", MessageID: "1"}
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
 		if err := r.Signal(t.Context(), private, phase); err != nil {
 			t.Error(err)
 		}
@@ -294,20 +294,20 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	out := bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: "private:20001"}, Text: "hi"}
-	if _, err := r.Send(t.Context(), out); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), out); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("before the connection: %v", err)
 	}
 	defer r.begin()()
 	for text, permanent := range map[string]bool{"发送失败": true, "Timeout: NTEvent": false, "请求超时": false} {
 		r.fake.Fail("send_msg", 1200, text)
-		if _, err := r.Send(t.Context(), out); err == nil || channel.IsPermanent(err) != permanent {
+		if _, err := r.Send(t.Context(), out); err == nil || chat.IsPermanent(err) != permanent {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, chat := range []string{"", "20001", "private:x", "group:-1", "mars:1", "private:404"} {
-		out.Route.ChatID = chat
-		if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
-			t.Errorf("%q: %v", chat, err)
+	for _, chatID := range []string{"", "20001", "private:x", "group:-1", "mars:1", "private:404"} {
+		out.Route.ChatID = chatID
+		if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
+			t.Errorf("%q: %v", chatID, err)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	WSURL                string            `json:"wsUrl" setup:"yes" doc:"Address of NapCat's WebSocket server."`
 	AccessToken          httpsafe.Secret   `json:"accessToken" doc:"Token of NapCat's WebSocket server."`
 	GroupPolicyOverrides map[string]policy `json:"groupPolicyOverrides" doc:"The groupPolicy of single groups, by their numbers: mention, open, or a probability from 0 to 1."`
@@ -41,8 +42,8 @@ type policy string
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *policy) UnmarshalJSON(data []byte) error {
 	word := strings.Trim(string(data), `" `)
-	switch channel.Policy(word) {
-	case "", channel.Mention, channel.Open, channel.Allowlist:
+	switch access.Policy(word) {
+	case "", access.Mention, access.Open, access.Allowlist:
 		*p = policy(word)
 		return nil
 	}
@@ -63,32 +64,32 @@ func decode(section json.RawMessage) (options, error) {
 	if json.Unmarshal(section, &all) == nil {
 		if raw, ok := all["groupPolicy"]; ok {
 			if err := o.policy.UnmarshalJSON(raw); err != nil {
-				return o, channel.Fatal(fmt.Errorf("groupPolicy: %w", err))
+				return o, chat.Fatal(fmt.Errorf("groupPolicy: %w", err))
 			}
 			delete(all, "groupPolicy")
 			section, _ = json.Marshal(all) // it was read
 		}
 	}
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	u, err := url.Parse(o.WSURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss":
-		return o, channel.Fatal(errors.New("wsUrl: an address that begins with ws:// or wss:// is needed"))
+		return o, chat.Fatal(errors.New("wsUrl: an address that begins with ws:// or wss:// is needed"))
 	case o.MaxImageBytes < 1:
-		return o, channel.Fatal(errors.New("maxImageBytes: at least 1"))
+		return o, chat.Fatal(errors.New("maxImageBytes: at least 1"))
 	}
 	return o, nil
 }
 
 // caps are the limits of the platform. Accounts that write quickly are banned.
-func (*options) caps() channel.Caps {
-	return channel.Caps{
+func (*options) caps() chat.Caps {
+	return chat.Caps{
 		MaxChars: textMost,
 		Typing:   5 * time.Second,
 		MaxMedia: fileMost,
-		Rate:     channel.Rate{Chat: channel.Limit{Count: 1, Per: 700 * time.Millisecond}},
+		Rate:     chat.Rate{Chat: chat.Limit{Count: 1, Per: 700 * time.Millisecond}},
 		Group:    isGroup,
 	}
 }
@@ -100,12 +101,12 @@ func (o *options) forUs(group, message string) bool {
 	if !ok {
 		p = o.policy
 	}
-	switch channel.Policy(p) {
-	case "", channel.Mention:
+	switch access.Policy(p) {
+	case "", access.Mention:
 		return false
-	case channel.Open:
+	case access.Open:
 		return true
-	case channel.Allowlist:
+	case access.Allowlist:
 		return slices.Contains(o.GroupAllowFrom, group) || slices.Contains(o.GroupAllowFrom, groupPrefix+group)
 	}
 	limit, _ := strconv.ParseFloat(string(p), 64) // it was checked

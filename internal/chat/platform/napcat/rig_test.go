@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
 
 // rig is a channel on a fake.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *napcattest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // newRig makes a channel that admits everybody, with changes to its section.
@@ -28,7 +28,7 @@ func newRig(t *testing.T, changes map[string]any) *rig {
 	t.Helper()
 	fake := napcattest.New()
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("napcat")
 	r.deps.Client = func(string) (*http.Client, error) { return loopback(t), nil }
 	r.deps.Fetch = func() (*http.Client, error) { return loopback(t), nil }

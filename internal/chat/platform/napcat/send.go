@@ -11,7 +11,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // target is a chat in the words of OneBot.
@@ -25,10 +26,10 @@ func target(to bus.Route) (map[string]any, error) {
 	case kind == "private":
 		return map[string]any{"message_type": kind, "user_id": n}, nil
 	}
-	return nil, channel.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
+	return nil, chat.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	to, err := target(out.Route)
 	if err != nil {
@@ -70,7 +71,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // video is uploaded, and nil is returned. NapCat may run on another machine, so
 // the content goes along.
 func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segment, error) {
-	f, err := b.deps.Open(ctx, m, fileMost)
+	f, err := kit.OpenAttachment(ctx, b.deps, m, fileMost)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segm
 		return nil, fmt.Errorf("read the file to send: %w", err)
 	}
 	content := "base64://" + base64.StdEncoding.EncodeToString(data)
-	kinds := map[channel.FileKind]string{channel.ImageFile: "image", channel.VideoFile: "video", channel.AudioFile: "record", channel.VoiceFile: "record"}
+	kinds := map[kit.FileKind]string{kit.ImageFile: "image", kit.VideoFile: "video", kit.AudioFile: "record", kit.VoiceFile: "record"}
 	if kind := kinds[f.Kind]; kind != "" {
 		return &segment{kind, map[string]any{"file": content, "name": f.Name}}, nil
 	}
@@ -103,20 +104,20 @@ func render(out bus.Outbound) string {
 	return markdown.Plain(markdown.Parse(s))
 }
 
-// Signal implements channel.Signaller: in a group a reaction, else that we write.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller: in a group a reaction, else that we write.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	to, err := target(route)
 	if err != nil {
 		return err
 	}
 	switch {
-	case isGroup(route) && phase != channel.Working:
+	case isGroup(route) && phase != chat.Working:
 		if b.o.ReactEmoji == "" || route.MessageID == "" {
 			return nil
 		}
-		params := map[string]any{"message_id": number(id(route.MessageID)), "emoji_id": b.o.ReactEmoji, "set": phase == channel.Seen}
+		params := map[string]any{"message_id": number(id(route.MessageID)), "emoji_id": b.o.ReactEmoji, "set": phase == chat.Seen}
 		return b.call(ctx, "set_msg_emoji_like", params, nil)
-	case !isGroup(route) && phase == channel.Working:
+	case !isGroup(route) && phase == chat.Working:
 		return b.call(ctx, "set_input_status", map[string]any{"user_id": to["user_id"], "event_type": 1}, nil)
 	}
 	return nil

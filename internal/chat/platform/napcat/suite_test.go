@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/napcat/napcattest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, napcattest.Self), fixture(t, 10002)
 		f.Second = &second
 		return f
 	})
 }
 
-func fixture(t *testing.T, self int64) channeltest.Fixture {
+func fixture(t *testing.T, self int64) chattest.Fixture {
 	t.Helper()
 	fake := napcattest.New()
 	t.Cleanup(fake.Close)
@@ -31,12 +31,12 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 	fail := func(code int, text string) func() {
 		return func() { fake.Fail("send_msg", code, text) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake) },
 		Owner:   fmt.Sprint(napcattest.Ann), Stranger: "20666", Group: groupPrefix + fmt.Sprint(napcattest.Group),
 		Chat: func(sender string) string { return privatePrefix + sender },
-		Pose: func(t *testing.T, in channeltest.In, name string) {
+		Pose: func(t *testing.T, in chattest.In, name string) {
 			id, err := strconv.ParseInt(in.ID, 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -47,8 +47,8 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 			}
 			fake.Say(napcattest.Message{ID: id, From: from, CQ: in.Text, Name: name})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, self, in) },
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, self, in) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, c := range fake.Calls("") {
@@ -62,16 +62,16 @@ func fixture(t *testing.T, self int64) channeltest.Fixture {
 		Refuse:  fail(1200, "发送失败"),
 		Cut:     fake.Cut,
 		Repeats: true, MediaLimit: true, AnyName: true,
-		Typing: func(chat, _ string) (n int, on bool) {
+		Typing: func(chatID, _ string) (n int, on bool) {
 			for _, c := range fake.Calls("set_input_status") {
-				if user, ok := c.Params["user_id"].(float64); ok && chat == privatePrefix+strconv.Itoa(int(user)) {
+				if user, ok := c.Params["user_id"].(float64); ok && chatID == privatePrefix+strconv.Itoa(int(user)) {
 					n++
 				}
 			}
 			return n, false
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -98,7 +98,7 @@ func loopback(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *napcattest.Server) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *napcattest.Server) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -115,7 +115,7 @@ func commonSection(t *testing.T, c channel.Common, fake *napcattest.Server) json
 	return data
 }
 
-func deliver(t *testing.T, fake *napcattest.Server, self int64, in channeltest.In) {
+func inject(t *testing.T, fake *napcattest.Server, self int64, in chattest.In) {
 	t.Helper()
 	whole := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -137,14 +137,14 @@ func deliver(t *testing.T, fake *napcattest.Server, self int64, in channeltest.I
 	fake.Say(m)
 }
 
-func seen(fake *napcattest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *napcattest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Sent() {
-		chat := privatePrefix + fmt.Sprint(m.To)
+		chatID := privatePrefix + fmt.Sprint(m.To)
 		if m.Group != 0 {
-			chat = groupPrefix + fmt.Sprint(m.Group)
+			chatID = groupPrefix + fmt.Sprint(m.Group)
 		}
-		out = append(out, channeltest.Seen{Chat: chat, Text: strings.TrimSpace(m.Words()), Files: m.Files})
+		out = append(out, chattest.Seen{Chat: chatID, Text: strings.TrimSpace(m.Words()), Files: m.Files})
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -164,5 +164,5 @@ func classify(err error) error {
 	if !ok || strings.Contains(strings.ToLower(e.Text), "timeout") || strings.Contains(e.Text, "超时") {
 		return err
 	}
-	return channel.Permanent(err)
+	return chat.Permanent(err)
 }

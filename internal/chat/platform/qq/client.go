@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -59,7 +60,7 @@ type client struct {
 	mu    sync.Mutex // held while a token is fetched: one request is enough for all
 	token string
 	until time.Time
-	clock channel.Clock
+	clock kit.Clock
 }
 
 // call is one request.
@@ -114,9 +115,9 @@ func classify(err error) error {
 	e, ok := errors.AsType[*apiError](err)
 	switch {
 	case ok && e.limited():
-		return channel.RateLimited(cmp.Or(e.After, limitPause), err)
+		return chat.RateLimited(cmp.Or(e.After, limitPause), err)
 	case business(err):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -297,7 +298,7 @@ func (c *client) gateway(ctx context.Context) (g gatewayInfo, err error) {
 func (b *bot) explained(err error) error {
 	switch code(err) {
 	case codeBadApp, codeBadSecret:
-		return channel.Fatal(fmt.Errorf("QQ refuses channels.%s.appId and secret (%w); copy both again from the development settings of the bot on https://q.qq.com", b.deps.Name, err))
+		return chat.Fatal(fmt.Errorf("QQ refuses channels.%s.appId and secret (%w); copy both again from the development settings of the bot on https://q.qq.com", b.deps.Name, err))
 	case codeAddress:
 		return fmt.Errorf("QQ does not let this machine in (%w): add its public address to the IP whitelist in the development settings of the bot on https://q.qq.com", err)
 	}

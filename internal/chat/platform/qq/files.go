@@ -13,20 +13,21 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // kind is the word of the marker of a file.
-func (a attachment) kind() channel.FileKind {
+func (a attachment) kind() kit.FileKind {
 	if a.ContentType == "voice" {
-		return channel.VoiceFile
+		return kit.VoiceFile
 	}
 	word, _, _ := strings.Cut(a.ContentType, "/")
-	switch k := channel.FileKind(word); k {
-	case channel.ImageFile, channel.AudioFile, channel.VideoFile:
+	switch k := kit.FileKind(word); k {
+	case kit.ImageFile, kit.AudioFile, kit.VideoFile:
 		return k
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
 // name is that of a file, made of its address if QQ tells none.
@@ -42,30 +43,30 @@ func (a attachment) name() string {
 
 // received is a file that came with a message. Its address is all that is needed
 // to read it, so the token stays here.
-func (b *bot) received(a attachment) channel.Received {
+func (b *bot) received(a attachment) kit.Received {
 	address := a.URL
-	if a.kind() == channel.VoiceFile && a.VoiceURL != "" {
+	if a.kind() == kit.VoiceFile && a.VoiceURL != "" {
 		address = a.VoiceURL // else it is SILK, which few programs read
 	}
 	if strings.HasPrefix(address, "//") {
 		address = "https:" + address
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) {
-		h, err := b.deps.ClientFor(address, b.o.APIBaseURL, b.calls.http, atQQ)
+		h, err := kit.ClientFor(b.deps, address, b.o.APIBaseURL, b.calls.http, atQQ)
 		if err != nil {
 			return nil, err
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
-			return nil, channel.Permanent(httpsafe.WithoutURL(err))
+			return nil, chat.Permanent(httpsafe.WithoutURL(err))
 		}
-		res, err := channel.Download(h, req)
+		res, err := kit.Download(h, req)
 		if err != nil {
 			return nil, err
 		}
 		return res.Body, nil
 	}
-	return channel.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
+	return kit.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
 }
 
 func atQQ(host string) bool {
@@ -86,7 +87,7 @@ const (
 )
 
 // fileType is what QQ shows a file as.
-func fileType(f *channel.Attachment, head []byte) int {
+func fileType(f *kit.Attachment, head []byte) int {
 	switch {
 	case f.MIME == "image/png" || f.MIME == "image/jpeg":
 		return filePicture
@@ -100,7 +101,7 @@ func fileType(f *channel.Attachment, head []byte) int {
 
 // upload brings a file to QQ and returns what a message names it by.
 func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, error) {
-	f, err := b.deps.Open(ctx, m, maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, m, maxFile)
 	if err != nil {
 		return outgoing{}, err
 	}
@@ -112,7 +113,7 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	what := fileType(f, data)
 	if !to.kind.modern() {
 		if what != filePicture {
-			return outgoing{}, channel.Permanent(errors.New("only pictures can be sent in guilds"))
+			return outgoing{}, chat.Permanent(errors.New("only pictures can be sent in guilds"))
 		}
 		return outgoing{picture: data}, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The operations of the gateway.
@@ -87,7 +87,7 @@ func (g *gateway) dial(ctx context.Context) (socket.Target, error) {
 	g.missing.Store(0)
 	info, err := g.bot.calls.gateway(ctx)
 	if err != nil {
-		if err = g.bot.explained(err); channel.IsFatal(err) {
+		if err = g.bot.explained(err); chat.IsFatal(err) {
 			return socket.Target{}, socket.Fatal(err)
 		}
 		if e, ok := errors.AsType[*apiError](err); ok && e.After > 0 {
@@ -250,15 +250,15 @@ func (g *gateway) lost(err error) error {
 	if e, ok := errors.AsType[*socket.CloseError](err); ok {
 		switch {
 		case e.Code == closeSandboxOnly:
-			return socket.Fatal(channel.Fatal(fmt.Errorf("the bot is not published, so QQ lets it work only in the sandbox: set channels.%s.sandbox, or publish it on https://q.qq.com", name)))
+			return socket.Fatal(chat.Fatal(fmt.Errorf("the bot is not published, so QQ lets it work only in the sandbox: set channels.%s.sandbox, or publish it on https://q.qq.com", name)))
 		case e.Code == closeBanned:
-			return socket.Fatal(channel.Fatal(errors.New("QQ banned the bot: see the notices on https://q.qq.com")))
+			return socket.Fatal(chat.Fatal(errors.New("QQ banned the bot: see the notices on https://q.qq.com")))
 		case (e.Code == closeNoIntents || e.Code == closeBadIntents) && g.intents != intentsBase:
 			g.intents, g.session = intentsBase, ""
 			g.bot.deps.Log.Warn("QQ refuses the events of guilds and buttons; the bot works in direct chats and groups")
 			return socket.After(time.Second, err)
 		case e.Code == closeBadOp, e.Code == closeBadPayload, e.Code >= closeBadShard && e.Code <= closeNoIntents:
-			return socket.Fatal(channel.Fatal(fmt.Errorf("QQ refuses how the bot logs in (%w); check on https://q.qq.com that it may use direct chats and groups", err)))
+			return socket.Fatal(chat.Fatal(fmt.Errorf("QQ refuses how the bot logs in (%w); check on https://q.qq.com that it may use direct chats and groups", err)))
 		case e.Code == closeBadToken:
 			g.session = ""
 			g.bot.calls.drop("")

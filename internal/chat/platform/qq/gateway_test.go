@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -114,7 +114,7 @@ func TestFatal(t *testing.T) {
 				r.Await("the connection", func() bool { return len(r.States()) > 0 })
 				fake.CloseWith(c.code)
 			}
-			if err := <-stop; !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), qqtest.Secret) {
+			if err := <-stop; !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), qqtest.Secret) {
 				t.Errorf("Run: %v", err)
 			}
 		})

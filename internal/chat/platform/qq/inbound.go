@@ -12,7 +12,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -38,8 +40,8 @@ type event struct {
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
-	in     *channel.Intake[event]
+	submit chat.Submit
+	in     *kit.Intake[event]
 	side   sync.WaitGroup // answers to buttons, and who we are
 
 	mu   sync.Mutex
@@ -70,7 +72,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 		rc.confirm(ctx, e.Tap.ID)
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, key, e); err != nil {
-		if ctx.Err() == nil && !errors.Is(err, channel.ErrStopping) {
+		if ctx.Err() == nil && !errors.Is(err, chat.ErrStopping) {
 			rc.warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", err)
 		}
 		return socketPause(err)
@@ -79,7 +81,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote or pressed a button. False: it says nothing to a bot.
-func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
+func (rc *receiver) visitor(e event) (v access.Visitor, ok bool) {
 	v.Route.Channel = rc.bot.deps.Name
 	switch {
 	case e.Tap != nil:
@@ -121,7 +123,7 @@ func (rc *receiver) visitor(e event) (v channel.Visitor, ok bool) {
 	return v, v.Route.ChatID != "" && len(v.IDs) > 0
 }
 
-func tapper(v channel.Visitor, t *tap) (channel.Visitor, bool) {
+func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 	v.Mentioned, v.At = true, t.Timestamp.time()
 	switch t.ChatType {
 	case 1:
@@ -218,10 +220,10 @@ func (rc *receiver) words(m *message) string {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	var quotes []bus.Quote
-	files := rc.bot.deps.Files()
+	files := kit.NewFiles(rc.bot.deps)
 	if q, ok := rc.quoted(m, v.Route); ok {
 		to := "a message"
 		if q.SenderID == "" {
@@ -234,7 +236,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 		lines = append(lines, s)
 	}
 	for _, a := range m.Attachments {
-		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == channel.VoiceFile {
+		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == kit.VoiceFile {
 			files.Spoken = append(files.Spoken, "[transcription: "+words+"]") // QQ did it
 			continue
 		}
@@ -253,9 +255,9 @@ func (rc *receiver) compose(ctx context.Context, m *message, v channel.Visitor) 
 }
 
 // quoted is the message that is answered, if it is known.
-func (rc *receiver) quoted(m *message, route bus.Route) (channel.Quoted, bool) {
+func (rc *receiver) quoted(m *message, route bus.Route) (chat.Quoted, bool) {
 	if m.Reference == nil || m.Reference.MessageID == "" || rc.bot.deps.Quoted == nil {
-		return channel.Quoted{}, false
+		return chat.Quoted{}, false
 	}
 	return rc.bot.deps.Quoted(route, m.Reference.MessageID)
 }
@@ -268,7 +270,7 @@ func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {
 	if !ok || asked.SenderID != "" || len(m.Attachments) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(asked.Text)
+	q, ok := chat.AskedIn(asked.Text)
 	if !ok {
 		return nil
 	}
@@ -282,7 +284,7 @@ func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {
 
 // tapped makes of a button the answer to a question. Only buttons that the
 // program wrote call back.
-func (rc *receiver) tapped(ctx context.Context, pass channel.Pass, t *tap, k kind) error {
+func (rc *receiver) tapped(ctx context.Context, pass access.Pass, t *tap, k kind) error {
 	data, ok := strings.CutPrefix(t.Data.Resolved.Data, askMark)
 	id, label, whole := strings.Cut(data, askMark)
 	if !ok || !whole || id == "" || label == "" {

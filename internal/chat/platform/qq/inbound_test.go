@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -49,8 +49,8 @@ func TestCompose(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
-	r.deps.Quoted = func(_ bus.Route, id string) (channel.Quoted, bool) {
-		return channel.Quoted{Text: "run this"}, id == "ours"
+	r.deps.Quoted = func(_ bus.Route, id string) (chat.Quoted, bool) {
+		return chat.Quoted{Text: "run this"}, id == "ours"
 	}
 	r.deps.Transcribe = func(_ context.Context, path string) string {
 		data, err := os.ReadFile(path)
@@ -94,8 +94,8 @@ func TestReplyAnswers(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
-	r.deps.Quoted = func(bus.Route, string) (channel.Quoted, bool) {
-		return channel.Quoted{Text: "Shall I?\n\nAnswer with a word and the code: Yes k7, No k7"}, true
+	r.deps.Quoted = func(bus.Route, string) (chat.Quoted, bool) {
+		return chat.Quoted{Text: "Shall I?\n\nAnswer with a word and the code: Yes k7, No k7"}, true
 	}
 	r.reopen(nil)
 	defer r.begin()()

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // the number of its slot. Messages are kept in memory only until the first reply:
 // whoever writes without being answered costs no write to the disk.
 type ledger struct {
-	state *channel.State
+	state *chat.State
 	app   string
 	now   func() time.Time
 
@@ -69,7 +69,7 @@ type reply struct {
 // errNoReply says that no message of the chat takes a reply any more.
 var errNoReply = errors.New("QQ takes no more replies until a person writes in this chat again")
 
-func newLedger(s *channel.State, app string, now func() time.Time) *ledger {
+func newLedger(s *chat.State, app string, now func() time.Time) *ledger {
 	return &ledger{state: s, app: app, now: now}
 }
 
@@ -105,25 +105,25 @@ func hash(key string) string {
 }
 
 // note remembers a message of a person.
-func (l *ledger) note(chat string, k kind, id string, at time.Time) {
+func (l *ledger) note(chatID string, k kind, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at.IsZero() || at.After(l.now()) {
 		at = l.now()
 	}
-	l.noteGroup(chat, k)
+	l.noteGroup(chatID, k)
 	if id != "" && l.find(id) == nil {
-		l.v.Messages = append(l.v.Messages, &heard{ID: id, Chat: chat, Kind: k, At: at.UnixMilli()})
+		l.v.Messages = append(l.v.Messages, &heard{ID: id, Chat: chatID, Kind: k, At: at.UnixMilli()})
 	}
 	l.prune()
 }
 
 // noteGroup remembers that a chat is a group. The lock is held.
-func (l *ledger) noteGroup(chat string, k kind) {
-	if k != group || len(l.v.Groups) > 0 && l.v.Groups[len(l.v.Groups)-1] == chat {
+func (l *ledger) noteGroup(chatID string, k kind) {
+	if k != group || len(l.v.Groups) > 0 && l.v.Groups[len(l.v.Groups)-1] == chatID {
 		return
 	}
-	l.v.Groups = append(slices.DeleteFunc(l.v.Groups, func(c string) bool { return c == chat }), chat)
+	l.v.Groups = append(slices.DeleteFunc(l.v.Groups, func(c string) bool { return c == chatID }), chatID)
 	if n := len(l.v.Groups) - groupsMost; n > 0 {
 		l.v.Groups = l.v.Groups[n:]
 	}
@@ -158,16 +158,16 @@ func (l *ledger) takes(h *heard, most int) bool {
 }
 
 // kind is what a chat is.
-func (l *ledger) kind(chat string) kind {
+func (l *ledger) kind(chatID string) kind {
 	switch {
-	case strings.HasPrefix(chat, guildPrefix):
+	case strings.HasPrefix(chatID, guildPrefix):
 		return guild
-	case strings.HasPrefix(chat, guildDirectPrefix):
+	case strings.HasPrefix(chatID, guildDirectPrefix):
 		return guildDirect
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.load() == nil && slices.Contains(l.v.Groups, chat) {
+	if l.load() == nil && slices.Contains(l.v.Groups, chatID) {
 		return group
 	}
 	return direct
@@ -175,11 +175,11 @@ func (l *ledger) kind(chat string) kind {
 
 // last is the message that was written last in a chat, "" if there is none that
 // takes replies.
-func (l *ledger) last(chat string) string {
+func (l *ledger) last(chatID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Backward(l.v.Messages) {
-		if h.Chat == chat && l.takes(h, repliesMost) {
+		if h.Chat == chatID && l.takes(h, repliesMost) {
 			return h.ID
 		}
 	}
@@ -189,7 +189,7 @@ func (l *ledger) last(chat string) string {
 // reserve gives a key the number of a reply: the one that it had, else the next
 // one of a message, else of another message of the chat, the last one first. It
 // is on the disk before anything is sent.
-func (l *ledger) reserve(chat, message, key string, most int) (reply, error) {
+func (l *ledger) reserve(chatID, message, key string, most int) (reply, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.load(); err != nil {
@@ -197,7 +197,7 @@ func (l *ledger) reserve(chat, message, key string, most int) (reply, error) {
 	}
 	var best *heard
 	for _, h := range slices.Backward(l.v.Messages) {
-		if h.Chat != chat {
+		if h.Chat != chatID {
 			continue
 		}
 		i := slices.IndexFunc(h.Slots, func(s slot) bool { return s.Key == key })

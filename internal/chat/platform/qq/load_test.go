@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -96,7 +96,7 @@ func TestReplyBudget(t *testing.T) {
 		}
 	}
 	await(t, "an empty queue", func() bool {
-		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.Queue > 0 })
+		return !slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return s.Queue > 0 })
 	})
 	if b := fake.Broken(); len(b) > 0 {
 		t.Errorf("%d rules were broken: %q", len(b), b[:min(len(b), 5)])
@@ -135,7 +135,7 @@ func TestAccounts(t *testing.T) {
 	same := loopback(t)
 	m := house(t, map[string]json.RawMessage{"qq": section(same, nil), "qq.copy": section(same, nil)}, echo)
 	await(t, "one of them to be refused", func() bool {
-		return slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return strings.Contains(s.Error, "qq") })
+		return slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return strings.Contains(s.Error, "qq") })
 	})
 	same.Write(qqtest.Direct, "ann", "ann", "hi", nil)
 	await(t, "the answer", func() bool { return len(texts(same)) > 0 })

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	AppID             string          `json:"appId" setup:"yes" doc:"AppID of the bot, from the development settings on https://q.qq.com."`
 	Secret            httpsafe.Secret `json:"secret" setup:"yes" doc:"AppSecret of the bot, from the same page."`
 	MsgFormat         string          `json:"msgFormat" enum:"plain|markdown" doc:"How answers are sent. markdown needs the platform's approval; what is refused is sent as plain text."`
@@ -59,11 +59,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -102,18 +102,18 @@ func web(address string) bool {
 
 // caps are the limits of the platform. Its messages cannot be changed, so
 // nothing is streamed. The margin to hardText is for what rendering adds.
-func (o *options) caps() channel.Caps {
-	return channel.Caps{
+func (o *options) caps() chat.Caps {
+	return chat.Caps{
 		MaxChars: usualText,
 		Unit:     markdown.Runes,
 		Typing:   8 * time.Second,
 		MaxMedia: maxFile,
 		Keys:     true,
-		Replies:  channel.Limit{Count: repliesMost, Per: directTime},
+		Replies:  chat.Limit{Count: repliesMost, Per: directTime},
 		Quotes:   true,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 50, Per: time.Second},
-			Chat:  channel.Limit{Count: 5, Per: time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 50, Per: time.Second},
+			Chat:  chat.Limit{Count: 5, Per: time.Second},
 		},
 	}
 }

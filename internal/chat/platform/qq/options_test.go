@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -31,7 +31,7 @@ func TestOptions(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
-			case c.want != "" && (err == nil || !channel.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("decode: %v, want it fatal and about %q", err, c.want)
 			case err != nil && strings.Contains(err.Error(), "SECRET"):
 				t.Errorf("a secret is in %v", err)
@@ -50,7 +50,7 @@ func TestPythonSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := channeltest.NewRig(t)
+			r := chattest.NewRig(t)
 			d := r.Deps("qq")
 			d.Client = plainClient(t)
 			d.Gate = r.Gate("qq", json.RawMessage(s), nil)
@@ -95,7 +95,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	fake := loopback(t)
-	d := channeltest.NewRig(t).Deps("qq")
+	d := chattest.NewRig(t).Deps("qq")
 	d.Client = plainClient(t)
 	report, err := probe(t.Context(), d, section(fake, nil))
 	if err != nil || report.Identity != qqtest.BotName || len(report.Checks) != 2 || !report.Checks[1].OK {
@@ -105,7 +105,7 @@ func TestProbe(t *testing.T) {
 	if report, err = probe(t.Context(), d, section(fake, nil)); err != nil || report.Checks[1].OK {
 		t.Errorf("without logins: %+v, %v", report, err)
 	}
-	if _, err = probe(t.Context(), d, section(fake, map[string]any{"secret": "wrong"})); !channel.IsFatal(err) || !strings.Contains(err.Error(), "channels.qq.appId") {
+	if _, err = probe(t.Context(), d, section(fake, map[string]any{"secret": "wrong"})); !chat.IsFatal(err) || !strings.Contains(err.Error(), "channels.qq.appId") {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	fake.Fail(qqtest.Failure{Path: "/users/@me", Status: 401, Code: codeAddress, Text: "ip"}, qqtest.Failure{Path: "/users/@me", Status: 401, Code: codeAddress, Text: "ip"})

@@ -23,7 +23,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // silence ends a connection on which not even heartbeats are answered.
@@ -31,7 +32,7 @@ const silence = 3 * time.Minute
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
 	calls *client
 	book  *ledger
@@ -41,8 +42,8 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title:   "QQ",
 		Options: func() any { return defaults() },
 		New:     newChannel,
@@ -54,14 +55,14 @@ func Driver() channel.Driver {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
 		deps:  d,
@@ -72,20 +73,20 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Plan implements channel.Planner. An answer that would need more messages than
+// Plan implements chat.Planner. An answer that would need more messages than
 // QQ takes in reply is divided into longer ones.
 func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	caps := b.o.caps()
-	parts := channel.Divide(caps, out)
+	parts := chat.Divide(caps, out)
 	for caps.MaxChars < longestText && len(parts) > repliesMost-progressMost {
 		caps.MaxChars = min(caps.MaxChars+usualText/2, longestText)
-		parts = channel.Divide(caps, out)
+		parts = chat.Divide(caps, out)
 	}
 
 	// Files come before the text: it says what they are.
@@ -96,8 +97,8 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 	return append(parts[texts:], parts[:texts]...)
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -111,7 +112,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	}
 
 	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
-	in, err := channel.NewIntake(ctx, b.deps, rc.handle)
+	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
@@ -140,25 +141,25 @@ func (b *bot) identity() string {
 }
 
 // probe asks QQ who we are and whether we may connect.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	ch, err := newChannel(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	b, ok := ch.(*bot)
 	if !ok {
-		return channel.Report{}, errors.New("not a QQ channel")
+		return chat.Report{}, errors.New("not a QQ channel")
 	}
 	defer b.calls.http.CloseIdleConnections()
 	var me user
 	if err := b.calls.do(ctx, call{method: "GET", path: "/users/@me"}, &me); err != nil {
-		return channel.Report{}, b.explained(err)
+		return chat.Report{}, b.explained(err)
 	}
 	gate, err := b.calls.gateway(ctx)
 	if err != nil {
-		return channel.Report{}, b.explained(err)
+		return chat.Report{}, b.explained(err)
 	}
 
-	sessions := channel.Check{Name: "gateway", OK: gate.Limit.Remaining > 0, Detail: fmt.Sprintf("%d logins are left today", gate.Limit.Remaining)}
-	return channel.Report{Identity: me.Username, Checks: []channel.Check{{Name: "secret", OK: true}, sessions}}, nil
+	sessions := chat.Check{Name: "gateway", OK: gate.Limit.Remaining > 0, Detail: fmt.Sprintf("%d logins are left today", gate.Limit.Remaining)}
+	return chat.Report{Identity: me.Username, Checks: []chat.Check{{Name: "secret", OK: true}, sessions}}, nil
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -23,17 +24,17 @@ type object = qqtest.Object
 
 // The channel satisfies what the manager looks for.
 var (
-	_ channel.Planner   = (*bot)(nil)
-	_ channel.Signaller = (*bot)(nil)
+	_ chat.Planner   = (*bot)(nil)
+	_ chat.Signaller = (*bot)(nil)
 )
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *qqtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -69,7 +70,7 @@ func plainClient(t *testing.T) func(string) (*http.Client, error) {
 
 func newRig(t *testing.T, fake *qqtest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("qq")
 	r.deps.Client = plainClient(t)
 	r.reopen(changes)
@@ -141,15 +142,15 @@ func texts(fake *qqtest.Server) []string {
 }
 
 // house runs sections under a manager, with an agent of the test.
-func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx context.Context, q bus.Queue, in bus.Inbound) bus.Outbound) *channel.Manager {
+func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx context.Context, q bus.Queue, in bus.Inbound) bus.Outbound) *deliver.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"qq": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Drivers: map[string]chat.Driver{"qq": Driver()}, Sections: sections, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Client: plainClient(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func house(t *testing.T, sections map[string]json.RawMessage, agent func(ctx con
 		}
 	})
 	await(t, "the channels to run", func() bool {
-		return !slices.ContainsFunc(m.Status(), func(s channel.Status) bool { return s.State != channel.Running && s.Error == "" })
+		return !slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return s.State != deliver.Running && s.Error == "" })
 	})
 	return m
 }

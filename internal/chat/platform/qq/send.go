@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -39,14 +39,14 @@ type target struct {
 // target finds it. The kind of a chat came with the message that is answered, or
 // is known from earlier ones.
 func (b *bot) target(out bus.Outbound) (target, error) {
-	chat := out.Route.ChatID
-	t := target{kind: b.book.kind(chat), id: chat}
+	chatID := out.Route.ChatID
+	t := target{kind: b.book.kind(chatID), id: chatID}
 	if k := kind(out.Meta[metaKind]); t.kind == direct && k == group {
 		t.kind = group
 	}
-	t.id = strings.TrimPrefix(strings.TrimPrefix(chat, guildPrefix), guildDirectPrefix)
+	t.id = strings.TrimPrefix(strings.TrimPrefix(chatID, guildPrefix), guildDirectPrefix)
 	if t.id == "" || strings.ContainsAny(t.id, "/?# \n") {
-		return t, channel.Permanent(fmt.Errorf("%q is not a chat of QQ: use the openid of a person or a group", chat))
+		return t, chat.Permanent(fmt.Errorf("%q is not a chat of QQ: use the openid of a person or a group", chatID))
 	}
 	return t, nil
 }
@@ -66,7 +66,7 @@ func (t target) path(what string) string {
 	return "/v2/users/" + id + "/" + what
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	to, err := b.target(out)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *bot) say(ctx context.Context, to target, out bus.Outbound, key string) 
 		case r.sent:
 			return "", nil
 		case errors.Is(err, errNoReply) && (answers != "" || quiet(out.Kind)):
-			return "", channel.Deferred(err)
+			return "", chat.Deferred(err)
 		case err != nil && !errors.Is(err, errNoReply):
 			return "", err
 		}
@@ -132,7 +132,7 @@ func (b *bot) say(ctx context.Context, to target, out bus.Outbound, key string) 
 			refused = true
 			continue
 		case r.message == "" && (business(err) || c == codeTooMany):
-			return "", channel.Permanent(fmt.Errorf("QQ does not let bots write first: a person must write in this chat, and the bot can answer for an hour in a direct chat and five minutes in a group (%w)", err))
+			return "", chat.Permanent(fmt.Errorf("QQ does not let bots write first: a person must write in this chat, and the bot can answer for an hour in a direct chat and five minutes in a group (%w)", err))
 		}
 		return "", classify(err)
 	}
@@ -167,7 +167,7 @@ func (b *bot) content(ctx context.Context, to target, out bus.Outbound) (outgoin
 		return outgoing{}, b.versions(out, to.kind), nil
 	}
 	m, err := b.upload(ctx, to, out.Media[0])
-	if channel.IsPermanent(err) {
+	if chat.IsPermanent(err) {
 		b.deps.Log.WarnContext(ctx, "send a file", "err", err)
 		return outgoing{}, []version{{text: lost(fileName(out.Media[0]), phrase.In(out.Language, "send failed"))}}, nil
 	}
@@ -198,7 +198,7 @@ func (v version) body(to target, out bus.Outbound) outgoing {
 func (b *bot) halve(ctx context.Context, to target, out bus.Outbound, key string, err error) (string, error) {
 	parts := markdown.Split(out.Text, max(len([]rune(out.Text))/2+1, 100), markdown.Runes)
 	if len(parts) < 2 {
-		return "", channel.Permanent(err)
+		return "", chat.Permanent(err)
 	}
 	id := ""
 	for i, part := range parts {
@@ -257,15 +257,15 @@ func keyboard(out bus.Outbound) map[string]any {
 	return map[string]any{"content": map[string]any{"rows": rows}}
 }
 
-// Signal implements channel.Signaller: ackMessage, and typing in direct chats.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller: ackMessage, and typing in direct chats.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	k := b.book.kind(route.ChatID)
 	switch {
-	case phase == channel.Seen && b.o.AckMessage != "" && route.MessageID != "":
+	case phase == chat.Seen && b.o.AckMessage != "" && route.MessageID != "":
 		out := bus.Outbound{Kind: bus.Notice, Route: route, ReplyTo: route.MessageID, Text: b.o.AckMessage, Plain: true, Key: "ack:" + route.MessageID}
 		_, err := b.Send(ctx, out)
 		return err
-	case phase == channel.Working && k == direct:
+	case phase == chat.Working && k == direct:
 		message := b.book.last(route.ChatID)
 		if message == "" {
 			return nil

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
 // heardIn lets Ann write and returns the message as the agent got it.
-func heardIn(r *rig, k qqtest.Kind, chat string) bus.Inbound {
+func heardIn(r *rig, k qqtest.Kind, chatID string) bus.Inbound {
 	r.t.Helper()
 	n := len(r.Inbound())
-	r.fake.Write(k, "ann", chat, "hi", nil)
+	r.fake.Write(k, "ann", chatID, "hi", nil)
 	return r.receive(n + 1)[n]
 }
 
@@ -32,7 +32,7 @@ func mustSend(r *rig, out bus.Outbound) {
 }
 
 // deferred reports whether an error means that the message waits.
-func deferred(err error) bool { return errors.Is(err, errNoReply) && !channel.IsPermanent(err) }
+func deferred(err error) bool { return errors.Is(err, errNoReply) && !chat.IsPermanent(err) }
 
 // A message gets five replies with numbers of their own; the sixth waits.
 func TestFiveReplies(t *testing.T) {
@@ -90,7 +90,7 @@ func TestSentOnce(t *testing.T) {
 	end := r.begin()
 	in := heardIn(r, qqtest.Direct, "ann")
 	fake.Fail(qqtest.Failure{Path: "/messages", After: true})
-	if _, err := r.Send(t.Context(), answer(in, "k0", "once")); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), answer(in, "k0", "once")); err == nil || chat.IsPermanent(err) {
 		t.Fatalf("a cut connection: %v", err)
 	}
 	heardIn(r, qqtest.Direct, "ann")
@@ -154,7 +154,7 @@ func TestWindows(t *testing.T) {
 				t.Errorf("late: %v", err)
 			}
 			out := bus.Outbound{Key: "cron", Kind: bus.Message, Route: bus.Route{Channel: "qq", ChatID: in.Route.ChatID}, Text: "good morning"}
-			if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "write first") {
+			if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "write first") {
 				t.Errorf("unasked: %v", err)
 			}
 			fake.Permit(false, true, true)
@@ -199,7 +199,7 @@ func TestGroupAfterRestart(t *testing.T) {
 	if m := fake.Messages()[1]; m.Kind != qqtest.Group {
 		t.Errorf("sent %+v", m)
 	}
-	if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: "a/../b"}, Text: "x"}); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: "a/../b"}, Text: "x"}); !chat.IsPermanent(err) {
 		t.Errorf("a chat that is none: %v", err)
 	}
 }
@@ -397,8 +397,8 @@ func TestClasses(t *testing.T) {
 			c.fail.Path = "/messages"
 			fake.Fail(c.fail)
 			_, err := r.Send(t.Context(), answer(in, "k", "hi"))
-			_, limited := errors.AsType[*channel.RateLimitedError](err)
-			if err == nil || channel.IsPermanent(err) != c.permanent || limited != c.limited {
+			_, limited := errors.AsType[*chat.RateLimitedError](err)
+			if err == nil || chat.IsPermanent(err) != c.permanent || limited != c.limited {
 				t.Errorf("the error is %v", err)
 			}
 			mustSend(r, answer(in, "k", "hi"))
@@ -417,12 +417,12 @@ func TestSignals(t *testing.T) {
 	defer r.begin()()
 	in := heardIn(r, qqtest.Direct, "ann")
 	for range 7 {
-		if err := r.Signal(t.Context(), in.Route, channel.Working); err != nil {
+		if err := r.Signal(t.Context(), in.Route, chat.Working); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 {
-		if err := r.Signal(t.Context(), in.Route, channel.Seen); err != nil {
+		if err := r.Signal(t.Context(), in.Route, chat.Seen); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -433,7 +433,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("people see %q, broken %q", got, fake.Broken())
 	}
 	group := heardIn(r, qqtest.Group, "G1")
-	if err := r.Signal(t.Context(), group.Route, channel.Working); err != nil {
+	if err := r.Signal(t.Context(), group.Route, chat.Working); err != nil {
 		t.Error(err)
 	}
 	if n := len(fake.Calls("", "/v2/groups/")); n != 0 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/qq/qqtest"
 )
 
@@ -17,7 +17,7 @@ func TestSuite(t *testing.T) {
 	for _, format := range []string{formatPlain, formatMarkdown} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+			chattest.Run(t, func(t *testing.T) chattest.Fixture {
 				f := fixture(t, loopback(t), qqtest.AppID, format)
 				fake := loopback(t)
 				fake.SetApp("102000002")
@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.Fixture {
+func fixture(t *testing.T, fake *qqtest.Server, app, format string) chattest.Fixture {
 	t.Helper()
 	fake.Permit(true, false, true)
 	fake.Beat(time.Second)
@@ -40,9 +40,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 		}
 		return func() { fake.Fail(f) }
 	}
-	out := channeltest.Fixture{
+	out := chattest.Fixture{
 		Driver: Driver(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -66,10 +66,10 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 		Stranger: "eve",
 		Chat:     func(sender string) string { return sender },
 		Group:    "G1",
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Write(qqtest.Direct, in.Sender, in.Chat, in.Text, object{"id": in.ID, "author": object{"id": in.Sender, "user_openid": in.Sender, "username": name}})
 		},
-		Deliver: func(_ *testing.T, in channeltest.In) {
+		Deliver: func(_ *testing.T, in chattest.In) {
 			m := object{"id": in.ID}
 			if in.File != "" {
 				m["attachments"] = []object{fake.Store(in.File, []byte("content of "+in.File))}
@@ -83,9 +83,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			fake.Write(kind, in.Sender, in.Chat, in.Text, m)
 		},
-		Seen: func() (list []channeltest.Seen) {
+		Seen: func() (list []chattest.Seen) {
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.Chat, Text: m.Text()}
+				s := chattest.Seen{Chat: m.Chat, Text: m.Text()}
 				if m.File != "" {
 					s.Files = []string{m.File}
 				}
@@ -102,15 +102,15 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 			}
 			return n
 		},
-		Typing: func(chat, _ string) (n int, on bool) {
-			for _, c := range fake.Calls("", "/v2/users/"+chat+"/messages") {
+		Typing: func(chatID, _ string) (n int, on bool) {
+			for _, c := range fake.Calls("", "/v2/users/"+chatID+"/messages") {
 				if c.Body["msg_type"] == 6.0 {
 					n++
 				}
 			}
 			return n, false
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			b, ok := ch.(*bot)
 			if !ok {
 				t.Fatalf("New made a %T", ch)
@@ -140,9 +140,9 @@ func fixture(t *testing.T, fake *qqtest.Server, app, format string) channeltest.
 	out.Lacks["Tap"] = "plain messages have no buttons"
 	if format == formatMarkdown {
 		delete(out.Lacks, "Tap")
-		out.Tap = func(t *testing.T, chat, label string) {
+		out.Tap = func(t *testing.T, chatID, label string) {
 			t.Helper()
-			if _, ok := fake.Tap(qqtest.Direct, "ann", chat, label); !ok {
+			if _, ok := fake.Tap(qqtest.Direct, "ann", chatID, label); !ok {
 				t.Errorf("no message has a button %q", label)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -67,7 +67,7 @@ func TestUnknownAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, object{"phoneNumber": "+4915155555555"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "signal-cli has no account +4915155555555") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "signal-cli has no account +4915155555555") {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestTwoAccounts(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	d := channel.Deps{Client: client4(t)}
+	d := chat.Deps{Client: client4(t)}
 	for want, prepare := range map[string]func() object{
 		"true true":  func() object { return nil },
 		"true false": func() object { return object{"phoneNumber": "+4915155555555"} },

@@ -16,7 +16,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 // receiver makes messages for the agent of the events of one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // letter is a message on its way to the agent.
@@ -97,11 +99,11 @@ func (rc *receiver) handle(ctx context.Context, ev event) error {
 	return nil
 }
 
-func (rc *receiver) visitor(l *letter) channel.Visitor {
+func (rc *receiver) visitor(l *letter) access.Visitor {
 	b := rc.bot
 	words, mentioned := rc.withoutUs(l.dataMessage)
 	l.words = words
-	v := channel.Visitor{IDs: l.ids, Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
+	v := access.Visitor{IDs: l.ids, Name: l.name, Direct: l.group() == "", Route: bus.Route{Channel: b.deps.Name}}
 	author := b.facts.chat(l.ids)
 	v.Route.MessageID = strconv.FormatInt(l.Timestamp, 10) + "/" + author
 	if l.Timestamp > 0 {
@@ -132,7 +134,7 @@ func (rc *receiver) who(l *letter) string {
 
 func (rc *receiver) speaker(l *letter, words string) string { return rc.who(l) + ": " + words }
 
-func (rc *receiver) meta(l *letter, v channel.Visitor) map[string]string {
+func (rc *receiver) meta(l *letter, v access.Visitor) map[string]string {
 	out := map[string]string{
 		"timestamp": strconv.FormatInt(l.Timestamp, 10), "sender_name": l.name, "sender_number": rc.bot.facts.chat(l.ids),
 		"is_group": strconv.FormatBool(!v.Direct),
@@ -212,10 +214,10 @@ func span(s string, start, length int) (from, to int, ok bool) {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer or sent along.
-func (rc *receiver) compose(ctx context.Context, l *letter, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
-	files := rc.bot.deps.Files()
+func (rc *receiver) compose(ctx context.Context, l *letter, v access.Visitor) (string, []bus.Quote, []bus.Media) {
+	files := kit.NewFiles(rc.bot.deps)
 	for _, a := range l.Attachments {
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: a.kind(), Name: a.name(), Size: a.Size,
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.open(ctx, a, l) },
 		})
@@ -267,7 +269,7 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 	if l.Quote == nil || l.edited || !rc.bot.facts.us(l.Quote.authors()...) || len(l.Attachments) > 0 || len(l.notes()) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(l.Quote.Text)
+	q, ok := chat.AskedIn(l.Quote.Text)
 	if !ok {
 		return nil
 	}
@@ -279,20 +281,20 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 }
 
 // kind is what a chat shows a file as. Voice messages are sounds without a name.
-func (a attachment) kind() channel.FileKind {
+func (a attachment) kind() kit.FileKind {
 	kind, _, _ := strings.Cut(a.ContentType, "/")
 	switch kind {
 	case "image":
-		return channel.ImageFile
+		return kit.ImageFile
 	case "video":
-		return channel.VideoFile
+		return kit.VideoFile
 	case "audio":
 		if a.Filename == "" {
-			return channel.VoiceFile
+			return kit.VoiceFile
 		}
-		return channel.AudioFile
+		return kit.AudioFile
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
 func (a attachment) name() string {

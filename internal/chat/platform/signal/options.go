@@ -13,12 +13,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	PhoneNumber            string       `json:"phoneNumber" setup:"yes" doc:"The bot's own number, such as +4915112345678."`
 	DaemonHost             string       `json:"daemonHost" setup:"yes" doc:"The host on which signal-cli listens."`
 	DaemonPort             int          `json:"daemonPort" setup:"yes" doc:"The port on which signal-cli listens." min:"1" max:"65535"`
@@ -64,11 +65,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (*options, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
+	if err := chat.Decode(section, o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -143,11 +144,11 @@ func below(home, dir string) string {
 // caps are the limits of the platform. Longer texts than 2,000 bytes travel as
 // a file of at most 64 KiB, which all clients show as text; the margin is for
 // the padding of tables.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: 48_000, Unit: markdown.Bytes,
 		Typing: 10 * time.Second, MaxMedia: maxInline, Together: 10,
-		Rate: channel.Rate{Total: channel.Limit{Count: 2, Per: time.Second}},
+		Rate: chat.Rate{Total: chat.Limit{Count: 2, Per: time.Second}},
 	}
 	if o.local() {
 		c.MaxMedia = maxUpload
@@ -156,21 +157,21 @@ func (o *options) caps() channel.Caps {
 }
 
 // rules are those of dm and group.
-func (o *options) rules() channel.Rules {
+func (o *options) rules() access.Rules {
 	dm := newList(o.DM.AllowFrom)
 	everyone := o.DM.Policy == policyOpen || slices.Contains(o.DM.AllowFrom, anyone)
-	person := func(v channel.Visitor) channel.Decision {
+	person := func(v access.Visitor) access.Decision {
 		if everyone || dm.has(v.IDs) {
-			return channel.Admit
+			return access.Admit
 		}
 		return ""
 	}
-	r := channel.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
+	r := access.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
 	if o.GroupHistory > 0 {
 		r.History = o.GroupHistory
 	}
 	if o.GroupPolicy == "" { // else it stands for the whole of group
-		r.ForUs = func(v channel.Visitor) bool {
+		r.ForUs = func(v access.Visitor) bool {
 			g := o.Group
 			here := g.Policy == policyOpen || slices.Contains(g.AllowFrom, anyone) || slices.Contains(g.AllowFrom, v.Route.ChatID) ||
 				slices.Contains(g.AllowFrom, groupPrefix+v.Route.ChatID)

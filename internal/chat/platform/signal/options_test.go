@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Sections of Python nanobot work as they are.
@@ -65,7 +65,7 @@ func TestWrongSections(t *testing.T) {
 		`{"phoneNumber": "+1234567", "phoneNumer": "+1234567"}`:          `did you mean "phoneNumber"?`,
 		`{"phoneNumber": "+1234567", "group": {"requireMention": "so"}}`: "group.requireMention",
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

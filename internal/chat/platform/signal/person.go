@@ -6,7 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // groupPrefix marks the id of a group where people name one.
@@ -45,16 +46,16 @@ func isGroup(id string) bool {
 
 // readEntry reads an entry of a list of people. It may hold several ids of a
 // person, with bars between.
-func readEntry(written string) []channel.Entry {
-	var out []channel.Entry
+func readEntry(written string) []access.Entry {
+	var out []access.Entry
 	for part := range strings.SplitSeq(written, "|") {
 		switch n := normal(part); {
 		case n == anyone:
-			out = append(out, channel.Entry{Kind: channel.Anyone})
+			out = append(out, access.Entry{Kind: access.Anyone})
 		case isNumber(n), isUUID(n), isGroup(strings.TrimSpace(part)):
-			out = append(out, channel.Entry{Kind: channel.ID, Value: n, As: written})
+			out = append(out, access.Entry{Kind: access.ID, Value: n, As: written})
 		default:
-			out = append(out, channel.Entry{Kind: channel.Unreadable, Advice: "it is neither a number with the country code nor a UUID"})
+			out = append(out, access.Entry{Kind: access.Unreadable, Advice: "it is neither a number with the country code nor a UUID"})
 		}
 	}
 	return out
@@ -67,7 +68,7 @@ func newList(entries []string) list {
 	out := list{}
 	for _, written := range entries {
 		for _, e := range readEntry(written) {
-			if e.Kind == channel.ID {
+			if e.Kind == access.ID {
 				out[e.Value] = true
 			}
 		}
@@ -82,7 +83,7 @@ func (l list) has(ids []string) bool {
 // facts are what is remembered of people: which chat is theirs, whatever id a
 // message names them by, and who we are.
 type facts struct {
-	state *channel.State
+	state *chat.State
 
 	mu   sync.Mutex
 	book struct {
@@ -124,13 +125,13 @@ func (f *facts) chat(ids []string) string {
 }
 
 // meet remembers the chat with a person who was let in.
-func (f *facts) meet(ids []string, chat string) error {
+func (f *facts) meet(ids []string, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	news := false
 	for _, id := range ids {
 		if f.book.Chats[id] == "" && len(f.book.Chats) < peopleMost {
-			f.book.Chats[id], news = chat, true
+			f.book.Chats[id], news = chatID, true
 		}
 	}
 	if !news {

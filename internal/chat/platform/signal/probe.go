@@ -5,25 +5,25 @@ import (
 	"encoding/json"
 	"fmt"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe asks the daemon whether it is there and has the account.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	o, err := decode(section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	if o.Managed {
 		return o.probeProgram(), nil
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Report{}, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return chat.Report{}, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	defer h.CloseIdleConnections()
 	c := newClient(o.base(), o.PhoneNumber, h)
-	r := channel.Report{Identity: o.PhoneNumber}
+	r := chat.Report{Identity: o.PhoneNumber}
 
 	err = o.startHint(c.check(ctx))
 	r.Checks = append(r.Checks, checked("signal-cli", "answers at "+o.base(), err))
@@ -35,9 +35,9 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	return r, nil
 }
 
-func checked(name, good string, err error) channel.Check {
+func checked(name, good string, err error) chat.Check {
 	if err != nil {
-		return channel.Check{Name: name, Detail: channel.Explain(err).Error()}
+		return chat.Check{Name: name, Detail: chat.Explain(err).Error()}
 	}
-	return channel.Check{Name: name, OK: true, Detail: good}
+	return chat.Check{Name: name, OK: true, Detail: good}
 }

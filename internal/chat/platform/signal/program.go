@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -42,13 +43,13 @@ func (o *options) startHint(err error) error {
 
 // probeProgram looks whether signal-cli is there. It does not start it: that
 // would take the account from a gateway that runs.
-func (o *options) probeProgram() channel.Report {
-	return channel.Report{Identity: o.PhoneNumber, Checks: []channel.Check{checked(program, "is installed", channel.HasProgram(program))}}
+func (o *options) probeProgram() chat.Report {
+	return chat.Report{Identity: o.PhoneNumber, Checks: []chat.Check{checked(program, "is installed", kit.HasProgram(program))}}
 }
 
 // withProgram runs signal-cli while do goes on, and tells rpc where it is. Its
 // end ends do and is an error.
-func (o *options) withProgram(ctx context.Context, d *channel.Deps, rpc *client, account []string, do func(ctx context.Context) error) error {
+func (o *options) withProgram(ctx context.Context, d *chat.Deps, rpc *client, account []string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	child, err := o.start(ctx, d, account)
@@ -84,14 +85,14 @@ func (o *options) withProgram(ctx context.Context, d *channel.Deps, rpc *client,
 func accountMissing(o *options, err error) error {
 	for _, phrase := range []string{"is not registered", "No local users found", "does not exist"} {
 		if strings.Contains(err.Error(), phrase) {
-			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); link or register it: see docs/how-to/channels/signal.md", o.PhoneNumber, err))
+			return chat.Fatal(fmt.Errorf("signal-cli has no account %s (%w); link or register it: see docs/how-to/channels/signal.md", o.PhoneNumber, err))
 		}
 	}
 	return err
 }
 
 // start starts signal-cli on a port of this machine that is free.
-func (o *options) start(ctx context.Context, d *channel.Deps, account []string) (*channel.Child, error) {
+func (o *options) start(ctx context.Context, d *chat.Deps, account []string) (*kit.Child, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("find a port for signal-cli: %w", err)
@@ -109,15 +110,15 @@ func (o *options) start(ctx context.Context, d *channel.Deps, account []string) 
 	args = append(args, account...)
 	// Messages must not get into our log.
 	args = append(args, "daemon", "--http", address, "--receive-mode", "on-connection", "--no-receive-stdout")
-	p := channel.Program{Name: program, Args: args, Address: address}
+	p := kit.Program{Name: program, Args: args, Address: address}
 	for _, name := range []string{"JAVA_HOME", "JAVA_OPTS", "SIGNAL_CLI_OPTS"} {
 		if v, there := os.LookupEnv(name); there {
 			p.Env = append(p.Env, name+"="+v)
 		}
 	}
-	child, err := d.Child(ctx, p)
-	if errors.Is(err, channel.ErrNoProgram) {
-		err = channel.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
+	child, err := kit.StartChild(ctx, d.Log, p)
+	if errors.Is(err, kit.ErrNoProgram) {
+		err = chat.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
 	}
 	return child, err
 }
@@ -141,17 +142,17 @@ func answers(ctx context.Context, rpc *client) error {
 
 // login links signal-cli to the account of a phone by a QR code, unless it has
 // the account of the section already.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
-		return channel.Result{}, err
+	if err := chat.Decode(section, o); err != nil {
+		return chat.Result{}, err
 	}
 	if err := o.checkRest(); err != nil { // the number is what the login finds out
-		return channel.Result{}, channel.Fatal(err)
+		return chat.Result{}, chat.Fatal(err)
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Result{}, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return chat.Result{}, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	defer h.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
@@ -177,16 +178,16 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 	}
 	switch {
 	case ctx.Err() != nil:
-		return channel.Result{}, fmt.Errorf("link the account: %w: try again", ctx.Err())
+		return chat.Result{}, fmt.Errorf("link the account: %w: try again", ctx.Err())
 	case err != nil:
-		return channel.Result{}, fmt.Errorf("link the account: %w", err)
+		return chat.Result{}, fmt.Errorf("link the account: %w", err)
 	}
-	return channel.Result{Identity: number, Patch: map[string]any{"phoneNumber": number}}, nil
+	return chat.Result{Identity: number, Patch: map[string]any{"phoneNumber": number}}, nil
 }
 
 // link shows codes until one is scanned; signal-cli gives up on each after a
 // while.
-func link(ctx context.Context, rpc *client, p channel.Dialog) (string, error) {
+func link(ctx context.Context, rpc *client, p chat.Dialog) (string, error) {
 	for {
 		var begun struct {
 			URI string `json:"deviceLinkUri"`
@@ -198,7 +199,7 @@ func link(ctx context.Context, rpc *client, p channel.Dialog) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		p.Tell(channel.Step{QR: begun.URI, Note: scanNote})
+		p.Tell(chat.Step{QR: begun.URI, Note: scanNote})
 		var done struct {
 			Number string `json:"number"`
 		}

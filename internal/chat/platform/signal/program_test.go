@@ -18,8 +18,9 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -94,7 +95,7 @@ func installed(t *testing.T) (dir string) {
 func newManaged(t *testing.T, changes object) (r *rig, dir string) {
 	t.Helper()
 	dir = installed(t)
-	r = &rig{Rig: channeltest.NewRig(t), t: t}
+	r = &rig{Rig: chattest.NewRig(t), t: t}
 	r.deps = r.Deps("signal")
 	r.deps.Client = client4(t)
 	all := object{"managed": true, "configDir": dir}
@@ -107,7 +108,7 @@ func newManaged(t *testing.T, changes object) (r *rig, dir string) {
 func TestManaged(t *testing.T) {
 	r, dir := newManaged(t, nil)
 	to := bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: ann}, Text: "hi"}
-	if _, err := r.Send(t.Context(), to); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), to); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("before the start: %v", err)
 	}
 	stop := r.Start(r.Run)
@@ -126,7 +127,7 @@ func TestManaged(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
 		t.Errorf("it was not asked to end: %v", err)
 	}
-	if _, err := r.Send(t.Context(), to); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), to); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("after the end: %v", err)
 	}
 	if strings.Contains(r.Log.String(), "hello child") {
@@ -144,7 +145,7 @@ func TestManagedDies(t *testing.T) {
 	go func() { result <- r.Run(ctx, r.Submit) }()
 	r.receive(1)
 	_, _ = r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: ann}, Text: "die"})
-	if err := <-result; err == nil || !strings.Contains(err.Error(), "signal-cli ended: exit status 4: out of memory") || channel.IsFatal(err) {
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "signal-cli ended: exit status 4: out of memory") || chat.IsFatal(err) {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -152,11 +153,11 @@ func TestManagedDies(t *testing.T) {
 // What trying again does not change is fatal and says what to do.
 func TestManagedCannot(t *testing.T) {
 	r, _ := newManaged(t, object{"phoneNumber": "+4915100000009"})
-	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "signal-cli has no account +4915100000009") {
+	if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "signal-cli has no account +4915100000009") {
 		t.Errorf("an account that is not there: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) {
+	if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !errors.Is(err, kit.ErrNoProgram) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	report, err := probe(t.Context(), r.deps, section(t, "x", 1, object{"managed": true}))
@@ -166,11 +167,11 @@ func TestManagedCannot(t *testing.T) {
 }
 
 // dialog notes what a person is shown.
-type dialog struct{ steps []channel.Step }
+type dialog struct{ steps []chat.Step }
 
-func (d *dialog) Tell(s channel.Step) { d.steps = append(d.steps, s) }
+func (d *dialog) Tell(s chat.Step) { d.steps = append(d.steps, s) }
 
-func (d *dialog) Ask(context.Context, channel.Question) (string, error) {
+func (d *dialog) Ask(context.Context, chat.Question) (string, error) {
 	return "", errors.New("nothing is asked")
 }
 
@@ -186,7 +187,7 @@ func TestLogin(t *testing.T) {
 		"daemon":  {"daemonHost": fake.Host(), "daemonPort": fake.Port()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deps := channeltest.NewRig(t).Deps("signal")
+			deps := chattest.NewRig(t).Deps("signal")
 			deps.Client = client4(t)
 			raw, err := json.Marshal(section)
 			if err != nil {
@@ -210,7 +211,7 @@ func TestLoginOneAccount(t *testing.T) {
 	t.Parallel()
 	fake := signaltest.New()
 	t.Cleanup(fake.Close)
-	deps := channeltest.NewRig(t).Deps("signal")
+	deps := chattest.NewRig(t).Deps("signal")
 	deps.Client = client4(t)
 	raw := section(t, fake.Host(), fake.Port(), nil)
 	if got, err := Driver().Login(t.Context(), deps, raw, &dialog{}, false); err != nil || got.Identity != signaltest.Number {

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -25,18 +25,18 @@ const (
 
 // rig is a channel on a fake daemon.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *signaltest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newRig(t *testing.T, changes object) *rig {
 	t.Helper()
 	fake := signaltest.New(crowd)
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("signal")
 	r.deps.Client = client4(t)
 	r.reopen(changes)

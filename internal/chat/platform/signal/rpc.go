@@ -18,7 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -141,7 +141,7 @@ func (c *client) ask(ctx context.Context, method string, all map[string]any, int
 func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	base := c.base.Load()
 	if base == nil {
-		return nil, fmt.Errorf("signal-cli is not started yet: %w", channel.ErrNotReady)
+		return nil, fmt.Errorf("signal-cli is not started yet: %w", chat.ErrNotReady)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, *base+path, body)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -22,22 +23,22 @@ const (
 )
 
 // address is whom a request is for.
-func (b *bot) address(chat string) (map[string]any, error) {
-	if id, ok := strings.CutPrefix(chat, groupPrefix); ok {
+func (b *bot) address(chatID string) (map[string]any, error) {
+	if id, ok := strings.CutPrefix(chatID, groupPrefix); ok {
 		return map[string]any{"groupId": id}, nil
 	}
-	switch id := normal(chat); {
+	switch id := normal(chatID); {
 	case isNumber(id), isUUID(id):
 		return map[string]any{"recipient": []string{id}}, nil
 	case strings.HasPrefix(id, "u:"):
 		return map[string]any{"username": []string{strings.TrimPrefix(id, "u:")}}, nil
-	case isGroup(chat):
-		return map[string]any{"groupId": chat}, nil
+	case isGroup(chatID):
+		return map[string]any{"groupId": chatID}, nil
 	}
-	return nil, channel.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chat))
+	return nil, chat.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	params, err := b.address(out.Route.ChatID)
 	if err != nil {
@@ -79,19 +80,19 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // send sends, and once more after a new safety number was accepted.
-func (b *bot) send(ctx context.Context, chat string, params map[string]any) (string, error) {
+func (b *bot) send(ctx context.Context, chatID string, params map[string]any) (string, error) {
 	id, err := b.try(ctx, params)
 	e, ok := errors.AsType[*rpcError](err)
 	if !ok || e.Code != codeUntrusted && !e.says("untrusted") {
 		return id, classify(err)
 	}
 	if !b.o.TrustChangedKeys {
-		return "", channel.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chat, b.o.PhoneNumber, chat))
+		return "", chat.Permanent(fmt.Errorf("%w; the safety number of %s changed: verify it and run signal-cli -a %s trust -v SAFETY_NUMBER %s, or set trustChangedKeys", err, chatID, b.o.PhoneNumber, chatID))
 	}
-	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chat, "trustAllKnownKeys": true}, nil); err != nil {
+	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chatID, "trustAllKnownKeys": true}, nil); err != nil {
 		return "", classify(err)
 	}
-	b.deps.Log.WarnContext(ctx, "a changed safety number was accepted (trustChangedKeys)", "chat", chat)
+	b.deps.Log.WarnContext(ctx, "a changed safety number was accepted (trustChangedKeys)", "chat", chatID)
 	id, err = b.try(ctx, params)
 	return id, classify(err)
 }
@@ -133,9 +134,9 @@ func classify(err error) error {
 	case !ok:
 		return err
 	case e.Code == codeRateLimit || e.says("rate limit"):
-		return channel.RateLimited(cmp.Or(e.wait(), time.Minute), err)
+		return chat.RateLimited(cmp.Or(e.wait(), time.Minute), err)
 	case e.Code == codeUser || e.Code <= -32600 && e.Code >= -32602, e.Code == codeUntrusted:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }
@@ -156,7 +157,7 @@ func (b *bot) attach(ctx context.Context, list []bus.Media) ([]string, error) {
 	var out []string
 	room := int64(maxInline)
 	for _, m := range list {
-		f, err := b.deps.Open(ctx, m, b.o.caps().MaxMedia)
+		f, err := kit.OpenAttachment(ctx, b.deps, m, b.o.caps().MaxMedia)
 		if err != nil {
 			return nil, err
 		}
@@ -193,16 +194,16 @@ func parseID(id string) (at int64, author string, ok bool) {
 	return at, author, err == nil && author != ""
 }
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	params, err := b.address(route.ChatID)
 	if err != nil {
 		return err
 	}
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		return classify(b.rpc.call(ctx, "sendTyping", params, nil))
-	case channel.TurnFailed, channel.TurnStopped: // an answer ends it by itself
+	case chat.TurnFailed, chat.TurnStopped: // an answer ends it by itself
 		params["stop"] = true
 		if err := b.rpc.call(ctx, "sendTyping", params, nil); err != nil {
 			return classify(err)
@@ -214,13 +215,13 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 		return nil
 	}
 	params["emoji"], params["targetAuthor"], params["targetTimestamp"] = b.o.ReactEmoji, author, at
-	if phase != channel.Seen {
+	if phase != chat.Seen {
 		params["remove"] = true
 	}
 	return classify(b.rpc.call(ctx, "sendReaction", params, nil))
 }
 
-// Address implements channel.Addresser: a number, a UUID, a user name, the id of
+// Address implements chat.Addresser: a number, a UUID, a user name, the id of
 // a group or its name.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	route := bus.Route{Channel: b.deps.Name}

@@ -11,27 +11,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
-func to(chat, text string) bus.Outbound {
-	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: chat}, Text: text}
+func to(chatID, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "signal", ChatID: chatID}, Text: text}
 }
 
 func TestSend(t *testing.T) {
 	t.Parallel()
-	for chat, want := range map[string]string{
+	for chatID, want := range map[string]string{
 		ann: ann, strings.TrimPrefix(ann, "+"): ann, strings.ToUpper(annUUID): annUUID, crowd: crowd, "group." + crowd: crowd,
 	} {
 		r := newRig(t, nil)
-		id, err := r.Send(t.Context(), to(chat, "a **b**"))
+		id, err := r.Send(t.Context(), to(chatID, "a **b**"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := r.fake.Messages()
 		if len(got) != 1 || got[0].Chat != want || got[0].Text != "a b" || !cmp.Equal(got[0].Styles, []string{"2:1:BOLD"}) || id == "" {
-			t.Errorf("%s: id %s, %+v", chat, id, got)
+			t.Errorf("%s: id %s, %+v", chatID, id, got)
 		}
 	}
 
@@ -52,7 +52,7 @@ func TestSend(t *testing.T) {
 func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	limited := func(err error) time.Duration {
-		e, _ := errors.AsType[*channel.RateLimitedError](err)
+		e, _ := errors.AsType[*chat.RateLimitedError](err)
 		if e == nil {
 			return 0
 		}
@@ -64,15 +64,15 @@ func TestSendErrors(t *testing.T) {
 		want string
 		ok   func(error) bool
 	}{
-		"not a chat":   {chat: "ann", want: `"ann" is not a Signal chat`, ok: channel.IsPermanent},
-		"no group":     {chat: "group.b3RoZXI=", want: "Group not found", ok: channel.IsPermanent},
-		"user error":   {fail: &signaltest.Failure{Code: -1, Text: "Unregistered user"}, want: "Unregistered", ok: channel.IsPermanent},
-		"bad request":  {fail: &signaltest.Failure{Code: -32602, Text: "Invalid params"}, want: "Invalid", ok: channel.IsPermanent},
-		"network":      {fail: &signaltest.Failure{Code: -3, Text: "Connection closed"}, want: "closed", ok: func(err error) bool { return !channel.IsPermanent(err) && limited(err) == 0 }},
+		"not a chat":   {chat: "ann", want: `"ann" is not a Signal chat`, ok: chat.IsPermanent},
+		"no group":     {chat: "group.b3RoZXI=", want: "Group not found", ok: chat.IsPermanent},
+		"user error":   {fail: &signaltest.Failure{Code: -1, Text: "Unregistered user"}, want: "Unregistered", ok: chat.IsPermanent},
+		"bad request":  {fail: &signaltest.Failure{Code: -32602, Text: "Invalid params"}, want: "Invalid", ok: chat.IsPermanent},
+		"network":      {fail: &signaltest.Failure{Code: -3, Text: "Connection closed"}, want: "closed", ok: func(err error) bool { return !chat.IsPermanent(err) && limited(err) == 0 }},
 		"rate":         {fail: &signaltest.Failure{Code: -5, Text: "limit", RetryAfter: 7}, want: "limit", ok: func(err error) bool { return limited(err) == 7*time.Second }},
 		"rate, untold": {fail: &signaltest.Failure{Code: -5, Text: "limit"}, want: "limit", ok: func(err error) bool { return limited(err) == time.Minute }},
-		"proxy":        {fail: &signaltest.Failure{Status: 502}, want: "HTTP status 502", ok: func(err error) bool { return !channel.IsPermanent(err) }},
-		"cut":          {fail: &signaltest.Failure{Cut: true}, want: "EOF", ok: func(err error) bool { return !channel.IsPermanent(err) }},
+		"proxy":        {fail: &signaltest.Failure{Status: 502}, want: "HTTP status 502", ok: func(err error) bool { return !chat.IsPermanent(err) }},
+		"cut":          {fail: &signaltest.Failure{Cut: true}, want: "EOF", ok: func(err error) bool { return !chat.IsPermanent(err) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +95,7 @@ func TestChangedKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.fake.ChangeKey(ann)
-	if _, err := r.Send(t.Context(), to(ann, "hi")); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "set trustChangedKeys") {
+	if _, err := r.Send(t.Context(), to(ann, "hi")); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "set trustChangedKeys") {
 		t.Errorf("Send: %v", err)
 	}
 	if len(r.fake.Calls("trust")) != 0 {
@@ -135,7 +135,7 @@ func TestSendFiles(t *testing.T) {
 		t.Errorf("the large file went as %.40q", sent[1])
 	}
 	out.Media = []bus.Media{{Path: filepath.Join(dir, "none")}}
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
 		t.Errorf("Send of a missing file: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, object{"reactEmoji": "👀"})
 	route := bus.Route{Channel: "signal", ChatID: crowd, MessageID: "1700000000123/" + ann}
-	for _, p := range []channel.Phase{channel.Seen, channel.Working, channel.Answered, channel.TurnStopped} {
+	for _, p := range []chat.Phase{chat.Seen, chat.Working, chat.Answered, chat.TurnStopped} {
 		if err := r.Signal(t.Context(), route, p); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}

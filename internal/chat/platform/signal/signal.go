@@ -18,7 +18,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      *options
 	rpc    *client
 	dm     list   // of dm.allowFrom
@@ -44,19 +45,19 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
 }
 
 // newBot makes the channel of a section.
-func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -72,14 +73,14 @@ func newBot(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -92,7 +93,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -107,13 +108,13 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 // receive receives messages until ctx ends or signal-cli has no such account.
-func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
+func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
 		err := b.session(ctx, in, func() { pause = firstPause })
 		if ctx.Err() != nil {
 			break
 		}
-		if channel.IsFatal(err) {
+		if chat.IsFatal(err) {
 			return err
 		}
 		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
@@ -124,7 +125,7 @@ func (b *bot) receive(ctx context.Context, in *channel.Intake[event]) error {
 }
 
 // session makes one connection and receives until it is lost.
-func (b *bot) session(ctx context.Context, in *channel.Intake[event], opened func()) error {
+func (b *bot) session(ctx context.Context, in *kit.Intake[event], opened func()) error {
 	if err := b.o.startHint(b.rpc.check(ctx)); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (b *bot) greet(ctx context.Context) error {
 	err := b.rpc.call(ctx, "updateConfiguration", map[string]any{"typingIndicators": true}, nil)
 	if e, ok := errors.AsType[*rpcError](err); ok {
 		if e.says("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
-			return channel.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
+			return chat.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
 		}
 		b.warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
 		err = nil
@@ -167,7 +168,7 @@ func (b *bot) greet(ctx context.Context) error {
 }
 
 // take holds an event, if it is a message.
-func (b *bot) take(ctx context.Context, in *channel.Intake[event], data []byte) {
+func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 	if data == nil {
 		b.warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
 		return
@@ -191,11 +192,11 @@ func (b *bot) take(ctx context.Context, in *channel.Intake[event], data []byte) 
 	if m == nil || len(ids) == 0 || edited && !b.o.EditedMessages {
 		return
 	}
-	chat := m.group()
-	if chat == "" {
-		chat = b.facts.chat(ids)
+	chatID := m.group()
+	if chatID == "" {
+		chatID = b.facts.chat(ids)
 	}
-	for in.Hold(ctx, chat, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
+	for in.Hold(ctx, chatID, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
 		b.warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
 		if wait.For(ctx, holdPause) != nil {
 			return

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
@@ -57,7 +57,7 @@ func TestSilentDaemon(t *testing.T) {
 // offline is a channel that reaches nothing; asked is told of every try.
 func offline(t *testing.T, changes object, asked func(*http.Request)) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t}
+	r := &rig{Rig: chattest.NewRig(t), t: t}
 	r.deps = r.Deps("signal")
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: nowhere(asked)}, nil }
 	r.open("127.0.0.1", 1, changes)
@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 				asked := 0
 				r := offline(t, c.changes, func(*http.Request) { asked++ })
 				ctx, cancel := context.WithCancel(t.Context())
-				in, err := channel.NewIntake(ctx, r.deps, (&receiver{bot: r.bot, submit: r.Submit}).handle)
+				in, err := kit.NewIntake(ctx, r.deps, (&receiver{bot: r.bot, submit: r.Submit}).handle)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,36 +8,36 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/signal/signaltest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f, second := fixture(t, signaltest.New(crowd)), fixture(t, signaltest.NewAccount("+4915100000002", crowd))
 		f.Second = &second
 		return f
 	})
 }
 
-func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
+func fixture(t *testing.T, fake *signaltest.Server) chattest.Fixture {
 	t.Helper()
 	t.Cleanup(fake.Close)
 	began := time.Now().UnixMilli()
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return suiteSection(t, fake, c) },
+		Section: func(c chat.Common) json.RawMessage { return suiteSection(t, fake, c) },
 		Owner:   ann, Stranger: bob, Chat: func(sender string) string { return sender }, Group: crowd,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Post(from(in.Sender, "", name, began+2100, object{"message": in.Text, "profileName": name}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, began, in) },
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, began, in) },
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: strings.Replace(m.Chat, bobUUID, bob, 1), Text: m.Text}
+				s := chattest.Seen{Chat: strings.Replace(m.Chat, bobUUID, bob, 1), Text: m.Text}
 				for _, f := range m.Files {
 					s.Files = append(s.Files, f.Name)
 				}
@@ -58,9 +58,9 @@ func fixture(t *testing.T, fake *signaltest.Server) channeltest.Fixture {
 			fake.PostRaw("data:" + strings.ReplaceAll(string(data), "\n", "\ndata:") + "\n\n")
 		},
 		Marks:  func(_, id string) []string { return marks(fake, began, id) },
-		Typing: func(chat, _ string) (int, bool) { return typing(fake, chat) },
+		Typing: func(chatID, _ string) (int, bool) { return typing(fake, chatID) },
 		Alias:  func(string) string { return bobUUID },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				fake.Beat(200 * time.Millisecond)
 				b.rpc.idle = 2 * time.Second
@@ -94,9 +94,9 @@ func marks(fake *signaltest.Server, began int64, id string) (out []string) {
 }
 
 // typing counts how often we were shown as typing. A message ends it.
-func typing(fake *signaltest.Server, chat string) (n int, on bool) {
+func typing(fake *signaltest.Server, chatID string) (n int, on bool) {
 	for _, c := range fake.Calls("") {
-		if c.Method != "send" && c.Method != "sendTyping" || !strings.Contains(fmt.Sprint(c.Params["recipient"]), chat) {
+		if c.Method != "send" && c.Method != "sendTyping" || !strings.Contains(fmt.Sprint(c.Params["recipient"]), chatID) {
 			continue
 		}
 		on = c.Method == "sendTyping" && c.Params["stop"] != true
@@ -107,7 +107,7 @@ func typing(fake *signaltest.Server, chat string) (n int, on bool) {
 	return n, on
 }
 
-func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.RawMessage {
+func suiteSection(t *testing.T, fake *signaltest.Server, c chat.Common) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -121,7 +121,7 @@ func suiteSection(t *testing.T, fake *signaltest.Server, c channel.Common) json.
 	return section(t, fake.Host(), fake.Port(), all)
 }
 
-func deliver(t *testing.T, fake *signaltest.Server, began int64, in channeltest.In) {
+func inject(t *testing.T, fake *signaltest.Server, began int64, in chattest.In) {
 	t.Helper()
 	n, err := strconv.ParseInt(in.ID, 10, 64)
 	if err != nil {

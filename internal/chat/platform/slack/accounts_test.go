@@ -13,7 +13,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
@@ -28,8 +29,8 @@ func TestAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"slack": Driver()},
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]chat.Driver{"slack": Driver()},
 		Sections: map[string]json.RawMessage{"slack": section(one, nil), "slack.work": section(two, nil), "slack.zwei": section(one, nil)},
 		Client: func(string) (*http.Client, error) {
 			transport := &http.Transport{}
@@ -57,14 +58,14 @@ func TestAccounts(t *testing.T) {
 	}()
 
 	await(t, "the states", func() bool {
-		count := map[channel.Condition]int{}
+		count := map[deliver.Condition]int{}
 		for _, s := range m.Status() {
 			count[s.State]++
 		}
-		return count[channel.Running] == 2 && count[channel.Failed] == 1
+		return count[deliver.Running] == 2 && count[deliver.Failed] == 1
 	})
 	for _, s := range m.Status() {
-		if s.State == channel.Failed && !strings.Contains(s.Error, "slack") {
+		if s.State == deliver.Failed && !strings.Contains(s.Error, "slack") {
 			t.Errorf("the refused section says %q", s.Error)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -41,7 +41,7 @@ func (b bounded) Do(req *http.Request) (*http.Response, error) {
 
 // client is the Web API with what we know from it.
 type client struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	api   *api.Client
 	http  *http.Client
 	base  string
@@ -51,7 +51,7 @@ type client struct {
 	fail  func(err error)           // ends the Run that goes on
 }
 
-func newClient(d channel.Deps, o *options, a *api.Client, h *http.Client, fail func(err error)) *client {
+func newClient(d chat.Deps, o *options, a *api.Client, h *http.Client, fail func(err error)) *client {
 	return &client{deps: d, api: a, http: h, base: o.APIBase, token: o.BotToken, names: newNames(), once: recent.New[string, bool](100), fail: fail}
 }
 
@@ -90,9 +90,9 @@ func badToken(err error) bool {
 func (c *client) refusedToken(key string, err error) error {
 	switch {
 	case badToken(err):
-		return channel.Fatal(fmt.Errorf("Slack refuses the token (%w); check channels.%s.%s, and that the app is installed", err, c.deps.Name, key)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Slack refuses the token (%w); check channels.%s.%s, and that the app is installed", err, c.deps.Name, key)) //nolint:staticcheck // a name begins the sentence
 	case says(err, "missing_scope"):
-		return channel.Fatal(c.lacksScope(err))
+		return chat.Fatal(c.lacksScope(err))
 	}
 	return err
 }
@@ -109,14 +109,14 @@ func (c *client) classify(err error) error {
 		return nil
 	}
 	if e, ok := errors.AsType[*api.RateLimitedError](err); ok {
-		return channel.RateLimited(max(e.RetryAfter, time.Second), err)
+		return chat.RateLimited(max(e.RetryAfter, time.Second), err)
 	}
 	if e, ok := errors.AsType[api.StatusCodeError](err); ok {
 		switch e.Code {
 		case http.StatusTooManyRequests:
-			return channel.RateLimited(30*time.Second, err)
+			return chat.RateLimited(30*time.Second, err)
 		case http.StatusRequestEntityTooLarge:
-			return channel.Permanent(err)
+			return chat.Permanent(err)
 		}
 		return err
 	}
@@ -126,17 +126,17 @@ func (c *client) classify(err error) error {
 	case badToken(err):
 		err = c.refusedToken("botToken", err)
 		c.fail(err)
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case word == "missing_scope":
-		return channel.Permanent(c.lacksScope(err))
+		return chat.Permanent(c.lacksScope(err))
 	case word == "not_in_channel":
-		return channel.Permanent(fmt.Errorf("the bot is not a member of the channel; invite it with /invite: %w", err))
+		return chat.Permanent(fmt.Errorf("the bot is not a member of the channel; invite it with /invite: %w", err))
 	case slices.Contains([]string{"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}, word):
 		return err
 	case word == "ratelimited" || word == "rate_limited" || word == "message_limit_exceeded":
-		return channel.RateLimited(30*time.Second, err)
+		return chat.RateLimited(30*time.Second, err)
 	}
-	return channel.Permanent(err)
+	return chat.Permanent(err)
 }
 
 // needed are the scopes without which something does not work.

@@ -15,7 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -155,24 +156,24 @@ func (c *client) download(ctx context.Context, address string) (*http.Response, 
 }
 
 // upload sends the file of a part.
-func (b *bot) upload(ctx context.Context, chat string, out bus.Outbound) error {
+func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error {
 	if len(out.Media) != 1 {
-		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
-		return channel.Permanent(fmt.Errorf("%s is empty, which Slack does not take", f.Name))
+		return chat.Permanent(fmt.Errorf("%s is empty, which Slack does not take", f.Name))
 	}
 	try := func(thread string) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 		_, err := b.api.UploadFileContext(ctx, api.UploadFileParameters{
-			Reader: f, FileSize: int(f.Size()), Filename: f.Name, Title: f.Name, Channel: chat, ThreadTimestamp: thread,
+			Reader: f, FileSize: int(f.Size()), Filename: f.Name, Title: f.Name, Channel: chatID, ThreadTimestamp: thread,
 			InitialComment: escaper().Replace(out.Text),
 		})
 		return err

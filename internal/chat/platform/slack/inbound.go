@@ -10,7 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // interesting reads an event of the Events API; nil if nothing comes of it.
@@ -42,9 +43,9 @@ func (b *bot) interesting(raw json.RawMessage) (*message, error) {
 // keeps the message as it is now.
 func (b *bot) concerns(m *message) bool {
 	if m.SubType == "message_changed" && b.o.EditedMessages && m.Changed != nil && m.Changed.Edited != nil {
-		chat, before := m.Channel, m.Before
+		chatID, before := m.Channel, m.Before
 		*m = *m.Changed
-		m.Channel = chat
+		m.Channel = chatID
 		if before != nil && before.Text == m.Text {
 			return false
 		}
@@ -134,12 +135,12 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	return nil
 }
 
-func (rc *receiver) visitor(chat, user, thread string) channel.Visitor {
-	return channel.Visitor{
+func (rc *receiver) visitor(chatID, user, thread string) access.Visitor {
+	return access.Visitor{
 		IDs:    []string{user},
 		Name:   rc.bot.web.cached(user),
-		Direct: isDirect(chat),
-		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: chat, ThreadID: thread},
+		Direct: isDirect(chatID),
+		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: chatID, ThreadID: thread},
 	}
 }
 
@@ -276,17 +277,17 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	in.Untrusted = false
 	in.WantsStream = b.caps.EditEvery > 0
 	if v.Direct {
-		chat, err := b.web.open(ctx, c.User)
+		chatID, err := b.web.open(ctx, c.User)
 		if err != nil {
 			b.web.report(ctx, "the conversation with a person cannot be opened", refusal(err), err)
 			return nil
 		}
-		in.Route.ChatID = chat
+		in.Route.ChatID = chatID
 	}
 	return rc.submit(ctx, in)
 }
 
 // knows reports whether the agent has a slash command.
 func (b *bot) knows(name string) bool {
-	return slices.ContainsFunc(b.deps.Commands, func(c channel.Command) bool { return c.Name == name })
+	return slices.ContainsFunc(b.deps.Commands, func(c chat.Command) bool { return c.Name == name })
 }

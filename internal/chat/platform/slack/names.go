@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -76,25 +76,25 @@ func (c *client) person(ctx context.Context, id string) string {
 
 // open is the conversation with a person.
 func (c *client) open(ctx context.Context, user string) (string, error) {
-	if chat, ok := c.names.direct.Get(user); ok {
-		return chat, nil
+	if chatID, ok := c.names.direct.Get(user); ok {
+		return chatID, nil
 	}
-	chat, err := call(ctx, func(ctx context.Context) (*api.Channel, error) {
-		chat, _, _, err := c.api.OpenConversationContext(ctx, &api.OpenConversationParameters{Users: []string{user}})
-		return chat, err
+	conversation, err := call(ctx, func(ctx context.Context) (*api.Channel, error) {
+		conversation, _, _, err := c.api.OpenConversationContext(ctx, &api.OpenConversationParameters{Users: []string{user}})
+		return conversation, err
 	})
 	if err != nil {
 		return "", c.classify(err)
 	}
-	c.names.direct.Put(user, chat.ID)
-	return chat.ID, nil
+	c.names.direct.Put(user, conversation.ID)
+	return conversation.ID, nil
 }
 
-// Address implements channel.Addresser: a target is an id, a mention, #name,
+// Address implements chat.Addresser: a target is an id, a mention, #name,
 // @handle, or a name.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
-	chat, err := b.web.chat(ctx, strings.TrimSpace(target))
-	return bus.Route{Channel: b.deps.Name, ChatID: chat}, err
+	chatID, err := b.web.chat(ctx, strings.TrimSpace(target))
+	return bus.Route{Channel: b.deps.Name, ChatID: chatID}, err
 }
 
 // chat is the id of the conversation that a target names.
@@ -112,7 +112,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 	}
 	name := strings.ToLower(strings.TrimLeft(target, "#@"))
 	if name == "" {
-		return "", channel.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
+		return "", chat.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
 	}
 	if !strings.HasPrefix(target, "@") {
 		id, err := c.look(ctx, &c.names.channels, name, c.listChannels)
@@ -129,7 +129,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 			return c.open(ctx, id)
 		}
 	}
-	return "", channel.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
+	return "", chat.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
 }
 
 // isID reports whether a target is an id of Slack's.

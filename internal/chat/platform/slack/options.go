@@ -12,12 +12,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Mode                 string          `json:"mode" doc:"How events arrive: by a connection to Slack, or by requests of Slack." enum:"socket|webhook"`
 	BotToken             httpsafe.Secret `json:"botToken" setup:"yes" doc:"The bot user's OAuth token, which begins with xoxb-."`
 	AppToken             httpsafe.Secret `json:"appToken" setup:"yes" doc:"The app-level token with the scope connections:write, which begins with xapp-; for mode socket."`
@@ -70,11 +71,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -129,29 +130,29 @@ func (o *options) checkWebhook() error {
 // rules are what dm, groupPolicy and groupRequireMention say. Allow lists and
 // pairing stay with the gate: an open dm.policy alone admits no one, since every
 // older file has it.
-func (o *options) rules() channel.Rules {
-	return channel.Rules{
-		Direct: func(v channel.Visitor) channel.Decision {
+func (o *options) rules() access.Rules {
+	return access.Rules{
+		Direct: func(v access.Visitor) access.Decision {
 			has := func(list []string) bool {
 				return slices.ContainsFunc(v.IDs, func(id string) bool { return slices.Contains(list, id) })
 			}
 			switch {
 			case !o.DM.Enabled:
-				return channel.Ignore
+				return access.Ignore
 			case o.DM.Policy != allowlist || has(o.Owners):
 				return ""
 			case !has(o.DM.AllowFrom) && !slices.Contains(o.DM.AllowFrom, "*"):
-				return channel.Refuse
+				return access.Refuse
 			case len(o.AllowFrom) == 0:
-				return channel.Admit
+				return access.Admit
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool {
+		ForUs: func(v access.Visitor) bool {
 			switch o.GroupPolicy {
-			case channel.Open:
+			case access.Open:
 				return true
-			case channel.Allowlist:
+			case access.Allowlist:
 				return slices.Contains(o.GroupAllowFrom, v.Route.ChatID) && (v.Mentioned || !o.GroupRequireMention)
 			}
 			return v.Mentioned
@@ -169,8 +170,8 @@ const (
 )
 
 // caps are the limits of the platform.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars:       maxStreamed,
 		Unit:           markdown.UTF16,
 		EditEvery:      time.Second,
@@ -180,10 +181,10 @@ func (o *options) caps() channel.Caps {
 		MaxMedia:       maxUpload,
 		Buttons:        o.Buttons,
 		Group:          func(r bus.Route) bool { return !isDirect(r.ChatID) },
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 200, Per: time.Minute},
-			Chat:  channel.Limit{Count: 1, Per: time.Second},
-			Edit:  channel.Limit{Count: 45, Per: time.Minute},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 200, Per: time.Minute},
+			Chat:  chat.Limit{Count: 1, Per: time.Second},
+			Edit:  chat.Limit{Count: 45, Per: time.Minute},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {
@@ -193,4 +194,4 @@ func (o *options) caps() channel.Caps {
 }
 
 // isDirect reports whether a conversation is one with a single person.
-func isDirect(chat string) bool { return strings.HasPrefix(chat, "D") }
+func isDirect(chatID string) bool { return strings.HasPrefix(chatID, "D") }

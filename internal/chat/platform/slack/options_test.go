@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The sections of Python nanobot load as they are; only the tokens are filled
@@ -33,7 +33,7 @@ func TestPythonSections(t *testing.T) {
 		}
 		o := load(t, s)
 		if o.WebhookPath != "/slack/events" || !o.ReplyInThread || o.ReactEmoji != "eyes" || o.DoneEmoji != "white_check_mark" ||
-			o.Mode != "socket" || !o.DM.Enabled || o.DM.Policy != "open" || o.GroupPolicy != channel.Mention {
+			o.Mode != "socket" || !o.DM.Enabled || o.DM.Policy != "open" || o.GroupPolicy != access.Mention {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if name == "head" && (o.IncludeThreadContext || o.ThreadContextLimit != 7 || !o.GroupRequireMention) {

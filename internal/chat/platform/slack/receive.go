@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -62,10 +63,10 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 		Lost: func(err error) error {
 			b.deps.Ready(b.identity(), err)
 			switch fatal := b.web.refusedToken("appToken", err); {
-			case channel.IsFatal(fatal):
+			case chat.IsFatal(fatal):
 				return socket.Fatal(fatal)
 			case errors.Is(err, errDisabled):
-				return socket.Fatal(channel.Fatal(err))
+				return socket.Fatal(chat.Fatal(err))
 			case errors.Is(err, errRefresh):
 				return socket.After(0, err)
 			}
@@ -115,7 +116,7 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 // comes of it.
 func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) error {
 	e := event{Bot: b.me.Load().UserID}
-	var chat, key string
+	var chatID, key string
 	var err error
 	switch kind {
 	case kindEvent:
@@ -124,15 +125,15 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 			e.Message, err = b.interesting(outer.Event)
 		}
 		if m := e.Message; m != nil {
-			chat, key = m.Channel, b.id(m)
+			chatID, key = m.Channel, b.id(m)
 		}
 	case kindTap:
 		if err = json.Unmarshal(payload, &e.Tap); err == nil && e.Tap != nil && e.Tap.Type == "block_actions" && len(e.Tap.Actions) > 0 {
-			chat, key = e.Tap.Channel.ID, "tap."+e.Tap.Trigger
+			chatID, key = e.Tap.Channel.ID, "tap."+e.Tap.Trigger
 		}
 	case kindCommand:
 		if err = json.Unmarshal(payload, &e.Command); err == nil && e.Command != nil {
-			chat, key = e.Command.Channel, "command."+e.Command.Trigger
+			chatID, key = e.Command.Channel, "command."+e.Command.Trigger
 		}
 	}
 	if err != nil {
@@ -141,18 +142,18 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 	}
 	in := b.in.Load()
 	switch {
-	case chat == "":
+	case chatID == "":
 		return nil
 	case in == nil:
-		return channel.ErrStopping
+		return chat.ErrStopping
 	}
-	return in.Hold(ctx, chat, key, e)
+	return in.Hold(ctx, chatID, key, e)
 }
 
 // post receives a request of the Events API.
 func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !b.signed(r.Header, body) {
-		channel.Reply(w, http.StatusUnauthorized)
+		kit.Reply(w, http.StatusUnauthorized)
 		return
 	}
 	kind, payload, err := unwrap(r.Header.Get("Content-Type"), body)
@@ -163,17 +164,17 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case err != nil:
 		b.web.report(r.Context(), "Slack sent something that is not understood", "request", err)
-		channel.Reply(w, http.StatusBadRequest)
+		kit.Reply(w, http.StatusBadRequest)
 	case outer.Type == "url_verification":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(outer.Challenge))
 	default:
 		if err := b.accept(r.Context(), kind, payload); err != nil {
 			b.web.report(r.Context(), "an event of Slack could not be kept and is left for another try", "hold", err)
-			channel.Reply(w, http.StatusServiceUnavailable)
+			kit.Reply(w, http.StatusServiceUnavailable)
 			return
 		}
-		channel.Reply(w, http.StatusOK)
+		kit.Reply(w, http.StatusOK)
 	}
 }
 
@@ -187,7 +188,7 @@ func (b *bot) signed(h http.Header, body []byte) bool {
 	mac := hmac.New(sha256.New, []byte(b.o.SigningSecret.Reveal()))
 	mac.Write([]byte("v0:" + stamp + ":"))
 	mac.Write(body)
-	return channel.SameSecret(h.Get("X-Slack-Signature"), "v0="+hex.EncodeToString(mac.Sum(nil)))
+	return kit.SameSecret(h.Get("X-Slack-Signature"), "v0="+hex.EncodeToString(mac.Sum(nil)))
 }
 
 // unwrap finds the payload of a request: JSON, or a form for buttons and

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
@@ -17,11 +17,11 @@ type object = map[string]any
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *slacktest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newFake(t *testing.T) *slacktest.Server {
@@ -47,12 +47,12 @@ func section(fake *slacktest.Server, changes object) json.RawMessage {
 
 func newRig(t *testing.T, changes object) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: newFake(t)}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: newFake(t)}
 	r.deps = r.Deps("slack")
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: transport}, nil }
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }
@@ -111,8 +111,8 @@ func (r *rig) receive(n int) []bus.Inbound {
 }
 
 // route is a conversation.
-func route(chat, thread string) bus.Route {
-	return bus.Route{Channel: "slack", ChatID: chat, ThreadID: thread}
+func route(chatID, thread string) bus.Route {
+	return bus.Route{Channel: "slack", ChatID: chatID, ThreadID: thread}
 }
 
 func (r *rig) send(out bus.Outbound) string {

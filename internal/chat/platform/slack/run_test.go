@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
@@ -97,7 +97,7 @@ func TestFatal(t *testing.T) {
 				c.prepare(r.fake)
 			}
 			err := r.Run(t.Context(), r.Submit)
-			if !channel.IsFatal(err) || !strings.Contains(err.Error(), c.says) {
+			if !chat.IsFatal(err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Run: %v", err)
 			}
 		})
@@ -111,7 +111,7 @@ func TestFatalWhileRunning(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, r *rig){
 		"token": func(t *testing.T, r *rig) {
 			r.fake.Fail(slacktest.Failure{Method: "chat.postMessage", Error: "account_inactive"})
-			if _, err := r.Send(t.Context(), reply(route("C0GEN", ""), "hi")); !errors.Is(err, channel.ErrNotReady) {
+			if _, err := r.Send(t.Context(), reply(route("C0GEN", ""), "hi")); !errors.Is(err, chat.ErrNotReady) {
 				t.Errorf("Send: %v", err)
 			}
 		},
@@ -124,7 +124,7 @@ func TestFatalWhileRunning(t *testing.T) {
 			go func() { result <- r.Run(t.Context(), r.Submit) }()
 			r.Await("a connection", func() bool { return len(r.States()) > 0 })
 			end(t, r)
-			if err := <-result; !channel.IsFatal(err) {
+			if err := <-result; !chat.IsFatal(err) {
 				t.Errorf("Run: %v", err)
 			}
 		})
@@ -326,7 +326,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || rep.Checks[1].OK || !strings.Contains(rep.Checks[1].Detail, "files:read") || rep.Checks[2].OK {
 		t.Errorf("the report is %+v, %v", rep, err)
 	}
-	if _, err := probe(t.Context(), r.deps, section(r.fake, object{"botToken": "xoxb-wrong"})); !channel.IsFatal(err) {
+	if _, err := probe(t.Context(), r.deps, section(r.fake, object{"botToken": "xoxb-wrong"})); !chat.IsFatal(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
 	if r.fake.Connected() != 0 {

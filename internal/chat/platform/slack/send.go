@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -20,17 +20,17 @@ const (
 	maxChanged = 4000   // characters of the text of a message that is changed
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
-	chat, err := b.web.chat(ctx, out.Route.ChatID)
+	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return "", err
 	}
 	if len(out.Media) > 0 {
-		return "", b.upload(ctx, chat, out)
+		return "", b.upload(ctx, chatID, out)
 	}
 	var ts string
 	thread := out.Route.ThreadID
@@ -40,7 +40,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			options = append(options, api.MsgOptionTS(thread))
 		}
 		ts, err = call(ctx, func(ctx context.Context) (string, error) {
-			_, ts, err := b.api.PostMessageContext(ctx, chat, options...)
+			_, ts, err := b.api.PostMessageContext(ctx, chatID, options...)
 			return ts, err
 		})
 		return err
@@ -54,7 +54,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", b.web.classify(err)
 	}
 	if out.Question != nil && out.Question.Clean {
-		b.clean.Put(chat+"/"+ts, true)
+		b.clean.Put(chatID+"/"+ts, true)
 	}
 	return ts, nil
 }
@@ -134,18 +134,18 @@ func units(s string) int {
 	return n
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) error {
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
 	}
-	chat, err := b.web.chat(ctx, out.Route.ChatID)
+	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return err
 	}
 	err = b.formatted(out, maxChanged, func(content api.MsgOption) error {
 		_, err := call(ctx, func(ctx context.Context) (string, error) {
-			_, ts, _, err := b.api.UpdateMessageContext(ctx, chat, id, content)
+			_, ts, _, err := b.api.UpdateMessageContext(ctx, chatID, id, content)
 			return ts, err
 		})
 		return err
@@ -153,14 +153,14 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	return b.web.classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
-	chat, err := b.web.chat(ctx, route.ChatID)
+	chatID, err := b.web.chat(ctx, route.ChatID)
 	if err != nil {
 		return err
 	}
 	_, err = call(ctx, func(ctx context.Context) (string, error) {
-		_, ts, err := b.api.DeleteMessageContext(ctx, chat, id)
+		_, ts, err := b.api.DeleteMessageContext(ctx, chatID, id)
 		return ts, err
 	})
 	if says(err, "message_not_found") {
@@ -169,19 +169,19 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	return b.web.classify(err)
 }
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	switch phase {
-	case channel.Working:
+	case chat.Working:
 		return b.status(ctx, route, "is working on it...")
-	case channel.Seen:
+	case chat.Seen:
 		return b.mark(ctx, route, b.o.ReactEmoji, b.api.AddReactionContext)
 	}
 	err := b.mark(ctx, route, b.o.ReactEmoji, b.api.RemoveReactionContext)
-	if phase == channel.Answered && err == nil {
+	if phase == chat.Answered && err == nil {
 		err = b.mark(ctx, route, b.o.DoneEmoji, b.api.AddReactionContext)
 	}
-	if phase != channel.Answered { // an answer takes it away by itself
+	if phase != chat.Answered { // an answer takes it away by itself
 		_ = b.status(ctx, route, "") // cosmetic
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
@@ -76,11 +76,11 @@ func TestSend(t *testing.T) {
 func TestSendFails(t *testing.T) {
 	t.Parallel()
 	limited := func(err error) bool {
-		e, ok := errors.AsType[*channel.RateLimitedError](err)
+		e, ok := errors.AsType[*chat.RateLimitedError](err)
 		return ok && e.After == 7*time.Second
 	}
 	transient := func(err error) bool {
-		return err != nil && !channel.IsPermanent(err) && !errors.Is(err, channel.ErrNotReady)
+		return err != nil && !chat.IsPermanent(err) && !errors.Is(err, chat.ErrNotReady)
 	}
 	for name, c := range map[string]struct {
 		f     slacktest.Failure
@@ -93,10 +93,10 @@ func TestSendFails(t *testing.T) {
 		"cut":       {f: slacktest.Failure{}, right: transient},
 		"garbage":   {f: slacktest.Failure{Garbage: true}, right: transient},
 		"internal":  {f: slacktest.Failure{Error: "internal_error"}, right: transient},
-		"refusal":   {f: slacktest.Failure{Error: "restricted_action"}, right: channel.IsPermanent},
-		"scope":     {f: slacktest.Failure{Error: "missing_scope", Needed: "chat:write"}, right: channel.IsPermanent, says: "OAuth & Permissions"},
-		"not there": {chat: "C0OUT", right: channel.IsPermanent, says: "/invite"},
-		"unknown":   {chat: "C0NOPE", right: channel.IsPermanent},
+		"refusal":   {f: slacktest.Failure{Error: "restricted_action"}, right: chat.IsPermanent},
+		"scope":     {f: slacktest.Failure{Error: "missing_scope", Needed: "chat:write"}, right: chat.IsPermanent, says: "OAuth & Permissions"},
+		"not there": {chat: "C0OUT", right: chat.IsPermanent, says: "/invite"},
+		"unknown":   {chat: "C0NOPE", right: chat.IsPermanent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +129,7 @@ func TestEdit(t *testing.T) {
 	if d := cmp.Diff([]string{"begin"}, m.Edits); d != "" || m.Plain != "begin and end" {
 		t.Errorf("the message is %+v", m)
 	}
-	if err := r.Edit(t.Context(), reply(to, "x"), "1.000001", true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), reply(to, "x"), "1.000001", true); !chat.IsPermanent(err) {
 		t.Errorf("an edit of nothing: %v", err)
 	}
 	if err := r.Erase(t.Context(), to, id); err != nil || len(r.fake.Messages("C0GEN")) != 0 {
@@ -164,7 +164,7 @@ func TestEditLimit(t *testing.T) {
 	}
 	// Without blocks nothing is cut: what is too long becomes a message of its own.
 	r.fake.Fail(slacktest.Failure{Method: "chat.update", Error: "invalid_blocks"})
-	if err := r.Edit(t.Context(), reply(to, strings.Repeat("<> ", 1000)), id, true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), reply(to, strings.Repeat("<> ", 1000)), id, true); !chat.IsPermanent(err) {
 		t.Errorf("a text that is too long without blocks: %v", err)
 	}
 }
@@ -175,32 +175,32 @@ func TestSignals(t *testing.T) {
 	ts := r.fake.Write(object{"channel": "C0GEN", "user": "U0ANN", "text": "hi"})
 	to := route("C0GEN", ts)
 	to.MessageID = ts
-	signal := func(p channel.Phase) {
+	signal := func(p chat.Phase) {
 		t.Helper()
 		if err := r.Signal(t.Context(), to, p); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	signal(channel.Seen)
-	signal(channel.Seen)
-	signal(channel.Working)
+	signal(chat.Seen)
+	signal(chat.Seen)
+	signal(chat.Working)
 	if got := r.fake.Reactions("C0GEN", ts); !cmp.Equal(got, []string{"eyes"}) || r.fake.Status("C0GEN", ts) == "" {
 		t.Errorf("while it works: %q, %q", got, r.fake.Status("C0GEN", ts))
 	}
-	signal(channel.Answered)
+	signal(chat.Answered)
 	if got := r.fake.Reactions("C0GEN", ts); !cmp.Equal(got, []string{"white_check_mark"}) {
 		t.Errorf("after the answer: %q", got)
 	}
-	signal(channel.TurnFailed)
+	signal(chat.TurnFailed)
 	if got := r.fake.Status("C0GEN", ts); got != "" {
 		t.Errorf("after a failure: %q", got)
 	}
 	r.o.ReactEmoji = "no_such_emoji"
 	for range 3 {
-		_ = r.Signal(t.Context(), to, channel.Seen)
+		_ = r.Signal(t.Context(), to, chat.Seen)
 	}
 	n := len(r.fake.Calls("reactions.add"))
-	_ = r.Signal(t.Context(), to, channel.Seen)
+	_ = r.Signal(t.Context(), to, chat.Seen)
 	if len(r.fake.Calls("reactions.add")) != n {
 		t.Error("a reaction that Slack does not know is tried again and again")
 	}
@@ -220,16 +220,16 @@ func TestUpload(t *testing.T) {
 		t.Errorf("sent %+v", m)
 	}
 	r.fake.Fail(slacktest.Failure{Method: "files.getUploadURLExternal", Status: http.StatusTooManyRequests, RetryAfter: 2})
-	if _, err := r.Send(t.Context(), out); err == nil || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a limit: %v", err)
 	}
 	out.Media[0].Path = filepath.Join(t.TempDir(), "missing")
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) {
 		t.Errorf("a missing file: %v", err)
 	}
 	r.fake.SetScopes("chat:write")
 	out.Media[0].Path = path
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "files:write") {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "files:write") {
 		t.Errorf("a missing scope: %v", err)
 	}
 }

@@ -3,7 +3,7 @@
 // shared messages and files become one message for the agent, and how Markdown
 // becomes what Slack shows.
 //
-// An event is acknowledged when it is on disk (channel.Intake), because Slack
+// An event is acknowledged when it is on disk (kit.Intake), because Slack
 // waits for three seconds only. A mention arrives as two events, and Slack
 // repeats what it holds for lost: messages are told apart by conversation and
 // time stamp, so each is handled once. What was written while the bot was away
@@ -26,17 +26,18 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
 type bot struct {
-	deps  channel.Deps
+	deps  chat.Deps
 	o     options
-	caps  channel.Caps
+	caps  chat.Caps
 	http  *http.Client
 	api   *api.Client
-	hook  channel.Webhook
+	hook  kit.Webhook
 	web   *client
 	clean *recent.Map[string, bool] // questions whose labels are as good as the person's own words
 	told  *recent.Map[string, bool] // threads whose earlier messages the agent was given
@@ -47,19 +48,19 @@ type bot struct {
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
 
-	run     sync.Mutex       // one Run at a time
-	cursors *channel.Cursors // of the Run that goes on
+	run     sync.Mutex   // one Run at a time
+	cursors *kit.Cursors // of the Run that goes on
 	stop    atomic.Pointer[context.CancelCauseFunc]
-	in      atomic.Pointer[channel.Intake[event]] // of the Run that goes on
+	in      atomic.Pointer[kit.Intake[event]] // of the Run that goes on
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel is newBot for the contract.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
@@ -68,14 +69,14 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 }
 
 // newBot makes the channel of a section.
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps:  d,
@@ -87,18 +88,18 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
 	b.web = newClient(d, &o, b.api, h, b.fail)
-	b.hook = channel.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
+	b.hook = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
 	d.Gate.SetRules(o.rules())
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Routes implements channel.Handler: the webhook, if the gateway's listener
+// Routes implements chat.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {
@@ -107,8 +108,8 @@ func (b *bot) Routes() map[string]http.Handler {
 	return b.hook.Routes()
 }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -123,7 +124,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	} else {
 		err = b.listen(ctx, &work)
 	}
-	if cause := context.Cause(ctx); channel.IsFatal(cause) {
+	if cause := context.Cause(ctx); chat.IsFatal(cause) {
 		return cause
 	}
 	return err
@@ -165,7 +166,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.deps.Claim(me.TeamID + "/" + me.UserID); err != nil {
 		return err
 	}
-	if b.cursors, err = channel.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
+	if b.cursors, err = kit.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
 		return err
 	}
 	if lack := missing(me.Header, needed()); lack != "" {

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/slack/slacktest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		two := newFake(t)
 		two.SetTeam("T0WORK")
 		f, second := fixture(t, newFake(t), nil), fixture(t, two, nil)
@@ -30,8 +30,8 @@ func TestSuite(t *testing.T) {
 // Events that Slack posts keep the same promises.
 func TestSuiteWebhook(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
-		var gate channeltest.Front
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
+		var gate chattest.Front
 		t.Cleanup(gate.Start())
 		two := newFake(t)
 		two.SetTeam("T0WORK")
@@ -42,7 +42,7 @@ func TestSuiteWebhook(t *testing.T) {
 }
 
 // hooked is one workspace that posts its events to an address.
-func hooked(t *testing.T, fake *slacktest.Server, front, path string) channeltest.Fixture {
+func hooked(t *testing.T, fake *slacktest.Server, front, path string) chattest.Fixture {
 	t.Helper()
 	fake.Hook(front + path)
 	f := fixture(t, fake, object{"mode": modeWebhook, "appToken": "", "signingSecret": slacktest.SigningSecret, "webhookPath": path})
@@ -50,7 +50,7 @@ func hooked(t *testing.T, fake *slacktest.Server, front, path string) channeltes
 	f.Frame = func(_ *testing.T, frame []byte) {
 		slacktest.Request(front+path, slacktest.Sign(frame, time.Now()), frame)
 	}
-	f.Forge = func(t *testing.T, in channeltest.In) {
+	f.Forge = func(t *testing.T, in chattest.In) {
 		t.Helper()
 		body, err := json.Marshal(object{"type": "event_callback", "event_id": "Ev1", "event": object{
 			"type": "message", "user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": stamp(in.ID), "channel_type": "im",
@@ -73,7 +73,7 @@ func hooked(t *testing.T, fake *slacktest.Server, front, path string) channeltes
 }
 
 // fixture is one workspace with Socket Mode.
-func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.Fixture {
+func fixture(t *testing.T, fake *slacktest.Server, changes object) chattest.Fixture {
 	t.Helper()
 	post := func(f slacktest.Failure) func() {
 		f.Method = "chat.postMessage"
@@ -81,20 +81,20 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 	}
 	thread := fake.Write(object{"user": "U0ANN", "channel": "C0GEN", "text": "a topic", "ts": stamp("1")})
 	var delivered sync.Map
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "U0ANN", Stranger: "U0EVE", Chat: fake.DM, Group: "C0GEN", Thread: thread,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Join([]slacktest.Person{{ID: in.Sender, Handle: name, Name: name}})
 			fake.Post(object{
 				"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": stamp(in.ID), "username": name,
 				"user_profile": object{"name": name, "display_name": name, "real_name": name},
 			})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in); delivered.Store(in.ID, true) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in); delivered.Store(in.ID, true) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, m := range []string{"download", "reactions.add", "users.info", "conversations.replies", "conversations.open", "assistant.threads.setStatus"} {
@@ -109,25 +109,25 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 		Refuse:  post(slacktest.Failure{Error: "restricted_action"}),
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Marks: func(chat, id string) []string { return fake.Reactions(chat, stamp(id)) },
-		Tap:   func(t *testing.T, chat, label string) { tap(t, fake, chat, label) },
-		Typing: func(chat, thread string) (n int, on bool) {
+		Marks: func(chatID, id string) []string { return fake.Reactions(chatID, stamp(id)) },
+		Tap:   func(t *testing.T, chatID, label string) { tap(t, fake, chatID, label) },
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls("assistant.threads.setStatus") {
-				if c.Params["channel_id"] == chat && c.Params["thread_ts"] == thread && c.Params["status"] != "" {
+				if c.Params["channel_id"] == chatID && c.Params["thread_ts"] == thread && c.Params["status"] != "" {
 					n++
 				}
 			}
-			return n, fake.Status(chat, thread) != ""
+			return n, fake.Status(chatID, thread) != ""
 		},
 		Acked: func(id string) bool {
 			_, ok := delivered.Load(id)
 			return ok && fake.Pending() == 0
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Frame(frame) },
-		Backlog: func(_ *testing.T, in channeltest.In, age time.Duration) {
+		Backlog: func(_ *testing.T, in chattest.In, age time.Duration) {
 			fake.Write(object{"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": fmt.Sprintf("%d.000100", time.Now().Add(-age).Unix())})
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -140,9 +140,9 @@ func fixture(t *testing.T, fake *slacktest.Server, changes object) channeltest.F
 }
 
 // tap presses the button with a label.
-func tap(t *testing.T, fake *slacktest.Server, chat, label string) {
+func tap(t *testing.T, fake *slacktest.Server, chatID, label string) {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		var blocks []struct {
 			Elements []struct {
 				Action string `json:"action_id"`
@@ -158,7 +158,7 @@ func tap(t *testing.T, fake *slacktest.Server, chat, label string) {
 		for _, b := range blocks {
 			for _, e := range b.Elements {
 				if e.Text.Text == label {
-					fake.Tap("U0ANN", chat, m.TS, e.Action, e.Value)
+					fake.Tap("U0ANN", chatID, m.TS, e.Action, e.Value)
 					return
 				}
 			}
@@ -167,7 +167,7 @@ func tap(t *testing.T, fake *slacktest.Server, chat, label string) {
 	t.Errorf("no message has a button %q", label)
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *slacktest.Server, changes object) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *slacktest.Server, changes object) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -189,7 +189,7 @@ func commonSection(t *testing.T, c channel.Common, fake *slacktest.Server, chang
 // same message.
 func stamp(id string) string { return "17" + "00000000"[:8-len(id)] + id + ".000100" }
 
-func deliver(t *testing.T, fake *slacktest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *slacktest.Server, in chattest.In) {
 	t.Helper()
 	m := object{"user": in.Sender, "channel": in.Chat, "text": in.Text, "ts": stamp(in.ID)}
 	if in.Thread != "" {
@@ -205,10 +205,10 @@ func deliver(t *testing.T, fake *slacktest.Server, in channeltest.In) {
 	fake.Post(m)
 }
 
-func seen(fake *slacktest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *slacktest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages("") {
-		s := channeltest.Seen{Chat: m.Channel, Thread: m.Thread, Text: m.Plain}
+		s := chattest.Seen{Chat: m.Channel, Thread: m.Thread, Text: m.Plain}
 		for _, f := range m.Files {
 			s.Files = append(s.Files, f.Name)
 		}

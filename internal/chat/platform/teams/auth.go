@@ -18,7 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -38,7 +38,7 @@ type verifier struct {
 	entra     *keySet // of the bot's own directory; nil if that is not known
 }
 
-func newVerifier(d channel.Deps, o options, h *http.Client) *verifier {
+func newVerifier(d chat.Deps, o options, h *http.Client) *verifier {
 	v := &verifier{o: o, now: d.Now, framework: &keySet{url: o.OpenIDURL, http: h, now: d.Now}}
 	if o.TenantID != "" {
 		v.entra = &keySet{url: o.LoginBase + "/" + o.TenantID + "/v2.0/.well-known/openid-configuration", http: h, now: d.Now}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -39,7 +39,7 @@ type client struct {
 	until time.Time
 }
 
-func newClient(d channel.Deps, o options, h *http.Client) *client {
+func newClient(d chat.Deps, o options, h *http.Client) *client {
 	return &client{name: d.Name, o: o, http: h, now: d.Now}
 }
 
@@ -70,11 +70,11 @@ func classify(err error) error {
 	}
 	switch e.Status {
 	case http.StatusTooManyRequests:
-		return channel.RateLimited(e.After, err)
+		return chat.RateLimited(e.After, err)
 	case http.StatusForbidden:
-		return channel.Permanent(fmt.Errorf("%w; the bot was removed or blocked there, or an administrator does not allow it", err))
+		return chat.Permanent(fmt.Errorf("%w; the bot was removed or blocked there, or an administrator does not allow it", err))
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w; check that appId is the one of the Azure Bot and tenantId its directory", err)
 	}
@@ -112,7 +112,7 @@ func (c *client) bearer(ctx context.Context, refused string) (string, error) {
 		return "", fmt.Errorf("fetch a token: %w", err)
 	case answer.Error != "" && (status == http.StatusBadRequest || status == http.StatusUnauthorized):
 		why, _, _ := strings.Cut(answer.Reason, " Trace ID")
-		return "", channel.Fatal(fmt.Errorf("Microsoft refuses the credentials of the bot (%s: %s); check appId, appPassword (the value of the secret, not its id; is it expired?) and tenantId of channels.%s", //nolint:staticcheck // a name begins the sentence
+		return "", chat.Fatal(fmt.Errorf("Microsoft refuses the credentials of the bot (%s: %s); check appId, appPassword (the value of the secret, not its id; is it expired?) and tenantId of channels.%s", //nolint:staticcheck // a name begins the sentence
 			answer.Error, text.Label(why, 200), c.name))
 	case status != http.StatusOK || answer.Token == "":
 		return "", fmt.Errorf("fetch a token: HTTP status %d", status)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // facts are what survives a restart: where conversations are reached, and which
 // files were offered.
 type facts struct {
-	state *channel.State
+	state *chat.State
 	o     options
 	now   func() time.Time
 
@@ -29,14 +29,14 @@ type facts struct {
 	loaded bool
 	recent *recent.Map[string, string] // addresses of conversations that are not kept, such as those of strangers
 	v      struct {
-		App    string           `json:"app"` // whose facts these are
-		Chats  map[string]chat  `json:"chats,omitempty"`
-		Offers map[string]offer `json:"offers,omitempty"`
+		App    string               `json:"app"` // whose facts these are
+		Chats  map[string]reference `json:"chats,omitempty"`
+		Offers map[string]offer     `json:"offers,omitempty"`
 	}
 }
 
-// chat is a conversation with people who may talk to us.
-type chat struct {
+// reference is a conversation with people who may talk to us.
+type reference struct {
 	ServiceURL string    `json:"service_url"`
 	Personal   bool      `json:"personal,omitempty"`
 	At         time.Time `json:"at"` // when it was last known to be in use
@@ -72,7 +72,7 @@ func (f *facts) load() error {
 		f.v.App, f.v.Chats, f.v.Offers = f.o.AppID, nil, nil
 	}
 	if f.v.Chats == nil {
-		f.v.Chats = map[string]chat{}
+		f.v.Chats = map[string]reference{}
 	}
 	if f.v.Offers == nil {
 		f.v.Offers = map[string]offer{}
@@ -85,9 +85,9 @@ func (f *facts) load() error {
 func (f *facts) save() error {
 	now := f.now()
 	keep := time.Duration(f.o.RefTTLDays) * 24 * time.Hour
-	maps.DeleteFunc(f.v.Chats, func(_ string, c chat) bool { return now.Sub(c.At) > keep || !f.o.trusted(c.ServiceURL) })
+	maps.DeleteFunc(f.v.Chats, func(_ string, c reference) bool { return now.Sub(c.At) > keep || !f.o.trusted(c.ServiceURL) })
 	maps.DeleteFunc(f.v.Offers, func(_ string, o offer) bool { return now.Sub(o.At) > offerKeep })
-	dropOldest(f.v.Chats, chatsMost, func(c chat) time.Time { return c.At })
+	dropOldest(f.v.Chats, chatsMost, func(c reference) time.Time { return c.At })
 	dropOldest(f.v.Offers, offersMost, func(o offer) time.Time { return o.At })
 	if err := f.state.Save(f.v); err != nil {
 		return fmt.Errorf("save the state of the channel: %w", err)
@@ -126,7 +126,7 @@ func (f *facts) keep(id, serviceURL string, direct bool) error {
 	if known && old.ServiceURL == serviceURL && now.Sub(old.At) < time.Duration(f.o.RefTouchIntervalS)*time.Second {
 		return nil
 	}
-	f.v.Chats[id] = chat{ServiceURL: serviceURL, Personal: direct, At: now}
+	f.v.Chats[id] = reference{ServiceURL: serviceURL, Personal: direct, At: now}
 	return f.save()
 }
 
@@ -151,14 +151,14 @@ func (f *facts) addOffer(id string, o offer) error {
 	return f.save()
 }
 
-func (f *facts) findOffer(id, chat string) (offer, bool) {
+func (f *facts) findOffer(id, chatID string) (offer, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.load() != nil {
 		return offer{}, false
 	}
 	o, ok := f.v.Offers[id]
-	return o, ok && o.Chat == chat
+	return o, ok && o.Chat == chatID
 }
 
 func (f *facts) dropOffer(id string) error {

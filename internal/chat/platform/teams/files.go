@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -163,7 +163,7 @@ func (f *files) once(ctx context.Context, address, name string) (bus.Media, erro
 }
 
 // upload puts a file where the person who accepted it wants it.
-func (b *bot) upload(ctx context.Context, address string, f *channel.Attachment) error {
+func (b *bot) upload(ctx context.Context, address string, f *kit.Attachment) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	if !strings.HasPrefix(address, "https://") && !b.o.trusted(address) {

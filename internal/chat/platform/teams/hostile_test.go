@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
@@ -121,9 +121,9 @@ func TestTwoAccounts(t *testing.T) {
 	}
 
 	c := newRig(t, one, nil)
-	c.deps.Claim = func(string) error { return channel.Fatal(errors.New("another section uses the same bot")) }
+	c.deps.Claim = func(string) error { return chat.Fatal(errors.New("another section uses the same bot")) }
 	c.reopen(nil)
-	if err := c.Run(t.Context(), c.Submit); !channel.IsFatal(err) {
+	if err := c.Run(t.Context(), c.Submit); !chat.IsFatal(err) {
 		t.Errorf("the same bot again: %v", err)
 	}
 }

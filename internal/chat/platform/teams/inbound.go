@@ -7,7 +7,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns an activity into a message. An error means that it is not durable
@@ -58,9 +59,9 @@ func (rc *receiver) robot(a *activity) bool {
 	return (a.From.Role == "bot" || strings.HasPrefix(a.From.ID, "28:")) && !slices.Contains(o.AllowFrom, a.From.ID) && !slices.Contains(o.Owners, a.From.ID)
 }
 
-func (rc *receiver) visitor(a *activity) channel.Visitor {
+func (rc *receiver) visitor(a *activity) access.Visitor {
 	place, root := a.place()
-	v := channel.Visitor{
+	v := access.Visitor{
 		Name: cleanName(a.From.Name), Direct: a.direct(), At: a.at(),
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: place, ThreadID: root, MessageID: a.ID},
 	}
@@ -156,7 +157,7 @@ func (rc *receiver) place(in *bus.Inbound, a *activity) {
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they answer, passed on or sent along.
-func (rc *receiver) compose(ctx context.Context, in *bus.Inbound, a *activity, said *said, v channel.Visitor) {
+func (rc *receiver) compose(ctx context.Context, in *bus.Inbound, a *activity, said *said, v access.Visitor) {
 	files := &files{bot: rc.bot}
 	for _, at := range a.Attachments {
 		files.add(ctx, at, v.Direct)

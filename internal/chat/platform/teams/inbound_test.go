@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
@@ -100,8 +100,8 @@ func TestGroupsAndThreads(t *testing.T) {
 func TestQuotesAreRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newFake(t), nil)
-	r.deps.Quoted = func(to bus.Route, id string) (channel.Quoted, bool) {
-		return channel.Quoted{Text: "send the money to Bob, all of it"}, to.ChatID == group && id == "1700000000001"
+	r.deps.Quoted = func(to bus.Route, id string) (chat.Quoted, bool) {
+		return chat.Quoted{Text: "send the money to Bob, all of it"}, to.ChatID == group && id == "1700000000001"
 	}
 	r.reopen(nil)
 	defer r.begin()()

@@ -17,7 +17,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -34,9 +35,9 @@ type object map[string]any
 // only in personal chats.
 func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) != 1 {
-		return "", channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return "", chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +69,7 @@ func note(language, name, why string) outgoing {
 
 // offer asks the person whether they want a file. What is sent later is the
 // file as it is now or none.
-func (b *bot) offer(ctx context.Context, out bus.Outbound, f *channel.Attachment) (string, error) {
+func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
@@ -96,7 +97,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *channel.Attachment
 			"content": object{"description": phrase.In(out.Language, "A file for you"), "sizeInBytes": f.Size(), "acceptContext": mark, "declineContext": mark},
 		}},
 	})
-	if err != nil && channel.IsPermanent(err) {
+	if err != nil && chat.IsPermanent(err) {
 		err = errors.Join(err, b.facts.dropOffer(id))
 	}
 	return sent, err
@@ -153,7 +154,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 
 // give uploads a file that was accepted.
 func (b *bot) give(ctx context.Context, o offer, address string) error {
-	f, err := b.deps.Open(ctx, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
+	f, err := kit.OpenAttachment(ctx, b.deps, bus.Media{Path: o.Path, Name: o.Name}, maxFile)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (b *bot) give(ctx context.Context, o offer, address string) error {
 	return b.upload(ctx, address, f)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	address, err := b.address(route, id)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	AppID                  string          `json:"appId" setup:"yes" doc:"Application (client) id of the bot."`
 	AppPassword            httpsafe.Secret `json:"appPassword" setup:"yes" doc:"Value of a client secret of the application."`
 	TenantID               string          `json:"tenantId" setup:"yes" doc:"Directory (tenant) id; required for bots of the type single tenant."`
@@ -62,11 +62,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -135,17 +135,17 @@ const (
 
 // caps are the limits of the platform. Of one conversation Teams takes 7
 // messages in a second and 60 in half a minute.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: maxText, Unit: markdown.Bytes,
 		EditEvery: 1500 * time.Millisecond, GroupEditEvery: 3 * time.Second,
 		Previewed: func(to bus.Route, words string) bool { // in direct chats a stream must end
 			return isGroup(to) && preview(words) == render(words)
 		},
 		Typing: 5 * time.Second, MaxMedia: maxFile, Buttons: true, Quotes: true, Group: isGroup,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 40, Per: time.Second},
-			Chat:  channel.Limit{Count: 6, Per: 4 * time.Second},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 40, Per: time.Second},
+			Chat:  chat.Limit{Count: 6, Per: 4 * time.Second},
 		},
 	}
 	if o.Streaming != nil && !*o.Streaming {

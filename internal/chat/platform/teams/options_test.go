@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The section that Python nanobot writes loads as it is. Version 0.1.5 had no
@@ -54,7 +54,7 @@ func TestBadSections(t *testing.T) {
 		`"streaming": "perhaps"`:               "streaming",
 	} {
 		_, err := decode(json.RawMessage(`{"appId": "app", "appPassword": "secret-value", ` + changes + `}`))
-		if !channel.IsFatal(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-value") {
+		if !chat.IsFatal(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-value") {
 			t.Errorf("%s: %v", changes, err)
 		}
 	}

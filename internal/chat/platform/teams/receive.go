@@ -13,7 +13,8 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // known reports by the headers whether a request may be one of Teams. Without
@@ -46,19 +47,19 @@ func (b *bot) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 	var a activity
 	if err := json.Unmarshal(body, &a); err != nil && (a.Type == "" || a.Conversation.ID == "") {
 		b.complain(ctx, "it is not an activity", err)
-		channel.Reply(w, http.StatusBadRequest)
+		kit.Reply(w, http.StatusBadRequest)
 		return
 	}
 	if b.o.ValidateInboundAuth {
 		err := b.auth.verify(ctx, bearerOf(r), &a)
 		if e, ok := errors.AsType[*forgedError](err); ok {
 			b.complain(ctx, "its token is not one of Teams: "+e.why, nil)
-			channel.Reply(w, http.StatusUnauthorized)
+			kit.Reply(w, http.StatusUnauthorized)
 			return
 		}
 		if err != nil {
 			b.complain(ctx, "its token cannot be checked now", err)
-			channel.Reply(w, http.StatusServiceUnavailable)
+			kit.Reply(w, http.StatusServiceUnavailable)
 			return
 		}
 	}
@@ -71,7 +72,7 @@ func (b *bot) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 	case "message", "messageUpdate", "conversationUpdate", "installationUpdate":
 	case "invoke":
 		if a.Name != consentInvoke {
-			channel.Reply(w, http.StatusNotImplemented)
+			kit.Reply(w, http.StatusNotImplemented)
 			return
 		}
 	default:
@@ -91,14 +92,14 @@ func (b *bot) hold(ctx context.Context, w http.ResponseWriter, a *activity, body
 	}
 	in := b.in.Load()
 	if in == nil {
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	if err := in.Hold(ctx, place, key, *a); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			b.complain(ctx, "it cannot be kept and is left to Teams", err)
 		}
-		channel.Reply(w, http.StatusServiceUnavailable)
+		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
 	accept(w)

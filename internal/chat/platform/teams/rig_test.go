@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
@@ -21,11 +21,11 @@ const (
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *teamstest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func newFake(t *testing.T) *teamstest.Server {
@@ -63,7 +63,7 @@ func plainClient(t *testing.T) func() (*http.Client, error) {
 
 func newRig(t *testing.T, fake *teamstest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("msteams")
 	client := plainClient(t)
 	r.deps.Client = func(string) (*http.Client, error) { return client() }
@@ -136,7 +136,7 @@ func shown(in bus.Inbound) string {
 	return strings.Join(lines, "\n")
 }
 
-func to(chat string) bus.Route { return bus.Route{Channel: "msteams", ChatID: chat} }
+func to(chatID string) bus.Route { return bus.Route{Channel: "msteams", ChatID: chatID} }
 
 // in is a conversation of several people, for an activity.
 func in(kind, id string) teamstest.Object {

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	switch {
 	case len(out.Media) > 0:
@@ -69,14 +69,14 @@ func (b *bot) replyTo(out bus.Outbound) string {
 func (b *bot) address(route bus.Route, id string) (string, error) {
 	place := route.ChatID
 	if !strings.Contains(place, ":") {
-		return "", channel.Permanent(fmt.Errorf("%q is not a conversation of Teams: use the id that its messages come from", place))
+		return "", chat.Permanent(fmt.Errorf("%q is not a conversation of Teams: use the id that its messages come from", place))
 	}
 	if route.ThreadID != "" && b.o.ReplyInThread {
 		place += ";messageid=" + route.ThreadID
 	}
 	base := b.facts.where(route.ChatID)
 	if !b.o.trusted(base) {
-		return "", channel.Permanent(fmt.Errorf("the serviceUrl of the conversation is not in trustedServiceUrlHosts"))
+		return "", chat.Permanent(fmt.Errorf("the serviceUrl of the conversation is not in trustedServiceUrlHosts"))
 	}
 	out := strings.TrimRight(base, "/") + "/v3/conversations/" + url.PathEscape(place) + "/activities"
 	if id != "" {
@@ -95,7 +95,7 @@ func (b *bot) post(ctx context.Context, route bus.Route, m outgoing) (string, er
 	return id, b.refused(classify(err))
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	if blank(out.Text) {
 		return nil
@@ -121,10 +121,10 @@ func (b *bot) replace(ctx context.Context, out bus.Outbound, id string, complete
 	return b.refused(classify(err))
 }
 
-// Signal implements channel.Signaller: bots of Teams can show that they type,
+// Signal implements chat.Signaller: bots of Teams can show that they type,
 // and cannot react to messages.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase != channel.Working || b.streams.busy(route.ChatID, b.deps.Now()) {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase != chat.Working || b.streams.busy(route.ChatID, b.deps.Now()) {
 		return nil
 	}
 	_, err := b.post(ctx, route, outgoing{Type: "typing"})

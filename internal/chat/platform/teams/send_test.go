@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
@@ -53,9 +53,9 @@ func (r *rig) edit(id string, out bus.Outbound, final bool) {
 }
 
 // only is the one message of a chat.
-func (r *rig) only(chat string) teamstest.Message {
+func (r *rig) only(chatID string) teamstest.Message {
 	r.t.Helper()
-	list := r.fake.Messages(chat)
+	list := r.fake.Messages(chatID)
 	if len(list) != 1 {
 		r.t.Fatalf("people see %+v, want one message", list)
 	}
@@ -86,9 +86,9 @@ func TestSendErrors(t *testing.T) {
 			r.fake.Fail(c.f)
 			_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: to(mine), Text: "hi"})
 			got := "again"
-			if limited, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+			if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 				got = "limited " + limited.After.String()
-			} else if channel.IsPermanent(err) {
+			} else if chat.IsPermanent(err) {
 				got = "permanent"
 			}
 			if err == nil || got != c.want {
@@ -118,11 +118,11 @@ func TestTokens(t *testing.T) {
 	}
 	r.fake.Change("another")
 	_, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: to(mine), Text: "three"})
-	if !errors.Is(err, channel.ErrNotReady) {
+	if !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("the error is %v", err)
 	}
 	err = <-result
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "AADSTS7000215") || !strings.Contains(err.Error(), "channels.msteams") || strings.Contains(err.Error(), teamstest.Password) {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "AADSTS7000215") || !strings.Contains(err.Error(), "channels.msteams") || strings.Contains(err.Error(), teamstest.Password) {
 		t.Errorf("Run ended with %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestCredentialsRefused(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]any{"appPassword": "wrong", "appId": "wrong", "tenantId": "wrong"} {
 		r := newRig(t, newFake(t), map[string]any{key: value})
-		if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), key) {
+		if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), key) {
 			t.Errorf("with a wrong %s Run ended with %v", key, err)
 		}
 		if _, err := probe(t.Context(), r.deps, section(r.fake, map[string]any{key: value})); err == nil {
@@ -148,7 +148,7 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	r := ready(t)
 	for _, id := range []string{"", "general", "..", "../../v3"} {
-		if _, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: to(id), Text: "x"}); !channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: to(id), Text: "x"}); !chat.IsPermanent(err) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestStreamEndIsLost(t *testing.T) {
 	id := r.send(bus.Outbound{Kind: bus.Delta, Text: "It"})
 	r.fake.Fail(teamstest.Failure{Type: "message", After: true})
 	out := bus.Outbound{Kind: bus.Final, Route: to(mine), Text: "It is four."}
-	if err := r.Edit(t.Context(), out, id, true); err == nil || channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), out, id, true); err == nil || chat.IsPermanent(err) {
 		t.Fatalf("the error is %v", err)
 	}
 	r.edit(id, out, true)
@@ -289,7 +289,7 @@ func TestStreamByEdits(t *testing.T) {
 	r.send(bus.Outbound{Kind: bus.Delta, Text: "first"})
 	id = r.send(bus.Outbound{Kind: bus.Delta, Text: "second"})
 	r.edit(id, bus.Outbound{Text: "second, done"}, true)
-	if err := r.Signal(t.Context(), to(mine), channel.Working); err != nil {
+	if err := r.Signal(t.Context(), to(mine), chat.Working); err != nil {
 		t.Fatal(err)
 	}
 	if list := r.fake.Messages(mine); len(list) != 2 || list[1].Text != "second, done" || list[1].Streamed != 0 {
@@ -300,7 +300,7 @@ func TestStreamByEdits(t *testing.T) {
 func TestTyping(t *testing.T) {
 	t.Parallel()
 	r := ready(t)
-	for _, p := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
+	for _, p := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
 		if err := r.Signal(t.Context(), to(mine), p); err != nil {
 			t.Fatal(err)
 		}

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/teams/teamstest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		fake, second := newFake(t), newFake(t)
 		second.App = "99999999-2222-4333-8444-555555555555"
 		second.Endpoint("http://" + second.Front() + "/two")
@@ -31,24 +31,24 @@ func TestSuite(t *testing.T) {
 }
 
 // fixture is one bot on its fake.
-func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) channeltest.Fixture {
+func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chattest.Fixture {
 	t.Helper()
 	fail := func(f teamstest.Failure) func() {
 		f.Method, f.Part, f.Type = http.MethodPost, "/activities", "message"
 		return func() { fake.Fail(f) }
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, changes) },
 		Owner:   "owner", Stranger: "stranger", Chat: func(sender string) string { return "a:" + sender }, Group: team, Thread: "1700",
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Post(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, teamstest.Object{
 				"from": teamstest.Object{"id": "29:" + in.Sender, "name": name, "aadObjectId": in.Sender, "userPrincipalName": name},
 			}))
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, c := range fake.Calls("", "") {
@@ -65,19 +65,19 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 		Refuse:  fail(teamstest.Failure{Status: http.StatusForbidden, Code: "BotNotInConversationRoster", Text: "The bot is not part of the conversation roster."}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Tap:   func(t *testing.T, chat, label string) { tapLast(t, fake, chat, label) },
+		Tap:   func(t *testing.T, chatID, label string) { tapLast(t, fake, chatID, label) },
 		Acked: fake.Accepted,
 		Frame: func(_ *testing.T, frame []byte) { fake.Deliver(fake.Sign(teamstest.KeyID, fake.Claims(nil)), frame) },
-		Forge: func(t *testing.T, in channeltest.In) {
+		Forge: func(t *testing.T, in chattest.In) {
 			body, err := json.Marshal(fake.Activity(in.ID, in.Sender, in.Chat, in.Text, nil))
 			if err != nil {
 				t.Error(err)
 			}
 			fake.Deliver(fake.Sign(teamstest.OtherKey, fake.Claims(nil)), body)
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls(http.MethodPost, "/activities") {
-				if c.Body["type"] == "typing" && strings.Contains(c.Path, chat) && strings.Contains(c.Path, thread) {
+				if c.Body["type"] == "typing" && strings.Contains(c.Path, chatID) && strings.Contains(c.Path, thread) {
 					n++
 				}
 			}
@@ -92,7 +92,7 @@ func fixture(t *testing.T, fake *teamstest.Server, changes map[string]any) chann
 	}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server, changes map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *teamstest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -107,7 +107,7 @@ func commonSection(t *testing.T, c channel.Common, fake *teamstest.Server, chang
 	return section(fake, all)
 }
 
-func deliver(t *testing.T, fake *teamstest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *teamstest.Server, in chattest.In) {
 	t.Helper()
 	changes := teamstest.Object{}
 	if in.Group {
@@ -136,10 +136,10 @@ func deliver(t *testing.T, fake *teamstest.Server, in channeltest.In) {
 	}
 }
 
-func seen(fake *teamstest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *teamstest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages("") {
-		s := channeltest.Seen{Chat: m.Chat, Thread: m.Thread, Text: m.Text}
+		s := chattest.Seen{Chat: m.Chat, Thread: m.Thread, Text: m.Text}
 		for _, f := range m.Files {
 			s.Files = append(s.Files, f.Name)
 		}
@@ -149,7 +149,7 @@ func seen(fake *teamstest.Server) []channeltest.Seen {
 }
 
 // tapLast taps a button of the last message that has any, as Teams reports it.
-func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
+func tapLast(t *testing.T, fake *teamstest.Server, chatID, label string) {
 	t.Helper()
 	var card struct {
 		Attachments []struct {
@@ -168,7 +168,7 @@ func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
 			} `json:"content"`
 		} `json:"attachments"`
 	}
-	for _, m := range slices.Backward(fake.Messages(chat)) {
+	for _, m := range slices.Backward(fake.Messages(chatID)) {
 		data, err := json.Marshal(m.Activity)
 		if err != nil || json.Unmarshal(data, &card) != nil || len(card.Attachments) == 0 {
 			continue
@@ -176,11 +176,11 @@ func tapLast(t *testing.T, fake *teamstest.Server, chat, label string) {
 		for _, row := range card.Attachments[0].Content.Body {
 			for _, a := range row.Actions {
 				if a.Title == label {
-					fake.Post(fake.Activity("tap"+m.ID, "owner", chat, a.Data.Teams.Text, teamstest.Object{"value": a.Data.Teams.Value, "replyToId": m.ID}))
+					fake.Post(fake.Activity("tap"+m.ID, "owner", chatID, a.Data.Teams.Text, teamstest.Object{"value": a.Data.Teams.Value, "replyToId": m.ID}))
 					return
 				}
 			}
 		}
 	}
-	t.Errorf("no message in %s has the button %q", chat, label)
+	t.Errorf("no message in %s has the button %q", chatID, label)
 }

@@ -24,59 +24,60 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
 type bot struct {
-	deps    channel.Deps
+	deps    chat.Deps
 	o       options
 	calls   *client
 	auth    *verifier
 	facts   *facts
-	web     channel.Webhook
+	web     kit.Webhook
 	streams streams
 	asked   *recent.Map[string, bus.Question] // by chat and message
 	told    *recent.Map[string, time.Time]    // causes that were logged
-	in      atomic.Pointer[channel.Intake[activity]]
+	in      atomic.Pointer[kit.Intake[activity]]
 	stop    atomic.Pointer[context.CancelCauseFunc] // ends the Run that goes on
 	run     sync.Mutex                              // one Run at a time
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Microsoft Teams", Aliases: []string{"teams"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Microsoft Teams", Aliases: []string{"teams"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	b := &bot{
 		deps: d, o: o, calls: newClient(d, o, h), auth: newVerifier(d, o, h), facts: &facts{state: d.State, o: o, now: d.Now},
 		asked: recent.New[string, bus.Question](1000), told: recent.New[string, time.Time](100),
 	}
-	b.web = channel.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
+	b.web = kit.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Routes implements channel.Handler.
+// Routes implements chat.Handler.
 func (b *bot) Routes() map[string]http.Handler { return b.web.Routes() }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -91,14 +92,14 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	b.stop.Store(&stop)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
 	defer in.Wait()
 	b.in.Store(in)
 	err = b.web.Serve(ctx, b.begin)
-	if cause := context.Cause(ctx); channel.IsFatal(cause) {
+	if cause := context.Cause(ctx); chat.IsFatal(cause) {
 		return cause
 	}
 	return err
@@ -119,13 +120,13 @@ func (b *bot) begin(ctx context.Context) error {
 
 // refused ends Run if an error says that our credentials are no longer right.
 func (b *bot) refused(err error) error {
-	if !channel.IsFatal(err) {
+	if !chat.IsFatal(err) {
 		return err
 	}
 	if stop := b.stop.Load(); stop != nil {
 		(*stop)(err)
 	}
-	return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+	return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 }
 
 // complainEvery is how often the same cause is logged.
@@ -143,23 +144,23 @@ func (b *bot) complain(ctx context.Context, cause string, err error) {
 
 // probe fetches a token with the credentials of a section, and the keys that
 // Teams signs with.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	o, err := decode(section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer h.CloseIdleConnections()
 	if _, err := newClient(d, o, h).bearer(ctx, ""); err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
-	r := channel.Report{Identity: o.AppID, Checks: []channel.Check{{Name: "credentials", OK: true, Detail: "Microsoft issued a token"}}}
-	check := channel.Check{Name: "keys", OK: true, Detail: "the keys that Teams signs with can be read"}
+	r := chat.Report{Identity: o.AppID, Checks: []chat.Check{{Name: "credentials", OK: true, Detail: "Microsoft issued a token"}}}
+	check := chat.Check{Name: "keys", OK: true, Detail: "the keys that Teams signs with can be read"}
 	if _, err := newVerifier(d, o, h).framework.fetch(ctx); err != nil {
-		check.OK, check.Detail = false, channel.Explain(err).Error()+"; check openIdUrl and the proxy"
+		check.OK, check.Detail = false, chat.Explain(err).Error()+"; check openIdUrl and the proxy"
 	}
 	r.Checks = append(r.Checks, check)
 	return r, nil

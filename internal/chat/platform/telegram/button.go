@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // maxData is how many bytes Telegram gives back of a button.
@@ -105,7 +105,7 @@ func (m *message) question() (q bus.Question) {
 		}
 		return q
 	}
-	if q, ok := channel.AskedIn(m.Text); ok {
+	if q, ok := chat.AskedIn(m.Text); ok {
 		q.ID = q.Code
 		return q
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -71,11 +71,11 @@ func classify(err error) error {
 	}
 	switch e.Code {
 	case http.StatusTooManyRequests:
-		return channel.RateLimited(time.Duration(max(e.RetryAfter, 1))*time.Second, err)
+		return chat.RateLimited(time.Duration(max(e.RetryAfter, 1))*time.Second, err)
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	case http.StatusUnauthorized, http.StatusNotFound: // the token; Run says so
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
 	return err
 }

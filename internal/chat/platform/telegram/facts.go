@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // staleOffset is how long an offset counts. After a week without updates
@@ -18,7 +19,7 @@ const staleOffset = 5 * 24 * time.Hour
 
 // facts are what survives a restart.
 type facts struct {
-	state  *channel.State
+	state  *chat.State
 	bot    int64 // the number in the token
 	mu     sync.Mutex
 	loaded bool
@@ -85,7 +86,7 @@ func (f *facts) setOffset(n int64, now time.Time) error {
 }
 
 // adopt moves what an older version held to where events are held now.
-func (f *facts) adopt(ctx context.Context, in *channel.Intake[job]) error {
+func (f *facts) adopt(ctx context.Context, in *kit.Intake[job]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.v.Held) == 0 {

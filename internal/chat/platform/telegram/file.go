@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // a photo, a voice message or the like goes as a document.
 func (b *bot) sendFile(ctx context.Context, to outgoing, out bus.Outbound, sent *message) error {
 	if len(out.Media) != 1 {
-		return channel.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
+		return chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
 	err := b.sendAs(ctx, "", to, out, sent)
 	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && e.MigrateTo == 0 && aboutFile(e) {
@@ -37,7 +38,7 @@ func aboutFile(e *apiError) bool {
 
 // sendAs opens the file and sends it. An empty kind is looked up.
 func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outbound, sent *message) error {
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 		return try(to, "")
 	}
 	if units(out.Text) > maxCaption {
-		return channel.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
+		return chat.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
 	}
 	out.Media = nil
 	return b.formatted(to, out, func(to outgoing) error {
@@ -82,7 +83,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 
 // shownAs is what Telegram shows a file as; it is the name of the method and of
 // the field as well.
-func shownAs(f *channel.Attachment) string {
+func shownAs(f *kit.Attachment) string {
 	switch f.MIME {
 	case "image/gif":
 		return "animation"
@@ -94,9 +95,9 @@ func shownAs(f *channel.Attachment) string {
 		return "audio"
 	}
 	switch f.Kind {
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		return "voice"
-	case channel.VideoFile:
+	case kit.VideoFile:
 		return "video"
 	}
 	return "document"

@@ -11,7 +11,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // receiver makes messages for the agent of the updates that come during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle turns an update, or the parts of an album, into one message. An
@@ -140,11 +141,11 @@ func (rc *receiver) id(m *message) string {
 }
 
 // isID reports whether an entry of a list is the number of a person or a chat.
-func isID(s string) bool { return channel.Digits(strings.TrimPrefix(s, "-")) }
+func isID(s string) bool { return access.Digits(strings.TrimPrefix(s, "-")) }
 
-func (rc *receiver) visitor(m *message, from *user) channel.Visitor {
+func (rc *receiver) visitor(m *message, from *user) access.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
@@ -245,7 +246,7 @@ func (rc *receiver) withoutUs(s string, entities []entity) string {
 // compose writes the message for the agent: what its sender typed, said or
 // pointed at on the map, and apart from it what they passed on, answer or sent
 // along.
-func (rc *receiver) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, parts []*message, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	files := rc.files()
 	quotes := rc.replyTag(ctx, parts[0], files)

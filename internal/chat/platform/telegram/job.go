@@ -26,7 +26,7 @@ func (j job) key() string {
 	return strconv.FormatInt(j.Bot, 10) + ":" + strconv.FormatInt(j.Updates[0].ID, 10)
 }
 
-// Joins implements what channel.NewIntake asks for.
+// Joins implements what kit.NewIntake asks for.
 func (j job) Joins() time.Duration {
 	if j.whole || j.Updates[0].album() == "" {
 		return 0

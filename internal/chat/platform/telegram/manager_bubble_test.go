@@ -13,15 +13,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 // The channel satisfies what the manager looks for.
 var (
-	_ channel.Streamer  = (*bot)(nil)
-	_ channel.Signaller = (*bot)(nil)
-	_ channel.Handler   = (*bot)(nil)
+	_ chat.Streamer  = (*bot)(nil)
+	_ chat.Signaller = (*bot)(nil)
+	_ chat.Handler   = (*bot)(nil)
 )
 
 // house runs the channel under a manager over a durable queue, with an agent
@@ -32,8 +33,8 @@ func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bu
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Drivers: map[string]channel.Driver{"telegram": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Drivers: map[string]chat.Driver{"telegram": Driver()}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Sections: map[string]json.RawMessage{"telegram": section(map[string]any{"apiBase": fake.URL()})},
 		Client:   func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil },
 	})

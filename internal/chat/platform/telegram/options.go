@@ -14,12 +14,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Token                 httpsafe.Secret `json:"token" setup:"yes" doc:"Token of the bot, from @BotFather."`
 	APIBase               string          `json:"apiBase" doc:"Address of the Bot API; change it for a server of your own."`
 	ReplyToMessage        bool            `json:"replyToMessage" doc:"Quote the message that is answered."`
@@ -61,11 +61,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -121,8 +121,8 @@ func (o *options) bot() int64 {
 // caps are the limits of the platform. Texts are counted by Telegram after
 // the markup is gone, so the margin to 4096 is for what rendering adds:
 // bullets, and the padding of tables.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars: 4000, Unit: markdown.UTF16,
 		EditEvery: time.Second, GroupEditEvery: 3 * time.Second,
 		Previewed: func(_ bus.Route, words string) bool {
@@ -130,10 +130,10 @@ func (o *options) caps() channel.Caps {
 			return ok && !o.RichMessages && page == escape(words) && preview(words) == words
 		},
 		Typing: 4 * time.Second, MaxMedia: maxUpload, Buttons: o.InlineKeyboards, Group: isGroup,
-		Rate: channel.Rate{
-			Total: channel.Limit{Count: 25, Per: time.Second},
-			Chat:  channel.Limit{Count: 1, Per: time.Second},
-			Group: channel.Limit{Count: 20, Per: time.Minute},
+		Rate: chat.Rate{
+			Total: chat.Limit{Count: 25, Per: time.Second},
+			Chat:  chat.Limit{Count: 1, Per: time.Second},
+			Group: chat.Limit{Count: 20, Per: time.Minute},
 		},
 	}
 	if o.StreamEditInterval != nil {

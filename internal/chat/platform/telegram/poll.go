@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // there for the next round.
 type poller struct {
 	bot    *bot
-	in     *channel.Intake[job]
+	in     *kit.Intake[job]
 	offset int64
 	at     time.Time            // of the last update
 	albums map[string]time.Time // when an album counts as complete
@@ -40,7 +41,7 @@ type poller struct {
 	changed chan struct{}
 }
 
-func newPoller(b *bot, in *channel.Intake[job]) *poller {
+func newPoller(b *bot, in *kit.Intake[job]) *poller {
 	return &poller{
 		bot: b, in: in, offset: b.facts.offset(), at: b.deps.Now(),
 		albums: map[string]time.Time{}, done: map[int64]bool{}, changed: make(chan struct{}, 1),
@@ -72,7 +73,7 @@ func (p *poller) run(ctx context.Context) error {
 		}
 		e := refusal(err)
 		switch {
-		case channel.IsFatal(p.bot.refusedToken(err)):
+		case chat.IsFatal(p.bot.refusedToken(err)):
 			return p.bot.refusedToken(err)
 		case e != nil && e.Code == http.StatusConflict && e.says("webhook"):
 			lost(errors.New("a webhook was set for this token and is being removed: is another program using it?"))

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
@@ -68,7 +68,7 @@ func TestRefusedWhileStopping(t *testing.T) {
 	t.Parallel()
 	offline(t, nil, func(t *testing.T, r *rig) {
 		end := r.begin()
-		r.Refuse(fmt.Errorf("submit: %w", channel.ErrStopping))
+		r.Refuse(fmt.Errorf("submit: %w", chat.ErrStopping))
 		r.fake.Say(42, "one")
 		r.fake.Say(42, "two")
 		time.Sleep(time.Minute)
@@ -220,10 +220,10 @@ func TestTroubleIsSatOut(t *testing.T) {
 func TestTokenRefused(t *testing.T) {
 	t.Parallel()
 	offline(t, map[string]any{"token": "1:another-token_that-is-refused"}, func(t *testing.T, r *rig) {
-		if err := r.Start(r.Run)(); !channel.IsFatal(err) && err != nil {
+		if err := r.Start(r.Run)(); !chat.IsFatal(err) && err != nil {
 			t.Errorf("Run = %v", err)
 		}
-		if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || strings.Contains(err.Error(), "refused-") || strings.Contains(err.Error(), "another-token") {
+		if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || strings.Contains(err.Error(), "refused-") || strings.Contains(err.Error(), "another-token") {
 			t.Errorf("Run = %v, want fatal without the token", err)
 		}
 		// A token that is taken away while we run.
@@ -233,7 +233,7 @@ func TestTokenRefused(t *testing.T) {
 		time.Sleep(time.Second)
 		r.fake.Fail(telegramtest.Failure{Method: "getUpdates", Code: 401, Text: "Unauthorized"})
 		r.fake.Say(42, "a")
-		if err := <-result; !channel.IsFatal(err) {
+		if err := <-result; !chat.IsFatal(err) {
 			t.Errorf("Run = %v, want fatal", err)
 		}
 	})
@@ -275,7 +275,7 @@ func TestOldOffset(t *testing.T) {
 func TestMenu(t *testing.T) {
 	t.Parallel()
 	offline(t, nil, func(t *testing.T, r *rig) {
-		r.bot.deps.Commands = append(r.bot.deps.Commands, channel.Command{Name: "größe", About: "no"}, channel.Command{Name: "x", About: strings.Repeat("ä", 300)})
+		r.bot.deps.Commands = append(r.bot.deps.Commands, chat.Command{Name: "größe", About: "no"}, chat.Command{Name: "x", About: strings.Repeat("ä", 300)})
 		end := r.begin()
 		time.Sleep(time.Second)
 		want := []string{"start - what I can do", "new - start afresh", "dream_log - what changed", "help - list", "x - " + strings.Repeat("ä", 255) + "…"}

@@ -4,15 +4,16 @@ import (
 	"context"
 	"encoding/json"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // probe asks Telegram who we are and whether another program stands in the way.
 // It does not receive: that would take updates from a gateway that runs.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer b.calls.http.CloseIdleConnections()
 	var me struct {
@@ -20,7 +21,7 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		ReadsGroups bool `json:"can_read_all_group_messages"`
 	}
 	if err := b.calls.call(ctx, "getMe", nil, &me); err != nil {
-		return channel.Report{}, b.refusedToken(err)
+		return chat.Report{}, b.refusedToken(err)
 	}
 	b.me.Store(&me.user)
 	var hook struct {
@@ -28,16 +29,16 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		LastError string `json:"last_error_message"`
 	}
 	if err := b.calls.call(ctx, "getWebhookInfo", nil, &hook); err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 
-	groups := channel.Check{Name: "groups", OK: true, Detail: "the bot sees only what names it or answers it"}
+	groups := chat.Check{Name: "groups", OK: true, Detail: "the bot sees only what names it or answers it"}
 	if me.ReadsGroups {
 		groups.Detail = "the bot sees all messages of its groups"
-	} else if b.o.GroupPolicy == channel.Open {
+	} else if b.o.GroupPolicy == access.Open {
 		groups.OK, groups.Detail = false, "groupPolicy is open, but the bot sees only what names it: switch off privacy mode with /setprivacy at @BotFather, then add the bot to the group again"
 	}
-	way := channel.Check{Name: "updates", OK: true, Detail: "by " + b.o.Mode}
+	way := chat.Check{Name: "updates", OK: true, Detail: "by " + b.o.Mode}
 	switch {
 	case b.o.Mode == modePolling && hook.URL != "":
 		way.Detail = "a webhook is set for this token and will be removed when the gateway starts"
@@ -46,5 +47,5 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 	case b.o.Mode == modeWebhook && hook.LastError != "":
 		way.OK, way.Detail = false, "Telegram could not reach webhookUrl last time: "+hook.LastError
 	}
-	return channel.Report{Identity: b.identity(), Checks: []channel.Check{{Name: "token", OK: true}, groups, way}}, nil
+	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "token", OK: true}, groups, way}}, nil
 }

@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 // rig is a channel on a fake server.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *telegramtest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 // section is the configuration most tests use, with changes.
@@ -38,10 +38,10 @@ func section(changes map[string]any) json.RawMessage {
 // directly if it has no listener.
 func newRig(t *testing.T, fake *telegramtest.Server, changes map[string]any) *rig {
 	t.Helper()
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("telegram")
 	r.deps.Client = func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil }
-	r.deps.Commands = []channel.Command{{Name: "new", About: "start afresh"}, {Name: "dream-log", About: "what changed"}, {Name: "help", About: "list"}}
+	r.deps.Commands = []chat.Command{{Name: "new", About: "start afresh"}, {Name: "dream-log", About: "what changed"}, {Name: "help", About: "list"}}
 	r.reopen(changes)
 	return r
 }

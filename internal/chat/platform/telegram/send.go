@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // outgoing is what all sending methods take.
@@ -47,7 +47,7 @@ type reaction struct {
 
 const modeHTML = "HTML"
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.Delta {
 		out.Text, out.Plain = preview(out.Text), true
@@ -87,7 +87,7 @@ func quiet(k bus.Kind) bool {
 func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to outgoing) error) error {
 	to, err := b.address(route)
 	if err != nil {
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	err = try(to)
 	if e := refusal(err); e != nil && e.MigrateTo != 0 {
@@ -198,11 +198,11 @@ func aboutMarkup(e *apiError) bool {
 // either, so none is shown.
 func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return channel.Permanent(fmt.Errorf("%q is not a Telegram message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
 	route := out.Route
 	if !final {
@@ -231,11 +231,11 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return err
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return channel.Permanent(fmt.Errorf("%q is not a Telegram message", id))
+		return chat.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = n, 0
@@ -254,9 +254,9 @@ func isGroup(route bus.Route) bool {
 	return err != nil || n < 0
 }
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
-	if phase == channel.Working {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
+	if phase == chat.Working {
 		return b.deliver(ctx, route, func(to outgoing) error {
 			to.Action = "typing"
 			return b.calls.call(ctx, "sendChatAction", to, nil)
@@ -269,7 +269,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) 
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = id, 0
 		marks := []reaction{}
-		if phase == channel.Seen {
+		if phase == chat.Seen {
 			marks = append(marks, reaction{"emoji", b.o.ReactEmoji})
 		}
 		return b.calls.call(ctx, "setMessageReaction", struct {

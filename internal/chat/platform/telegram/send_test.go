@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
-func to(chat string) bus.Route { return bus.Route{Channel: "telegram", ChatID: chat} }
+func to(chatID string) bus.Route { return bus.Route{Channel: "telegram", ChatID: chatID} }
 
 // Telegram must not fetch what an answer or a question names: with the address
 // words of ours would leave, without anybody having opened it.
@@ -182,15 +182,15 @@ func TestSendErrors(t *testing.T) {
 }
 
 func verdict(err error) string {
-	if l, ok := errors.AsType[*channel.RateLimitedError](err); ok {
+	if l, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 		return "limited " + l.After.String()
 	}
 	switch {
 	case err == nil:
 		return "none"
-	case channel.IsPermanent(err):
+	case chat.IsPermanent(err):
 		return "permanent"
-	case errors.Is(err, channel.ErrNotReady):
+	case errors.Is(err, chat.ErrNotReady):
 		return "not ready"
 	}
 	return "passing"
@@ -207,7 +207,7 @@ func TestTokenStaysSecret(t *testing.T) {
 	_, err := r.Send(t.Context(), bus.Outbound{Text: "a", Route: to("42")})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	errs := []error{err, r.Run(ctx, r.Submit), r.Signal(t.Context(), to("42"), channel.Working)}
+	errs := []error{err, r.Run(ctx, r.Submit), r.Signal(t.Context(), to("42"), chat.Working)}
 	r.calls.base = "http://[::1"
 	_, err = r.calls.download(t.Context(), "x")
 	errs = append(errs, err, r.calls.call(t.Context(), "getMe", nil, nil))
@@ -318,7 +318,7 @@ func TestSendNoFile(t *testing.T) {
 	}
 	r := newRig(t, telegramtest.Offline(), nil)
 	for _, path := range []string{"", filepath.Join(dir, "none"), dir, huge} {
-		if _, err := r.Send(t.Context(), bus.Outbound{Media: []bus.Media{{Path: path}}, Route: to("42")}); !channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), bus.Outbound{Media: []bus.Media{{Path: path}}, Route: to("42")}); !chat.IsPermanent(err) {
 			t.Errorf("Send(%q) = %v, want a permanent error", path, err)
 		}
 	}
@@ -369,7 +369,7 @@ func TestEdit(t *testing.T) {
 	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "**z**"}, id, true); err != nil || r.fake.Messages(42)[0].Text != "**z**" {
 		t.Errorf("after bad markup: %v, %q; want it plain", err, r.fake.Messages(42)[0].Text)
 	}
-	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "x"}, "77", true); !channel.IsPermanent(err) {
+	if err := r.Edit(t.Context(), bus.Outbound{Route: route, Text: "x"}, "77", true); !chat.IsPermanent(err) {
 		t.Errorf("a message that is gone: %v, want permanent", err)
 	}
 	r.fake.Fail(telegramtest.Failure{Method: "editMessageText", Code: 429, RetryAfter: 7})
@@ -396,7 +396,7 @@ func TestErase(t *testing.T) {
 	}
 	r.fake.Fail(telegramtest.Failure{Method: "deleteMessage", Code: 400, Text: "message can't be deleted"})
 	for _, id := range []string{"7", "not a number"} {
-		if err := r.Erase(t.Context(), route, id); !channel.IsPermanent(err) {
+		if err := r.Erase(t.Context(), route, id); !chat.IsPermanent(err) {
 			t.Errorf("Erase(%q) = %v, want a permanent error", id, err)
 		}
 	}
@@ -427,33 +427,33 @@ func TestSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, telegramtest.Offline(), nil)
 	route := bus.Route{ChatID: "-5", ThreadID: "7", MessageID: "9"}
-	signal := func(p channel.Phase) {
+	signal := func(p chat.Phase) {
 		t.Helper()
 		if err := r.Signal(t.Context(), route, p); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	signal(channel.Seen)
+	signal(chat.Seen)
 	if got := r.fake.Reaction(-5, 9); got != "👀" {
 		t.Errorf("reaction %q after Seen", got)
 	}
-	signal(channel.Working)
+	signal(chat.Working)
 	if c := r.fake.Calls("sendChatAction"); len(c) != 1 || c[0].Params["message_thread_id"] != "7" || c[0].Params["action"] != "typing" {
 		t.Errorf("typing: %+v", c)
 	}
-	signal(channel.Answered)
+	signal(chat.Answered)
 	if got := r.fake.Reaction(-5, 9); got != "" {
 		t.Errorf("reaction %q at the end", got)
 	}
 
 	r.reopen(map[string]any{"reactEmoji": "🥦"})
-	if err := r.Signal(t.Context(), route, channel.Seen); err == nil || !strings.Contains(err.Error(), "reactEmoji") {
+	if err := r.Signal(t.Context(), route, chat.Seen); err == nil || !strings.Contains(err.Error(), "reactEmoji") {
 		t.Errorf("an emoji that Telegram does not take: %v", err)
 	}
 	n := len(r.fake.Calls("setMessageReaction"))
-	signal(channel.Seen)
+	signal(chat.Seen)
 	r.reopen(map[string]any{"reactEmoji": ""})
-	signal(channel.Seen)
+	signal(chat.Seen)
 	if m := len(r.fake.Calls("setMessageReaction")); m != n {
 		t.Errorf("%d more reactions, want none", m-n)
 	}

@@ -12,20 +12,20 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, pollingFixture)
+	chattest.Run(t, pollingFixture)
 }
 
 // The webhook keeps the same promises.
 func TestSuiteWebhook(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, webhookFixture)
+	chattest.Run(t, webhookFixture)
 }
 
 // second is a fake of another bot.
@@ -36,7 +36,7 @@ func second(t *testing.T) *telegramtest.Server {
 	return fake
 }
 
-func pollingFixture(t *testing.T) channeltest.Fixture {
+func pollingFixture(t *testing.T) chattest.Fixture {
 	t.Helper()
 	f, two := fixture(t, loopback(t)), fixture(t, second(t))
 	f.Second = &two
@@ -44,25 +44,25 @@ func pollingFixture(t *testing.T) channeltest.Fixture {
 }
 
 // fixture is one bot that polls.
-func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
+func fixture(t *testing.T, fake *telegramtest.Server) chattest.Fixture {
 	t.Helper()
 	send := func(f telegramtest.Failure) func() {
 		f.Method = "sendMessage"
 		return func() { fake.Fail(f) }
 	}
 	var delivered sync.Map
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, nil) },
 		Owner:   "42", Stranger: "66", Chat: func(sender string) string { return sender }, Group: "-100123", Thread: "7",
-		Pose: func(t *testing.T, in channeltest.In, name string) {
+		Pose: func(t *testing.T, in chattest.In, name string) {
 			m := messageOf(t, fake, in)
 			m["from"] = object{"id": atoi(t, in.Sender), "first_name": name, "last_name": name, "username": name}
 			fake.Post(m)
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
+		Deliver: func(t *testing.T, in chattest.In) { fake.Post(messageOf(t, fake, in)); delivered.Store(in.ID, true) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int {
 			n := 0
 			for _, m := range []string{"getFile", "file", "sendChatAction", "setMessageReaction"} {
@@ -77,22 +77,22 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 		Refuse:  send(telegramtest.Failure{Code: 403, Text: "Forbidden: bot was blocked by the user"}),
 		Cut:     fake.CutAll,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Marks: func(chat, id string) []string {
-			if r := fake.Reaction(atoi(t, chat), atoi(t, id)); r != "" {
+		Marks: func(chatID, id string) []string {
+			if r := fake.Reaction(atoi(t, chatID), atoi(t, id)); r != "" {
 				return []string{r}
 			}
 			return nil
 		},
-		Tap: func(t *testing.T, chat, label string) {
-			fake.Update(object{"callback_query": tapOn(t, fake, chat, label)})
+		Tap: func(t *testing.T, chatID, label string) {
+			fake.Update(object{"callback_query": tapOn(t, fake, chatID, label)})
 		},
 		Acked: func(id string) bool {
 			_, ok := delivered.Load(id)
 			return ok && fake.Pending() == 0
 		},
-		Typing: func(chat, thread string) (n int, on bool) {
+		Typing: func(chatID, thread string) (n int, on bool) {
 			for _, c := range fake.Calls("sendChatAction") {
-				if c.Params["chat_id"] == chat && c.Params["message_thread_id"] == thread {
+				if c.Params["chat_id"] == chatID && c.Params["message_thread_id"] == thread {
 					n++
 				}
 			}
@@ -104,7 +104,7 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 				fake.Update(body)
 			}
 		},
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.pollFor, b.pollMost = time.Second, 3*time.Second
 			}
@@ -118,9 +118,9 @@ func fixture(t *testing.T, fake *telegramtest.Server) channeltest.Fixture {
 }
 
 // tapOn is a tap on a button of the last message that has such a one.
-func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
+func tapOn(t *testing.T, fake *telegramtest.Server, chatID, label string) object {
 	t.Helper()
-	for _, m := range slices.Backward(fake.Messages(atoi(t, chat))) {
+	for _, m := range slices.Backward(fake.Messages(atoi(t, chatID))) {
 		var k keyboard
 		if m.Params["reply_markup"] == "" || json.Unmarshal([]byte(m.Params["reply_markup"]), &k) != nil {
 			continue
@@ -129,7 +129,7 @@ func tapOn(t *testing.T, fake *telegramtest.Server, chat, label string) object {
 			if row[0].Text == label {
 				return object{
 					"id": "tap1", "from": object{"id": 42, "first_name": "Ann"}, "data": row[0].Data,
-					"message": object{"message_id": m.ID, "from": us(), "chat": private(atoi(t, chat)), "text": m.Plain, "reply_markup": k},
+					"message": object{"message_id": m.ID, "from": us(), "chat": private(atoi(t, chatID)), "text": m.Plain, "reply_markup": k},
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func (c *caller) update(id string, body object) {
 
 const hookSecret = "s3cret-0123456789"
 
-func webhookFixture(t *testing.T) channeltest.Fixture {
+func webhookFixture(t *testing.T) chattest.Fixture {
 	t.Helper()
 	fake, other := loopback(t), second(t)
 	c, d := newCaller(t, "/telegram"), newCaller(t, "/two")
@@ -219,19 +219,19 @@ func webhookFixture(t *testing.T) channeltest.Fixture {
 }
 
 // hookFixture is one bot that is called.
-func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest.Fixture {
+func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) chattest.Fixture {
 	t.Helper()
 	f := fixture(t, fake)
-	f.Section = func(common channel.Common) json.RawMessage {
+	f.Section = func(common chat.Common) json.RawMessage {
 		return commonSection(t, common, fake, hooked(map[string]any{"webhookSecretToken": hookSecret, "webhookPath": c.path}))
 	}
-	message := func(in channeltest.In) object {
+	message := func(in chattest.In) object {
 		m := messageOf(t, fake, in)
 		m["date"] = 1_700_000_000
 		return object{"message": m}
 	}
-	f.Deliver = func(_ *testing.T, in channeltest.In) { c.update(in.ID, message(in)) }
-	f.Pose = func(t *testing.T, in channeltest.In, name string) {
+	f.Deliver = func(_ *testing.T, in chattest.In) { c.update(in.ID, message(in)) }
+	f.Pose = func(t *testing.T, in chattest.In, name string) {
 		u := message(in)
 		m, ok := u["message"].(object)
 		if !ok {
@@ -247,9 +247,9 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 		"Backlog":   f.Lacks["Backlog"],
 		"Alias":     f.Lacks["Alias"],
 	}
-	f.Tap = func(t *testing.T, chat, label string) {
+	f.Tap = func(t *testing.T, chatID, label string) {
 		t.Helper()
-		c.update("tap", object{"callback_query": tapOn(t, fake, chat, label)})
+		c.update("tap", object{"callback_query": tapOn(t, fake, chatID, label)})
 	}
 	f.Acked = func(id string) bool {
 		c.mu.Lock()
@@ -257,7 +257,7 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 		return c.acked[id]
 	}
 	f.Frame = func(_ *testing.T, frame []byte) { c.post(hookSecret, frame) }
-	f.Forge = func(t *testing.T, in channeltest.In) {
+	f.Forge = func(t *testing.T, in chattest.In) {
 		t.Helper()
 		body := message(in)
 		body["update_id"] = 99
@@ -272,7 +272,7 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) channeltest
 	return f
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -300,7 +300,7 @@ func atoi(t *testing.T, s string) int64 {
 }
 
 // messageOf is a message as Telegram tells it.
-func messageOf(t *testing.T, fake *telegramtest.Server, in channeltest.In) object {
+func messageOf(t *testing.T, fake *telegramtest.Server, in chattest.In) object {
 	t.Helper()
 	m := object{
 		"message_id": atoi(t, in.ID), "text": in.Text, "chat": private(atoi(t, in.Chat)),
@@ -325,10 +325,10 @@ func messageOf(t *testing.T, fake *telegramtest.Server, in channeltest.In) objec
 	return m
 }
 
-func seen(fake *telegramtest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *telegramtest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Messages(0) {
-		s := channeltest.Seen{Chat: strconv.FormatInt(m.ChatID, 10), Text: m.Plain}
+		s := chattest.Seen{Chat: strconv.FormatInt(m.ChatID, 10), Text: m.Plain}
 		if m.Thread != 0 {
 			s.Thread = strconv.FormatInt(m.Thread, 10)
 		}

@@ -29,14 +29,16 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      options
-	caps   channel.Caps
+	caps   chat.Caps
 	calls  *client // everything but polling: a long poll must not share a connection pool with answers
 	polls  *client
 	facts  *facts
@@ -52,12 +54,12 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{Title: "Telegram", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+func Driver() chat.Driver {
+	return chat.Driver{Title: "Telegram", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
 
 // newChannel is newBot for the contract.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b, err := newBot(d, section)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error
 }
 
 // newBot makes the channel of a section.
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -76,24 +78,24 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {
-			return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+			return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 		}
 		*c = &client{base: o.APIBase, token: o.Token, http: h}
 	}
 	if d.Gate != nil {
-		d.Gate.SetRules(channel.Rules{Entries: channel.ReadNames(isID)})
+		d.Gate.SetRules(access.Rules{Entries: access.ReadNames(isID)})
 	}
 	return b, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.caps }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.caps }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -106,7 +108,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		}
 		return err
 	}
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ func (b *bot) identity() string {
 // refusedToken makes an error fatal if it means that the token is wrong.
 func (b *bot) refusedToken(err error) error {
 	if e := refusal(err); e != nil && (e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound) {
-		return channel.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
+		return chat.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.%s.token", err, b.deps.Name)) //nolint:staticcheck // a name begins the sentence
 	}
 	return err
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/recent"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -23,31 +24,31 @@ const (
 // belong together, are held until they are.
 type hook struct {
 	bot  *bot
-	web  channel.Webhook
+	web  kit.Webhook
 	seen *recent.Map[string, bool] // updates that were handed over
 
 	mu     sync.Mutex
-	in     *channel.Intake[job] // of the Run that goes on
+	in     *kit.Intake[job] // of the Run that goes on
 	flying map[int64]chan struct{}
 }
 
 func (h *hook) prepare(b *bot) {
 	h.bot, h.seen = b, recent.New[string, bool](1000)
-	h.web = channel.Webhook{
+	h.web = kit.Webhook{
 		Path:    b.o.WebhookPath,
 		Host:    b.o.WebhookListenHost,
 		Port:    b.o.WebhookListenPort,
 		MaxBody: maxHook,
 		Known: func(r *http.Request) bool {
-			return channel.SameSecret(r.Header.Get(secretField), b.o.WebhookSecretToken.Reveal())
+			return kit.SameSecret(r.Header.Get(secretField), b.o.WebhookSecretToken.Reveal())
 		},
 		Receive: func(w http.ResponseWriter, r *http.Request, body []byte) {
-			channel.Reply(w, h.receive(r.Context(), body))
+			kit.Reply(w, h.receive(r.Context(), body))
 		},
 	}
 }
 
-// Routes implements channel.Handler: the webhook, if the gateway's listener
+// Routes implements chat.Handler: the webhook, if the gateway's listener
 // shall serve it.
 func (b *bot) Routes() map[string]http.Handler {
 	if b.o.Mode != modeWebhook {
@@ -57,7 +58,7 @@ func (b *bot) Routes() map[string]http.Handler {
 }
 
 // serve receives until ctx ends.
-func (h *hook) serve(ctx context.Context, in *channel.Intake[job]) error {
+func (h *hook) serve(ctx context.Context, in *kit.Intake[job]) error {
 	h.mu.Lock()
 	h.in, h.flying = in, map[int64]chan struct{}{}
 	h.mu.Unlock()
@@ -73,7 +74,7 @@ func (h *hook) announce(ctx context.Context) error {
 	}, nil)
 	if err != nil {
 		if e := refusal(err); e != nil && e.Code == http.StatusBadRequest {
-			return channel.Fatal(err)
+			return chat.Fatal(err)
 		}
 		return b.refusedToken(err)
 	}
@@ -116,7 +117,7 @@ func (h *hook) take(ctx context.Context, u update) (done <-chan struct{}, code i
 	in := h.in
 	h.mu.Unlock()
 	if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
-		if !errors.Is(err, channel.ErrStopping) {
+		if !errors.Is(err, chat.ErrStopping) {
 			h.bot.report("keep an update", err)
 		}
 		return nil, http.StatusServiceUnavailable

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 func hooked(more map[string]any) map[string]any {
@@ -48,8 +48,8 @@ func (r *rig) pushRaw(method, secret string, data []byte) int {
 }
 
 func words(id int, text string) object {
-	const chat = int64(42)
-	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chat), "from": object{"id": chat, "first_name": "Ann"}}}
+	const chatID = int64(42)
+	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chatID), "from": object{"id": chatID, "first_name": "Ann"}}}
 }
 
 func TestWebhookRefuses(t *testing.T) {
@@ -213,7 +213,7 @@ func TestWebhookHeldBefore(t *testing.T) {
 func TestWebhookHeldWords(t *testing.T) {
 	t.Parallel()
 	offline(t, hooked(nil), func(t *testing.T, r *rig) {
-		r.Refuse(channel.ErrStopping)
+		r.Refuse(chat.ErrStopping)
 		end := r.begin()
 		time.Sleep(time.Second)
 		m := photo(r, "", "a.jpg", "words of another")

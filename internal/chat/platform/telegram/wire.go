@@ -72,7 +72,7 @@ func (u *user) shown() string {
 	return u.Username
 }
 
-type chat struct {
+type chatInfo struct {
 	ID      int64  `json:"id"`
 	Type    string `json:"type"` // private, group, supergroup, channel
 	Title   string `json:"title,omitempty"`
@@ -90,8 +90,8 @@ type message struct {
 	ID              int64     `json:"message_id"`
 	ThreadID        int64     `json:"message_thread_id,omitempty"`
 	From            *user     `json:"from,omitempty"`
-	SenderChat      *chat     `json:"sender_chat,omitempty"`
-	Chat            chat      `json:"chat"`
+	SenderChat      *chatInfo `json:"sender_chat,omitempty"`
+	Chat            chatInfo  `json:"chat"`
 	Date            int64     `json:"date"`
 	EditDate        int64     `json:"edit_date,omitempty"`
 	IsTopic         bool      `json:"is_topic_message,omitempty"`
@@ -190,11 +190,11 @@ func (m *message) topic() int64 {
 }
 
 type origin struct {
-	Type       string `json:"type"`
-	SenderUser *user  `json:"sender_user,omitempty"`
-	SenderName string `json:"sender_user_name,omitempty"`
-	SenderChat *chat  `json:"sender_chat,omitempty"`
-	Chat       *chat  `json:"chat,omitempty"`
+	Type       string    `json:"type"`
+	SenderUser *user     `json:"sender_user,omitempty"`
+	SenderName string    `json:"sender_user_name,omitempty"`
+	SenderChat *chatInfo `json:"sender_chat,omitempty"`
+	Chat       *chatInfo `json:"chat,omitempty"`
 }
 
 type quote struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Name is the channel of conversations in the terminal.
@@ -43,10 +43,10 @@ type Options struct {
 }
 
 // Driver makes the channel. Its section is that of Section.
-func Driver(o Options) channel.Driver {
-	return channel.Driver{
+func Driver(o Options) chat.Driver {
+	return chat.Driver{
 		Title: "Terminal",
-		New: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) {
+		New: func(d chat.Deps, _ json.RawMessage) (chat.Channel, error) {
 			return &desk{o: o, d: d, added: make(chan string, waitingNotices)}, nil
 		},
 	}
@@ -67,21 +67,21 @@ const (
 // desk is the channel.
 type desk struct {
 	o     Options
-	d     channel.Deps
+	d     chat.Deps
 	added chan string // names of messages that may need a notice
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (c *desk) Name() string { return c.d.Name }
 
-// Caps implements channel.Channel. Files are shown as paths, so they have no limit.
-func (c *desk) Caps() channel.Caps { return channel.Caps{MaxMedia: 1 << 62, Together: 1 << 10} }
+// Caps implements chat.Channel. Files are shown as paths, so they have no limit.
+func (c *desk) Caps() chat.Caps { return chat.Caps{MaxMedia: 1 << 62, Together: 1 << 10} }
 
-// Plan implements channel.Planner: a terminal takes a message as it is.
+// Plan implements chat.Planner: a terminal takes a message as it is.
 func (c *desk) Plan(out bus.Outbound) []bus.Outbound { return []bus.Outbound{out} }
 
-// Run implements channel.Channel. It shows notices of messages that no terminal took.
-func (c *desk) Run(ctx context.Context, _ channel.Submit) error {
+// Run implements chat.Channel. It shows notices of messages that no terminal took.
+func (c *desk) Run(ctx context.Context, _ chat.Submit) error {
 	c.d.Ready("", nil)
 	for {
 		select {
@@ -111,7 +111,7 @@ func (c *desk) notify(ctx context.Context, name string) {
 	}
 }
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (c *desk) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !out.Kind.Durable() {
 		return "", nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
 )
 
@@ -22,7 +22,7 @@ func TestNotice(t *testing.T) {
 			Mailbox: box(dir, time.Now),
 			Notify:  func(_ context.Context, n terminal.Notice) error { notices <- n; return nil },
 		})
-		ch, err := driver.New(channel.Deps{Name: terminal.Name, Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler)}, terminal.Section())
+		ch, err := driver.New(chat.Deps{Name: terminal.Name, Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler)}, terminal.Section())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -148,4 +148,4 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 	return nil
 }
 
-var _ channel.Streamer = (*bot)(nil)
+var _ chat.Streamer = (*bot)(nil)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle deals with a callback. An error means that it is not durable yet.
@@ -44,8 +45,8 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 }
 
 // visitor is who wrote. WeCom passes on only what names us in a group.
-func (rc *receiver) visitor(e *event, m *message) channel.Visitor {
-	return channel.Visitor{
+func (rc *receiver) visitor(e *event, m *message) access.Visitor {
+	return access.Visitor{
 		IDs:       []string{m.person()},
 		Name:      text.Label(m.From.UserID, nameShown),
 		Direct:    m.ChatType != chatGroup,

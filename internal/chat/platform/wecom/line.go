@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -38,7 +39,7 @@ var (
 // goroutine, except for the heartbeat.
 type line struct {
 	bot     *bot
-	in      *channel.Intake[event]
+	in      *kit.Intake[event]
 	refused int          // times that the account was refused
 	missed  atomic.Int32 // pings without an answer
 	waiting atomic.Int32 // events in memory only
@@ -79,7 +80,7 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	_, err := command(ctx, c, cmdSubscribe, newID(cmdSubscribe), body, ackTime)
 	if refused(err) != 0 && refused(err) != codeBusy {
 		if l.refused++; l.refused >= refusals {
-			return socket.Fatal(channel.Fatal(fmt.Errorf("%w; copy botId and secret again from the bot's API mode, or run \"nanobot channels login %s --force\"", err, b.deps.Name)))
+			return socket.Fatal(chat.Fatal(fmt.Errorf("%w; copy botId and secret again from the bot's API mode, or run \"nanobot channels login %s --force\"", err, b.deps.Name)))
 		}
 	}
 	if err != nil {
@@ -171,7 +172,7 @@ func (l *line) accept(ctx context.Context, f frame, m *message) error {
 		return nil
 	}
 	err := l.in.Hold(ctx, m.chat(), m.key(), e)
-	if errors.Is(err, channel.ErrStopping) {
+	if errors.Is(err, chat.ErrStopping) {
 		return err
 	}
 	if err != nil { // it would not come again
@@ -182,13 +183,13 @@ func (l *line) accept(ctx context.Context, f frame, m *message) error {
 }
 
 // add queues an event that is in memory only.
-func (l *line) add(ctx context.Context, chat string, e event) {
+func (l *line) add(ctx context.Context, chatID string, e event) {
 	if l.waiting.Add(1) > heldMost {
 		l.waiting.Add(-1)
 		l.bot.once(ctx, "too many wait")
 		return
 	}
-	l.in.Add(chat, e, func() { l.waiting.Add(-1) })
+	l.in.Add(chatID, e, func() { l.waiting.Add(-1) })
 }
 
 // newID makes the id of a command that answers nothing.
@@ -211,14 +212,14 @@ func encode(cmd, req string, body any) ([]byte, error) {
 func (b *bot) call(ctx context.Context, cmd, req string, body any, limit time.Duration) (json.RawMessage, error) {
 	c := b.conn.Load()
 	if c == nil {
-		return nil, channel.ErrNotReady
+		return nil, chat.ErrNotReady
 	}
 	answer, err := command(ctx, c, cmd, req, body, limit)
 	switch {
 	case refused(err) == codeUnsubscribed: // connect again; the manager tries again after that
 		c.Heartbeat(ctx, 0, pingEvery, func(context.Context) error { return errUnsubscribed })
 	case errors.Is(err, socket.ErrLost):
-		err = fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		err = fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
 	return answer, err
 }

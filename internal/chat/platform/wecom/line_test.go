@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
@@ -19,7 +19,7 @@ func TestSecretRefused(t *testing.T) {
 	r := newRig(t, map[string]any{"secret": "wrong"})
 	l := &line{bot: r.bot, refused: refusals - 2} // the pauses grow: these two are enough
 	err := l.run(t.Context())
-	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "copy botId and secret again") || strings.Contains(err.Error(), "wrong") {
+	if !chat.IsFatal(err) || !strings.Contains(err.Error(), "copy botId and secret again") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("Run: %v", err)
 	}
 	if n := len(r.fake.Frames(cmdSubscribe)); n != 2 {
@@ -57,7 +57,7 @@ func TestUnsubscribed(t *testing.T) {
 	defer r.begin()()
 	in := r.opened(wecomtest.Message{Text: "hi"})
 	r.fake.Unsubscribe()
-	if _, err := r.Send(t.Context(), reply(in, bus.Final, "re: hi")); refused(err) != codeUnsubscribed || channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), reply(in, bus.Final, "re: hi")); refused(err) != codeUnsubscribed || chat.IsPermanent(err) {
 		t.Fatalf("send: %v", err)
 	}
 	r.Await("another subscription", func() bool {

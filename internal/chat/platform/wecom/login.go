@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -43,29 +43,29 @@ type scan struct {
 }
 
 // login lets WeCom create a bot for the person who scans a code.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	o, err := decodeAny(section)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if o.BotID != "" && !o.Secret.IsZero() && !force {
-		return channel.Result{}, fmt.Errorf("channels.%s has a botId and a secret already; a login with --force replaces them by a new bot", d.Name)
+		return chat.Result{}, fmt.Errorf("channels.%s has a botId and a secret already; a login with --force replaces them by a new bot", d.Name)
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
 	for n := range codesMost {
 		found, err := scanned(ctx, d, h, o.LoginURL, p, n > 0)
 		switch {
 		case err == nil:
-			return channel.Result{Identity: found.Data.Bot.ID, Patch: o.patch(found)}, nil
+			return chat.Result{Identity: found.Data.Bot.ID, Patch: o.patch(found)}, nil
 		case !errors.Is(err, errExpired):
-			return channel.Result{}, err
+			return chat.Result{}, err
 		}
 	}
-	return channel.Result{}, errExpired
+	return chat.Result{}, errExpired
 }
 
 // patch is what a new bot means for the section. It may be one of another company,
@@ -85,7 +85,7 @@ func (o *options) patch(found scan) map[string]any {
 }
 
 // scanned shows one code and waits until it is confirmed or expires.
-func scanned(ctx context.Context, d channel.Deps, h *http.Client, base string, p channel.Dialog, again bool) (scan, error) {
+func scanned(ctx context.Context, d chat.Deps, h *http.Client, base string, p chat.Dialog, again bool) (scan, error) {
 	q := url.Values{"source": {source}, "sourceID": {source}, "plat": {system()}}
 	s, err := ask(ctx, h, base+"/ai/qc/generate?"+q.Encode())
 	if err != nil {
@@ -95,7 +95,7 @@ func scanned(ctx context.Context, d channel.Deps, h *http.Client, base string, p
 	if code == "" || qr == "" {
 		return s, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/how-to/channels/wecom.md)")
 	}
-	step := channel.Step{QR: qr, URL: qr, Note: scanNote, Expires: d.Now().Add(scanTime)}
+	step := chat.Step{QR: qr, URL: qr, Note: scanNote, Expires: d.Now().Add(scanTime)}
 	if again {
 		step.Note = oldNote + " " + scanNote
 	}
@@ -125,7 +125,7 @@ func scanned(ctx context.Context, d channel.Deps, h *http.Client, base string, p
 		case "scaned":
 			if !told {
 				told = true
-				p.Tell(channel.Step{Note: seenNote, Expires: end})
+				p.Tell(chat.Step{Note: seenNote, Expires: end})
 			}
 		}
 	}
@@ -174,14 +174,14 @@ var errReached = errors.New("reached")
 
 // probe looks whether the server is there. It does not subscribe: that would end
 // the connection of a gateway that runs.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	o, err := decode(section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	defer h.CloseIdleConnections()
 	err = socket.Run(ctx, socket.Options{
@@ -191,9 +191,9 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 		Receive: func(context.Context, *socket.Conn, socket.Frame) error { return nil },
 		Lost:    socket.Fatal,
 	})
-	check := channel.Check{Name: "connection", OK: errors.Is(err, errReached), Detail: "the server is reached; it judges botId and secret when the channel connects, since a second connection would end the first"}
+	check := chat.Check{Name: "connection", OK: errors.Is(err, errReached), Detail: "the server is reached; it judges botId and secret when the channel connects, since a second connection would end the first"}
 	if !check.OK {
 		check.Detail = fmt.Sprint(err)
 	}
-	return channel.Report{Checks: []channel.Check{check}}, nil
+	return chat.Report{Checks: []chat.Check{check}}, nil
 }

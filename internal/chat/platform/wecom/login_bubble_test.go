@@ -14,19 +14,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
 // person is somebody in front of the terminal.
 type person struct{ steps []string }
 
-func (p *person) Tell(s channel.Step) {
+func (p *person) Tell(s chat.Step) {
 	_, code, _ := strings.Cut(s.QR, "scode=")
 	p.steps = append(p.steps, strings.TrimSpace(code+" "+s.Note))
 }
 
-func (*person) Ask(context.Context, channel.Question) (string, error) {
+func (*person) Ask(context.Context, chat.Question) (string, error) {
 	return "", errors.New("nothing is asked")
 }
 
@@ -127,8 +127,8 @@ func TestLoginEnds(t *testing.T) {
 	})
 }
 
-func deps(h http.Handler) channel.Deps {
-	return channel.Deps{
+func deps(h http.Handler) chat.Deps {
+	return chat.Deps{
 		Name:   "wecom",
 		Client: func(string) (*http.Client, error) { return &http.Client{Transport: memoryTransport{h}}, nil },
 		Log:    slog.New(slog.DiscardHandler),

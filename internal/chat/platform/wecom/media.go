@@ -19,7 +19,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -105,7 +106,7 @@ func (b *bot) download(ctx context.Context, kind string, f file) (bus.Media, err
 			}
 			return b.deps.Media.Save(ctx, name, bytes.NewReader(data))
 		}
-		if channel.IsPermanent(err) || errors.Is(err, errCipher) || try+1 == downloadTries || wait.For(ctx, downloadPause<<try) != nil {
+		if chat.IsPermanent(err) || errors.Is(err, errCipher) || try+1 == downloadTries || wait.For(ctx, downloadPause<<try) != nil {
 			return bus.Media{}, err
 		}
 	}
@@ -116,7 +117,7 @@ func (b *bot) download(ctx context.Context, kind string, f file) (bus.Media, err
 func (b *bot) get(ctx context.Context, address string) (name string, data []byte, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return "", nil, channel.Permanent(errors.New("the file has no address"))
+		return "", nil, chat.Permanent(errors.New("the file has no address"))
 	}
 	h, err := b.deps.Fetch()
 	if err != nil {
@@ -127,9 +128,9 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return "", nil, channel.Permanent(errors.New("the file has no address"))
+		return "", nil, chat.Permanent(errors.New("the file has no address"))
 	}
-	res, err := channel.Download(h, req)
+	res, err := kit.Download(h, req)
 	if err != nil {
 		return "", nil, err
 	}
@@ -137,7 +138,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	most := min(b.deps.Media.Max, downloadMost) + padding
 	data, err = io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = channel.Permanent(media.ErrTooLarge)
+		err = chat.Permanent(media.ErrTooLarge)
 	}
 	return fileName(res.Header.Get("Content-Disposition")), data, err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	BotID          string          `json:"botId" setup:"yes" doc:"Bot ID of the AI bot, from its API mode with a long connection."`
 	Secret         httpsafe.Secret `json:"secret" setup:"yes" doc:"Secret of the long connection."`
 	BotName        string          `json:"botName" doc:"Name of the bot in groups, to remove it from messages; if empty, the first @name of a message is removed."`
@@ -41,9 +41,9 @@ func decode(section json.RawMessage) (options, error) {
 	case err != nil:
 		return o, err
 	case o.BotID == "":
-		return o, channel.Fatal(errors.New(`botId is missing: run "nanobot channels login", or copy it from the bot's API mode`))
+		return o, chat.Fatal(errors.New(`botId is missing: run "nanobot channels login", or copy it from the bot's API mode`))
 	case o.Secret.IsZero():
-		return o, channel.Fatal(errors.New(`secret is missing: run "nanobot channels login", or copy it from the bot's API mode`))
+		return o, chat.Fatal(errors.New(`secret is missing: run "nanobot channels login", or copy it from the bot's API mode`))
 	}
 	return o, nil
 }
@@ -51,7 +51,7 @@ func decode(section json.RawMessage) (options, error) {
 // decodeAny reads a section that may lack the account.
 func decodeAny(section json.RawMessage) (options, error) {
 	o := *defaults()
-	if err := channel.Decode(section, &o); err != nil {
+	if err := chat.Decode(section, &o); err != nil {
 		return o, err
 	}
 	o.BotID = strings.TrimSpace(o.BotID)
@@ -66,14 +66,14 @@ func decodeAny(section json.RawMessage) (options, error) {
 func address(key, value, plain, secure string) error {
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" || u.Scheme != plain && u.Scheme != secure {
-		return channel.Fatal(fmt.Errorf("%s: an address that begins with %s:// is needed", key, secure))
+		return chat.Fatal(fmt.Errorf("%s: an address that begins with %s:// is needed", key, secure))
 	}
 	return nil
 }
 
 // caps are the limits of the platform.
-func (o *options) caps() channel.Caps {
-	c := channel.Caps{
+func (o *options) caps() chat.Caps {
+	c := chat.Caps{
 		MaxChars:       textMost,
 		Unit:           markdown.Bytes,
 		EditEvery:      500 * time.Millisecond,
@@ -81,7 +81,7 @@ func (o *options) caps() channel.Caps {
 		MaxMedia:       fileMost,
 		Buttons:        true,
 		OneMessage:     true,
-		Rate:           channel.Rate{Chat: channel.Limit{Count: 20, Per: time.Minute}},
+		Rate:           chat.Rate{Chat: chat.Limit{Count: 20, Per: time.Minute}},
 	}
 	if o.Streaming != nil && !*o.Streaming {
 		c.EditEvery, c.GroupEditEvery = 0, 0

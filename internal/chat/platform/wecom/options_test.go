@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Sections of Python nanobot, of 0.1.5 and of its head, load as they are.
@@ -37,8 +37,8 @@ func TestBadSections(t *testing.T) {
 		`{"botId": "a", "secret": "s", "welcomeMesage": "x"}`:                 `did you mean "welcomeMessage"?`,
 		`{"botId": "a", "secret": "s", "welcomeMessage": ["x"]}`:              "welcomeMessage: a text is needed",
 	} {
-		_, err := newChannel(channel.Deps{}, json.RawMessage(section))
-		if !channel.IsFatal(err) || !strings.Contains(err.Error(), want) {
+		_, err := newChannel(chat.Deps{}, json.RawMessage(section))
+		if !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
 // rig is a channel on a fake.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *wecomtest.Server
 	*bot
-	deps  channel.Deps
+	deps  chat.Deps
 	ahead atomic.Int64 // how far our clock is ahead, in ns
 }
 
@@ -30,7 +30,7 @@ func newRig(t *testing.T, changes map[string]any) *rig {
 	t.Helper()
 	fake := wecomtest.New()
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("wecom")
 	r.deps.Client = func(string) (*http.Client, error) { return loopback(t), nil }
 	r.deps.Fetch = func() (*http.Client, error) { return loopback(t), nil }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return "", b.sendFile(ctx, out)
@@ -39,15 +39,15 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	case out.Kind == bus.Final:
 		return "", classify(b.push(ctx, out, t.rest(s)))
 	}
-	return "", channel.Permanent(err) // the final reply says it
+	return "", chat.Permanent(err) // the final reply says it
 }
 
-// Edit implements channel.Streamer.
+// Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
 	t := b.turnOf(out)
 	s := render(out.Text)
 	if t == nil || t.stream != id {
-		return channel.Permanent(errClosed)
+		return chat.Permanent(errClosed)
 	}
 	if s == "" {
 		return nil
@@ -57,12 +57,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	case errors.Is(err, errClosed) && final:
 		return classify(b.push(ctx, out, t.rest(s)))
 	case errors.Is(err, errClosed):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return classify(err)
 }
 
-// Erase implements channel.Streamer.
+// Erase implements chat.Streamer.
 func (*bot) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
 
 // push sends a text as a message of its own.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
@@ -95,7 +95,7 @@ func TestLateAnswer(t *testing.T) {
 			r.streamMost.Store(int64(10 * time.Minute))
 			r.ahead.Store(int64(10*time.Minute + time.Second))
 			delta.Text = "a preview that comes too late"
-			if err := r.Edit(t.Context(), delta, id, false); !channel.IsPermanent(err) {
+			if err := r.Edit(t.Context(), delta, id, false); !chat.IsPermanent(err) {
 				t.Errorf("a late preview: %v", err)
 			}
 			r.sweep(t.Context())
@@ -243,7 +243,7 @@ func TestTurnEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	defer r.begin()()
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Answered, channel.TurnFailed, channel.TurnStopped} {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Answered, chat.TurnFailed, chat.TurnStopped} {
 		in := r.opened(wecomtest.Message{Text: string(phase)})
 		if err := r.Signal(t.Context(), in.Route, phase); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestTurnEnds(t *testing.T) {
 	delta.StreamID = "s"
 	r.send(delta)
 	for range 2 {
-		if err := r.Signal(t.Context(), in.Route, channel.TurnStopped); err != nil {
+		if err := r.Signal(t.Context(), in.Route, chat.TurnStopped); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +282,7 @@ func TestPushes(t *testing.T) {
 		t.Errorf("people see (-want +got):\n%s", d)
 	}
 	delta := bus.Outbound{Kind: bus.Delta, StreamID: "s", Route: bus.Route{ChatID: wecomtest.Ann}, Text: "a preview"}
-	if _, err := r.Send(t.Context(), delta); !channel.IsPermanent(err) {
+	if _, err := r.Send(t.Context(), delta); !chat.IsPermanent(err) {
 		t.Errorf("a preview of what answers nothing: %v", err)
 	}
 	if err := r.Erase(t.Context(), in.Route, "x"); !errors.Is(err, errors.ErrUnsupported) {
@@ -298,16 +298,16 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	out := bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: wecomtest.Ann}, Text: "hi"}
-	if _, err := r.Send(t.Context(), out); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), out); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("before the connection: %v", err)
 	}
 	defer r.begin()()
 	for code, check := range map[int]func(error) bool{
-		40008:  channel.IsPermanent,
-		93006:  channel.IsPermanent,
-		45009:  func(err error) bool { _, ok := errors.AsType[*channel.RateLimitedError](err); return ok },
-		-1:     func(err error) bool { return err != nil && !channel.IsPermanent(err) },
-		846600: func(err error) bool { return err != nil && !channel.IsPermanent(err) },
+		40008:  chat.IsPermanent,
+		93006:  chat.IsPermanent,
+		45009:  func(err error) bool { _, ok := errors.AsType[*chat.RateLimitedError](err); return ok },
+		-1:     func(err error) bool { return err != nil && !chat.IsPermanent(err) },
+		846600: func(err error) bool { return err != nil && !chat.IsPermanent(err) },
 	} {
 		r.fake.Fail(cmdSend, code, "no")
 		if _, err := r.Send(t.Context(), out); !check(err) {
@@ -315,7 +315,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	out.Route.ChatID = "stranger"
-	if _, err := r.Send(t.Context(), out); !channel.IsPermanent(err) || !strings.Contains(err.Error(), "93006") {
+	if _, err := r.Send(t.Context(), out); !chat.IsPermanent(err) || !strings.Contains(err.Error(), "93006") {
 		t.Errorf("an unknown chat: %v", err)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		f := fixture(t, wecomtest.BotID)
 		second := fixture(t, "aib_second")
 		f.Second = &second
@@ -23,7 +23,7 @@ func TestSuite(t *testing.T) {
 }
 
 // fixture is a bot on a fake of its own.
-func fixture(t *testing.T, name string) channeltest.Fixture {
+func fixture(t *testing.T, name string) chattest.Fixture {
 	t.Helper()
 	fake := wecomtest.New()
 	t.Cleanup(fake.Close)
@@ -35,30 +35,30 @@ func fixture(t *testing.T, name string) channeltest.Fixture {
 			fake.FailText(code, text)
 		}
 	}
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver:  Driver(),
-		Section: func(c channel.Common) json.RawMessage { return commonSection(t, c, fake, name) },
+		Section: func(c chat.Common) json.RawMessage { return commonSection(t, c, fake, name) },
 		Owner:   wecomtest.Ann, Stranger: "mallory", Group: wecomtest.Group,
 		Chat: func(sender string) string { return sender },
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			fake.Say(wecomtest.Message{ID: in.ID, From: name, Corp: "another corp", Text: in.Text})
 		},
-		Deliver: func(t *testing.T, in channeltest.In) { deliver(t, fake, in) },
+		Deliver: func(t *testing.T, in chattest.In) { inject(t, fake, in) },
 		Idle:    fake.Idle,
-		Seen:    func() []channeltest.Seen { return seen(fake) },
+		Seen:    func() []chattest.Seen { return seen(fake) },
 		Touched: func() int { return fake.Fetched() + len(fake.Frames(cmdRespond)) },
 		Break:   fail(codeBusy, "system busy"),
 		Refuse:  fail(40058, "invalid parameter"),
 		Cut:     fake.Cut,
 		Streams: true, Repeats: true, MediaLimit: true, AnyName: true,
-		Tap: func(t *testing.T, chat, label string) {
+		Tap: func(t *testing.T, chatID, label string) {
 			t.Helper()
-			if err := fake.Press(wecomtest.Message{From: chat}, label, false); err != nil {
+			if err := fake.Press(wecomtest.Message{From: chatID}, label, false); err != nil {
 				t.Fatal(err)
 			}
 		},
 		Frame: func(_ *testing.T, frame []byte) { fake.Raw(string(frame)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.beat = time.Second
 			}
@@ -84,7 +84,7 @@ func loopback(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func commonSection(t *testing.T, c channel.Common, fake *wecomtest.Server, bot string) json.RawMessage {
+func commonSection(t *testing.T, c chat.Common, fake *wecomtest.Server, bot string) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func commonSection(t *testing.T, c channel.Common, fake *wecomtest.Server, bot s
 	return data
 }
 
-func deliver(t *testing.T, fake *wecomtest.Server, in channeltest.In) {
+func inject(t *testing.T, fake *wecomtest.Server, in chattest.In) {
 	t.Helper()
 	m := wecomtest.Message{ID: in.ID, From: in.Sender, Text: in.Text}
 	if in.Group {
@@ -121,11 +121,11 @@ func deliver(t *testing.T, fake *wecomtest.Server, in channeltest.In) {
 }
 
 // seen are the messages without those that only say that the bot works.
-func seen(fake *wecomtest.Server) []channeltest.Seen {
-	var out []channeltest.Seen
+func seen(fake *wecomtest.Server) []chattest.Seen {
+	var out []chattest.Seen
 	for _, m := range fake.Shown() {
 		if s := strings.ReplaceAll(m.Text, thinking, ""); s != "" || len(m.Files) > 0 {
-			out = append(out, channeltest.Seen{Chat: m.Chat, Text: s, Files: m.Files})
+			out = append(out, chattest.Seen{Chat: m.Chat, Text: s, Files: m.Files})
 		}
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // WeCom closes a stream that was not updated for six minutes. Some have seen it
@@ -200,22 +200,22 @@ func (t *turn) rest(text string) string {
 	return text
 }
 
-// Signal implements channel.Signaller: no stream is left unfinished when its
+// Signal implements chat.Signaller: no stream is left unfinished when its
 // turn is over.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	t, ok := b.turns.Get(route.MessageID)
 	if !ok || route.MessageID == "" {
 		return nil
 	}
 	note := phrase.In(b.language(), saidNothing)
 	switch phase {
-	case channel.Seen, channel.Working: // the stream shows it
+	case chat.Seen, chat.Working: // the stream shows it
 		return nil
-	case channel.TurnFailed:
+	case chat.TurnFailed:
 		note = phrase.In(b.language(), saidFailed)
-	case channel.TurnStopped:
+	case chat.TurnStopped:
 		note = phrase.In(b.language(), saidStopped)
-	case channel.Answered:
+	case chat.Answered:
 	}
 	return b.finish(ctx, t, note, false)
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
@@ -42,7 +44,7 @@ func TestLateConfirmation(t *testing.T) {
 		final <- err
 	})
 	r.fake.Mute(false, false)
-	if err := <-final; !channel.IsPermanent(err) {
+	if err := <-final; !chat.IsPermanent(err) {
 		t.Errorf("an answer that WeCom refused: %v", err)
 	}
 }
@@ -59,10 +61,10 @@ func TestStoppedTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes := true
-	section := commonSection(t, channel.Common{Enabled: true, AllowFrom: []string{wecomtest.Ann}, SendToolHints: &yes}, fake, wecomtest.BotID)
-	m, err := channel.NewManager(channel.Options{
+	section := commonSection(t, chat.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{wecomtest.Ann}}, SendToolHints: &yes}, fake, wecomtest.BotID)
+	m, err := deliver.NewManager(deliver.Options{
 		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
-		Drivers: map[string]channel.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},
+		Drivers: map[string]chat.Driver{"wecom": Driver()}, Sections: map[string]json.RawMessage{"wecom": section},
 		Client: func(string) (*http.Client, error) { return loopback(t), nil },
 	})
 	if err != nil {
@@ -99,7 +101,7 @@ func TestStoppedTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rig := channeltest.NewRig(t)
+	rig := chattest.NewRig(t)
 	whole := "I look.\n\nweb_search\n\nIt is"
 	rig.Await("the preview", func() bool {
 		return slices.ContainsFunc(fake.Shown(), func(s wecomtest.Shown) bool { return s.Text == whole && !s.Finished })

@@ -13,7 +13,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -43,17 +44,17 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) error {
 // upload sends a file to WeCom, which keeps it for three days. What it does not
 // take as a picture or a video it takes as a file.
 func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err error) {
-	f, err := b.deps.Open(ctx, m, fileMost)
+	f, err := kit.OpenAttachment(ctx, b.deps, m, fileMost)
 	if err != nil {
 		return "", "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() < fileLeast {
-		return "", "", channel.Permanent(fmt.Errorf("%s: WeCom takes no file of less than %d bytes", f.Name, fileLeast))
+		return "", "", chat.Permanent(fmt.Errorf("%s: WeCom takes no file of less than %d bytes", f.Name, fileLeast))
 	}
 	kind = kindOf(f)
 	id, err = b.uploadAs(ctx, f, kind)
-	if kind != "file" && channel.IsPermanent(classify(err)) {
+	if kind != "file" && chat.IsPermanent(classify(err)) {
 		kind = "file"
 		id, err = b.uploadAs(ctx, f, kind)
 	}
@@ -61,7 +62,7 @@ func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err err
 }
 
 // kindOf is how WeCom shows a file.
-func kindOf(f *channel.Attachment) string {
+func kindOf(f *kit.Attachment) string {
 	switch n := f.Size(); {
 	case (f.MIME == "image/png" || f.MIME == "image/jpeg") && n <= imageMost:
 		return "image"
@@ -73,7 +74,7 @@ func kindOf(f *channel.Attachment) string {
 	return "file"
 }
 
-func (b *bot) uploadAs(ctx context.Context, f *channel.Attachment, kind string) (string, error) {
+func (b *bot) uploadAs(ctx context.Context, f *kit.Attachment, kind string) (string, error) {
 	sum := md5.New() //nolint:gosec // WeCom's checksum
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
 		return "", fmt.Errorf("read the file to send: %w", err)
@@ -114,7 +115,7 @@ func (b *bot) uploadChunk(ctx context.Context, body map[string]any) (err error) 
 		if try > 0 && wait.For(ctx, time.Duration(try)*chunkPause) != nil {
 			return ctx.Err()
 		}
-		if _, err = b.call(ctx, cmdChunk, newID(cmdChunk), body, uploadTime); err == nil || errors.Is(err, channel.ErrNotReady) {
+		if _, err = b.call(ctx, cmdChunk, newID(cmdChunk), body, uploadTime); err == nil || errors.Is(err, chat.ErrNotReady) {
 			return err
 		}
 	}

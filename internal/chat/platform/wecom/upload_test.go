@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/wecom/wecomtest"
 )
 
@@ -74,14 +74,14 @@ func TestUploadTrouble(t *testing.T) {
 	if err := r.sendMedia("b.png", png); err != nil {
 		t.Error(err)
 	}
-	if err := r.sendMedia("tiny.txt", []byte("12345")); !channel.IsPermanent(err) {
+	if err := r.sendMedia("tiny.txt", []byte("12345")); !chat.IsPermanent(err) {
 		t.Errorf("a tiny file: %v", err)
 	}
-	if err := r.sendMedia("none.txt", nil); !channel.IsPermanent(err) {
+	if err := r.sendMedia("none.txt", nil); !chat.IsPermanent(err) {
 		t.Errorf("an empty file: %v", err)
 	}
 	r.fake.Fail(cmdInit, codeBusy, "system busy")
-	if err := r.sendMedia("c.txt", png[4:]); err == nil || channel.IsPermanent(err) {
+	if err := r.sendMedia("c.txt", png[4:]); err == nil || chat.IsPermanent(err) {
 		t.Errorf("a server that is busy: %v", err)
 	}
 	if d := cmp.Diff([]string{"image: a.png", "file: b.png"}, r.seen()); d != "" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // The commands.
@@ -163,9 +163,9 @@ func classify(err error) error {
 	case code == 0 || code == codeBusy:
 		return err
 	case code == codeFrequent || code == codeConcurrent:
-		return channel.RateLimited(time.Minute, err)
+		return chat.RateLimited(time.Minute, err)
 	case code >= 40000 && code < 50000, code >= 93000 && code < 94000: // wrong parameters; a chat that is not there
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }

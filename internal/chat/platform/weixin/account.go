@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 const (
@@ -101,7 +101,7 @@ func fingerprint(token string) string {
 }
 
 // accountPath is where account.json is.
-func accountPath(d channel.Deps, o *options) (string, error) {
+func accountPath(d chat.Deps, o *options) (string, error) {
 	dir := o.StateDir
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
 		home, err := os.UserHomeDir()
@@ -149,7 +149,7 @@ type stranger struct {
 	spent budget
 }
 
-func newLedger(d channel.Deps, o *options) *ledger {
+func newLedger(d chat.Deps, o *options) *ledger {
 	return &ledger{o: o, log: d.Log, now: d.Now, strangers: recent.New[string, *stranger](strangersMost), dirty: make(chan struct{}, 1)}
 }
 

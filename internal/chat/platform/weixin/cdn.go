@@ -21,7 +21,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -87,17 +88,17 @@ func parseKey(digits, coded string) ([]byte, error) {
 
 // file is the file of an item. False means that there is none to fetch; the
 // kind is set all the same if the item is of one.
-func (b *bot) file(it *item) (r channel.Received, ok bool) {
+func (b *bot) file(it *item) (r kit.Received, ok bool) {
 	var f *fileItem
 	switch it.Type {
 	case itemImage:
-		f, r.Kind, r.Name = it.Image, channel.ImageFile, "image.jpg"
+		f, r.Kind, r.Name = it.Image, kit.ImageFile, "image.jpg"
 	case itemVoice:
-		f, r.Kind, r.Name = it.Voice, channel.VoiceFile, "voice.silk"
+		f, r.Kind, r.Name = it.Voice, kit.VoiceFile, "voice.silk"
 	case itemFile:
-		f, r.Kind, r.Name = it.File, channel.OtherFile, "file"
+		f, r.Kind, r.Name = it.File, kit.OtherFile, "file"
 	case itemVideo:
-		f, r.Kind, r.Name = it.Video, channel.VideoFile, "video.mp4"
+		f, r.Kind, r.Name = it.Video, kit.VideoFile, "video.mp4"
 	}
 	if f == nil {
 		return r, false
@@ -105,7 +106,7 @@ func (b *bot) file(it *item) (r channel.Received, ok bool) {
 	r.Name = cmp.Or(strings.TrimSpace(f.Name), map[int]string{5: "voice.amr", 7: "voice.mp3"}[f.Coding], r.Name)
 	r.Size = f.Length.number()
 	where := []*cdnFile{f.Media, f.Thumb}
-	if f.Media.there() && f.Media.Key == "" && f.AESKey == "" && r.Kind != channel.ImageFile || !f.Media.there() && !f.Thumb.there() {
+	if f.Media.there() && f.Media.Key == "" && f.AESKey == "" && r.Kind != kit.ImageFile || !f.Media.there() && !f.Thumb.there() {
 		return r, false
 	}
 	most := b.deps.Media.Max
@@ -158,7 +159,7 @@ func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) 
 				}
 				return decrypt(key, data)
 			}
-			if e := refusal(err); e != nil && channel.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
+			if e := refusal(err); e != nil && chat.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
 				return nil, err
 			}
 		}
@@ -189,7 +190,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 
 // upload encrypts a file, puts it where WeChat finds it, and returns the item
 // that shows it.
-func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *channel.Attachment) (object, error) {
+func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *kit.Attachment) (object, error) {
 	data := make([]byte, f.Size(), f.Size()+aes.BlockSize)
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("read the file to send: %w", err)
@@ -197,9 +198,9 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ch
 	kind, number := "file_item", 3
 	item := object{"type": itemFile}
 	switch f.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		kind, number, item["type"] = "image_item", 1, itemImage
-	case channel.VideoFile:
+	case kit.VideoFile:
 		kind, number, item["type"] = "video_item", 2, itemVideo
 	}
 	sum := md5.Sum(data) //nolint:gosec // see above
@@ -234,9 +235,9 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ch
 
 	inner := object{"media": object{"encrypt_query_param": param, "aes_key": base64.StdEncoding.EncodeToString([]byte(digits)), "encrypt_type": 1}}
 	switch f.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		inner["mid_size"] = len(data)
-	case channel.VideoFile:
+	case kit.VideoFile:
 		inner["video_size"] = len(data)
 	default:
 		inner["file_name"], inner["len"] = f.Name, strconv.Itoa(size)

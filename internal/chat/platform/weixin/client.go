@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // The version of the protocol that we say we speak.
@@ -74,13 +75,13 @@ func classify(err error) error {
 	case e == nil, e.Status >= 500, e.Status == http.StatusRequestTimeout, e.Status == http.StatusTooEarly:
 		return err
 	case e.Status == http.StatusTooManyRequests:
-		return channel.RateLimited(max(e.After, time.Second), err)
+		return chat.RateLimited(max(e.After, time.Second), err)
 	case e.Status == 0 && e.Code == codeRestricted:
-		return channel.Deferred(err)
+		return chat.Deferred(err)
 	case e.Status == 0 && e.Code == codeStale: // Run says so
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
-	return channel.Permanent(err)
+	return chat.Permanent(err)
 }
 
 // client speaks with the service.
@@ -88,7 +89,7 @@ type client struct {
 	http     *http.Client
 	routeTag string
 	now      func() time.Time
-	clock    channel.Clock
+	clock    kit.Clock
 }
 
 // session is an account that we are logged in to.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // receiver makes messages for the agent of what came in during one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle makes one message. An error means that it is not durable yet. Nothing
@@ -39,7 +41,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		b.account.met(m.From, m.Context, m.at())
 	}
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
-	v := channel.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
+	v := access.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
 	if group {
 		v.Text = m.words()
 	}
@@ -83,7 +85,7 @@ func (m *message) words() string {
 // compose fills in what a message says and brings along.
 func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	b := rc.bot
-	files := b.deps.Files()
+	files := kit.NewFiles(b.deps)
 	var lines []string
 	var quoted *item // whose file is fetched if the message itself has none
 	fetched := false
@@ -115,8 +117,8 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	}
 	if quoted != nil && !fetched {
 		if r, ok := b.file(quoted); ok {
-			if r.Kind == channel.VoiceFile {
-				r.Kind = channel.AudioFile // spoken by anybody
+			if r.Kind == kit.VoiceFile {
+				r.Kind = kit.AudioFile // spoken by anybody
 			}
 			files.Add(ctx, r)
 		}
@@ -128,7 +130,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 }
 
 // quote is what the message said that another one answers.
-func (rc *receiver) quote(chat bus.Route, r *refer) string {
+func (rc *receiver) quote(route bus.Route, r *refer) string {
 	var said []string
 	if r.Title != "" {
 		said = append(said, r.Title)
@@ -142,7 +144,7 @@ func (rc *receiver) quote(chat bus.Route, r *refer) string {
 		return strings.Join(said, " | ")
 	}
 
-	known, ok := rc.bot.deps.Quoted(chat, string(r.ID))
+	known, ok := rc.bot.deps.Quoted(route, string(r.ID))
 	if !ok {
 		if p := r.Partial; p != nil && p.Start != "" {
 			return p.Start + " … " + p.End

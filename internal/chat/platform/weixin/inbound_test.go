@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -37,8 +37,8 @@ func flat(t *testing.T, in bus.Inbound) string {
 func TestInbound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.deps.Quoted = func(_ bus.Route, id string) (channel.Quoted, bool) {
-		return channel.Quoted{Text: "abcdabcd"}, id == "18446744073709551615"
+	r.deps.Quoted = func(_ bus.Route, id string) (chat.Quoted, bool) {
+		return chat.Quoted{Text: "abcdabcd"}, id == "18446744073709551615"
 	}
 	r.remake(section(t, r.fake, nil))
 	end := r.begin()

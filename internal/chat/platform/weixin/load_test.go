@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -61,12 +62,12 @@ func TestManyLongAnswers(t *testing.T) {
 	const people, questions = 20, 10
 	fake := weixintest.New()
 	t.Cleanup(fake.Close)
-	h := newHouse(t, fake, object{"allowFrom": []string{"*"}, "sendProgress": true, "sendToolHints": true, "streaming": true}, channel.Filters{})
+	h := newHouse(t, fake, object{"allowFrom": []string{"*"}, "sendProgress": true, "sendToolHints": true, "streaming": true}, chat.Filters{})
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := make(chan struct{})
 	go func() { defer close(agent); talkative(ctx, t, h.q) }()
 	defer func() { cancel(); <-agent }()
-	h.await("the connection", func() bool { return h.state().State == channel.Running })
+	h.await("the connection", func() bool { return h.state().State == deliver.Running })
 
 	var all sync.WaitGroup
 	for p := range people {

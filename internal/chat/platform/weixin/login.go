@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // How long a login takes.
@@ -38,7 +38,7 @@ const (
 // scan is a login under way.
 type scan struct {
 	bot    *bot
-	dialog channel.Dialog
+	dialog chat.Dialog
 	force  bool
 	every  time.Duration
 
@@ -62,46 +62,46 @@ type status struct {
 }
 
 // login connects a WeChat account by a QR code.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	s := &scan{bot: b, dialog: p, force: force, every: statusWait}
 	return s.run(ctx)
 }
 
-func (s *scan) run(ctx context.Context) (channel.Result, error) {
+func (s *scan) run(ctx context.Context) (chat.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the code was not scanned in time: try again"))
 	defer cancel()
 	var err error
 	if s.path, err = accountPath(s.bot.deps, s.bot.o); err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	if s.old, err = readRecord(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.bot.deps.Log.WarnContext(ctx, "account.json is damaged; this login replaces it", "err", err)
 	}
 	if err := s.show(ctx, noteScan); err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	for {
 		var st status
 		err := s.bot.client.get(ctx, statusTime, s.base, s.query(), &st)
 		if ctx.Err() != nil { // before anything that came meanwhile
-			return channel.Result{}, context.Cause(ctx)
+			return chat.Result{}, context.Cause(ctx)
 		}
-		if err != nil && channel.IsPermanent(classify(err)) {
-			return channel.Result{}, err
+		if err != nil && chat.IsPermanent(classify(err)) {
+			return chat.Result{}, err
 		}
 		done, err := s.step(ctx, st) // without a status it goes on waiting
 		if done != nil || err != nil {
 			if err != nil {
-				return channel.Result{}, err
+				return chat.Result{}, err
 			}
 			return *done, nil
 		}
 		if err := wait.For(ctx, s.every); err != nil {
-			return channel.Result{}, context.Cause(ctx)
+			return chat.Result{}, context.Cause(ctx)
 		}
 	}
 }
@@ -115,12 +115,12 @@ func (s *scan) query() string {
 }
 
 // step does what a status asks for. A result ends the login.
-func (s *scan) step(ctx context.Context, st status) (*channel.Result, error) {
+func (s *scan) step(ctx context.Context, st status) (*chat.Result, error) {
 	switch st.Status {
 	case "scaned":
 		if s.typed = ""; !s.told {
 			s.told = true
-			s.dialog.Tell(channel.Step{Note: noteScanned})
+			s.dialog.Tell(chat.Step{Note: noteScanned})
 		}
 	case "scaned_but_redirect":
 		s.redirect(ctx, st.Host)
@@ -129,7 +129,7 @@ func (s *scan) step(ctx context.Context, st status) (*channel.Result, error) {
 		if s.typed != "" {
 			question = askCodeMore
 		}
-		typed, err := s.dialog.Ask(ctx, channel.Question{Text: question})
+		typed, err := s.dialog.Ask(ctx, chat.Question{Text: question})
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (s *scan) step(ctx context.Context, st status) (*channel.Result, error) {
 		return nil, s.refresh(ctx, noteFresh, errors.New("the code expired too often: try again later"))
 	case "binded_redirect":
 		if old := effective(s.old, s.bot.o); !s.force && old.Token != "" {
-			return &channel.Result{Identity: old.BotID, Owner: old.UserID}, nil
+			return &chat.Result{Identity: old.BotID, Owner: old.UserID}, nil
 		}
 		return nil, fmt.Errorf("this WeChat account is connected to a bot already, and its login is not here: run nanobot channels login %s --force", s.bot.deps.Name)
 	case "confirmed":
@@ -179,7 +179,7 @@ func (s *scan) show(ctx context.Context, note string) error {
 		code.URL = code.ID
 	}
 	s.code = code.ID
-	s.dialog.Tell(channel.Step{QR: code.URL, URL: code.URL, Note: note})
+	s.dialog.Tell(chat.Step{QR: code.URL, URL: code.URL, Note: note})
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (s *scan) redirect(ctx context.Context, host string) {
 }
 
 // confirm replaces the account by the one that was confirmed.
-func (s *scan) confirm(ctx context.Context, st status) (*channel.Result, error) {
+func (s *scan) confirm(ctx context.Context, st status) (*chat.Result, error) {
 	o := s.bot.o
 	if st.Token == "" || st.BotID == "" {
 		return nil, errors.New("the login was confirmed, but the service sent no token: try again")
@@ -232,7 +232,7 @@ func (s *scan) confirm(ctx context.Context, st status) (*channel.Result, error) 
 	if err := writeRecord(s.path, &fresh); err != nil {
 		return nil, err
 	}
-	done := &channel.Result{Identity: st.BotID, Owner: st.UserID}
+	done := &chat.Result{Identity: st.BotID, Owner: st.UserID}
 	if !o.Enabled {
 		done.Patch = map[string]any{"enabled": true}
 	}
@@ -248,7 +248,7 @@ func (s *scan) approve(ctx context.Context, user string) error {
 	if len(known) == 0 || slices.Contains(known, user) {
 		return nil
 	}
-	answer, err := s.dialog.Ask(ctx, channel.Question{Text: fmt.Sprintf(askOther, user)})
+	answer, err := s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf(askOther, user)})
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (s *scan) approve(ctx context.Context, user string) error {
 }
 
 // logout forgets the account. The service has no call for it.
-func logout(_ context.Context, d channel.Deps, section json.RawMessage) error {
+func logout(_ context.Context, d chat.Deps, section json.RawMessage) error {
 	o, err := decode(section)
 	if err != nil {
 		return err
@@ -278,22 +278,22 @@ func logout(_ context.Context, d channel.Deps, section json.RawMessage) error {
 }
 
 // probe looks whether the token is still valid.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
 	b, err := newBot(d, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	path, err := accountPath(d, b.o)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	r, err := readRecord(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return channel.Report{}, fmt.Errorf("read %s: %w", path, err)
+		return chat.Report{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	r = effective(r, b.o)
 	if r.Token == "" {
-		return channel.Report{Checks: []channel.Check{{Name: "login", Detail: "no WeChat account is connected: run nanobot channels login " + d.Name}}}, nil
+		return chat.Report{Checks: []chat.Check{{Name: "login", Detail: "no WeChat account is connected: run nanobot channels login " + d.Name}}}, nil
 	}
 	user := r.UserID
 	for id := range r.Contexts {
@@ -301,13 +301,13 @@ func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channe
 			user = id
 		}
 	}
-	check := channel.Check{Name: "login", OK: true, Detail: path}
+	check := chat.Check{Name: "login", OK: true, Detail: path}
 	_, err = b.configure(ctx, session{r.BaseURL, httpsafe.NewSecret(r.Token)}, user, r.Contexts[user])
 	switch {
 	case refusedAs(err, codeStale):
 		check.OK, check.Detail = false, "the login of WeChat has expired: run nanobot channels login "+d.Name
 	case err != nil && refusal(err) == nil:
-		check.OK, check.Detail = false, channel.Explain(err).Error()
+		check.OK, check.Detail = false, chat.Explain(err).Error()
 	}
-	return channel.Report{Identity: r.BotID, Checks: []channel.Check{check}}, nil
+	return chat.Report{Identity: r.BotID, Checks: []chat.Check{check}}, nil
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -26,12 +27,12 @@ type person struct {
 	answers []string
 
 	mu    sync.Mutex
-	steps []channel.Step
+	steps []chat.Step
 	asked []string
-	shown func(channel.Step) // nil: nothing happens
+	shown func(chat.Step) // nil: nothing happens
 }
 
-func (p *person) Tell(s channel.Step) {
+func (p *person) Tell(s chat.Step) {
 	p.mu.Lock()
 	p.steps = append(p.steps, s)
 	f := p.shown
@@ -41,7 +42,7 @@ func (p *person) Tell(s channel.Step) {
 	}
 }
 
-func (p *person) Ask(_ context.Context, q channel.Question) (string, error) {
+func (p *person) Ask(_ context.Context, q chat.Question) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, q.Text)
@@ -64,7 +65,7 @@ func (p *person) notes() (out []string) {
 }
 
 // scanning logs in without a pause between polls.
-func (r *rig) scanning(ctx context.Context, p *person, force bool) (channel.Result, error) {
+func (r *rig) scanning(ctx context.Context, p *person, force bool) (chat.Result, error) {
 	s := &scan{bot: r.bot, dialog: p, force: force, every: time.Millisecond}
 	return s.run(ctx)
 }
@@ -175,7 +176,7 @@ func TestLoginCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.fake.Script(states("scaned", "confirmed", "confirmed")...)
 	p := &person{}
-	p.shown = func(s channel.Step) {
+	p.shown = func(s chat.Step) {
 		if s.Note == noteScanned {
 			cancel()
 		}
@@ -253,7 +254,7 @@ func TestLogoutAndProbe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, object{"token": ""})
 	raw := section(t, r.fake, object{"token": ""})
-	check := func() channel.Check {
+	check := func() chat.Check {
 		t.Helper()
 		got, err := probe(t.Context(), r.deps, raw)
 		if err != nil || len(got.Checks) != 1 {
@@ -289,19 +290,19 @@ type house struct {
 	dir  string
 	fake *weixintest.Server
 	q    *journal.Journal
-	m    *channel.Manager
+	m    *deliver.Manager
 	end  func()
 }
 
-func newHouse(t *testing.T, fake *weixintest.Server, changes object, filters channel.Filters) *house {
+func newHouse(t *testing.T, fake *weixintest.Server, changes object, filters chat.Filters) *house {
 	t.Helper()
 	dir := t.TempDir()
 	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]channel.Driver{"weixin": impatient()},
+	m, err := deliver.NewManager(deliver.Options{
+		Queue: q, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3, Drivers: map[string]chat.Driver{"weixin": impatient()},
 		Sections: map[string]json.RawMessage{"weixin": section(t, fake, changes)}, Client: client4(t, fake), Defaults: filters,
 	})
 	if err != nil {
@@ -323,10 +324,10 @@ func newHouse(t *testing.T, fake *weixintest.Server, changes object, filters cha
 
 func (h *house) await(what string, ok func() bool) {
 	h.t.Helper()
-	channeltest.NewRig(h.t).Await(what, ok)
+	chattest.NewRig(h.t).Await(what, ok)
 }
 
-func (h *house) state() channel.Status { return h.m.Status()[0] }
+func (h *house) state() deliver.Status { return h.m.Status()[0] }
 
 // A login inside the running gateway brings a channel back whose login has
 // expired, and so does one of another program.
@@ -334,14 +335,14 @@ func TestLoginWhileRunning(t *testing.T) {
 	t.Parallel()
 	fake := weixintest.New()
 	t.Cleanup(fake.Close)
-	h := newHouse(t, fake, object{"token": ""}, channel.Filters{})
+	h := newHouse(t, fake, object{"token": ""}, chat.Filters{})
 	h.await("the reason", func() bool { return strings.Contains(h.state().Error, "no WeChat account is connected") })
 
 	fake.Script(states("scaned", "confirmed")...)
 	if _, err := h.m.Login(t.Context(), "weixin", &person{answers: []string{"yes"}}, false); err != nil {
 		t.Fatal(err)
 	}
-	h.await("the connection", func() bool { return h.state().State == channel.Running })
+	h.await("the connection", func() bool { return h.state().State == deliver.Running })
 	fake.Say(ann, "hi")
 	h.await("the message", func() bool { return h.state().Received == 1 })
 
@@ -351,7 +352,7 @@ func TestLoginWhileRunning(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.dir, "weixin", "account.json"), []byte(`{"token":"by hand"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.await("the connection again", func() bool { return h.state().State == channel.Running })
+	h.await("the connection again", func() bool { return h.state().State == deliver.Running })
 	if _, err := h.q.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}

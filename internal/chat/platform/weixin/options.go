@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	BaseURL                   string          `json:"baseUrl" doc:"Address of the iLink service; a login may name another one, which is kept with the account."`
 	CDNBaseURL                string          `json:"cdnBaseUrl" doc:"Address of WeChat's files."`
 	RouteTag                  string          `json:"routeTag" doc:"Value of the header SKRouteTag; empty sends none."`
@@ -48,11 +48,11 @@ func defaults() *options {
 
 func decode(section json.RawMessage) (*options, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
+	if err := chat.Decode(section, o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -96,8 +96,8 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 
 // caps has no Replies: what may be sent belongs to a context token, which several
 // messages may have and which outlives the process, so Send counts by itself.
-func (*options) caps() channel.Caps {
-	return channel.Caps{
+func (*options) caps() chat.Caps {
+	return chat.Caps{
 		MaxChars: maxChars, Typing: 5 * time.Second, MaxMedia: maxUpload, Quotes: true, Group: isGroup,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // Sections of Python nanobot work as they are.
@@ -46,7 +46,7 @@ func TestWrongSections(t *testing.T) {
 		`{"routeTag": "a\nb"}`:                        "routeTag",
 		`{"pollTimeOut": 5}`:                          `did you mean "pollTimeout"?`,
 	} {
-		if _, err := decode(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if _, err := decode(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 var errSpent = errors.New("WeChat takes nothing more until the person writes again")
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	s, ok := b.account.session()
 	if !ok {
-		return "", channel.ErrNotReady
+		return "", chat.ErrNotReady
 	}
 	words := out.Text
 	if !out.Plain {
@@ -46,7 +47,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 				b.deps.Log.DebugContext(ctx, "the person could not be told that more follows", "err", err)
 			}
 		}
-		return "", channel.Deferred(errSpent)
+		return "", chat.Deferred(errSpent)
 	}
 
 	item, err := b.item(ctx, s, out, words, tool)
@@ -87,7 +88,7 @@ func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words strin
 	case len(out.Media) == 0:
 		return object{"type": itemText, "text_item": object{"text": words}}, nil
 	}
-	f, err := b.deps.Open(ctx, out.Media[0], maxUpload)
+	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return nil, err
 	}
@@ -161,18 +162,18 @@ func (b *bot) configure(ctx context.Context, s session, user, token string) (set
 	return got, err
 }
 
-// Signal implements channel.Signaller: WeChat can show that we type.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller: WeChat can show that we type.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	status := 2 // not any more
 	switch phase {
-	case channel.Seen:
+	case chat.Seen:
 		return nil
-	case channel.Working:
+	case chat.Working:
 		status = 1
 	}
 	s, ok := b.account.session()
 	if !ok {
-		return channel.ErrNotReady
+		return chat.ErrNotReady
 	}
 	t, err := b.ticket(ctx, s, route.ChatID)
 	if err != nil || t == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -91,15 +91,15 @@ func TestSendFiles(t *testing.T) {
 	out := answer(ann, "")
 	out.Media = []bus.Media{{Path: filepath.Join(dir, "a.png")}}
 	r.fake.LoseParam(1)
-	if err := r.send(out); err == nil || channel.IsPermanent(err) {
+	if err := r.send(out); err == nil || chat.IsPermanent(err) {
 		t.Errorf("an upload without an answer: %v", err)
 	}
 	r.fake.Fail(weixintest.Failure{Path: "cdn/upload", Status: 403})
-	if err := r.send(out); !channel.IsPermanent(err) {
+	if err := r.send(out); !chat.IsPermanent(err) {
 		t.Errorf("a refused upload: %v", err)
 	}
 	out.Media[0].Path = filepath.Join(dir, "missing")
-	if err := r.send(out); !channel.IsPermanent(err) {
+	if err := r.send(out); !chat.IsPermanent(err) {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestSendFailures(t *testing.T) {
 		r.fake.Fail(c.f)
 		err := r.send(answer(ann, "x"))
 		want, permanent := strings.CutPrefix(c.want, "permanent ")
-		if err == nil || !strings.Contains(err.Error(), want) || channel.IsPermanent(err) != permanent {
+		if err == nil || !strings.Contains(err.Error(), want) || chat.IsPermanent(err) != permanent {
 			t.Errorf("%s: %v", name, err)
 		}
 		r.account.change(ann, r.account.context(ann), func(b *budget) { b.Sent = 0 }) // a refusal uses the token up
@@ -210,7 +210,7 @@ func TestProactive(t *testing.T) {
 	if err := r.send(answer(bob, "good morning")); err != nil || r.fake.Messages()[0].Context != "" {
 		t.Errorf("%+v, %v", r.fake.Messages(), err)
 	}
-	if err := r.send(answer("unknown@im.wechat", "hello")); !channel.IsPermanent(err) {
+	if err := r.send(answer("unknown@im.wechat", "hello")); !chat.IsPermanent(err) {
 		t.Errorf("to an unknown person: %v", err)
 	}
 }
@@ -220,12 +220,12 @@ func TestStaleWhileSending(t *testing.T) {
 	t.Parallel()
 	r := met(t, nil)
 	r.fake.Fail(weixintest.Failure{Ret: weixintest.Stale})
-	if err := r.send(answer(ann, "x")); err == nil || !strings.Contains(err.Error(), channel.ErrNotReady.Error()) {
+	if err := r.send(answer(ann, "x")); err == nil || !strings.Contains(err.Error(), chat.ErrNotReady.Error()) {
 		t.Error(err)
 	}
 	r.Await("the end of the login", func() bool { s := r.States(); return strings.Contains(s[len(s)-1], "has expired") })
 	n := len(r.fake.Calls("sendmessage"))
-	if err := r.send(answer(ann, "x")); !errors.Is(err, channel.ErrNotReady) || len(r.fake.Calls("sendmessage")) != n {
+	if err := r.send(answer(ann, "x")); !errors.Is(err, chat.ErrNotReady) || len(r.fake.Calls("sendmessage")) != n {
 		t.Errorf("the service was asked with a stale token: %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestTyping(t *testing.T) {
 	t.Parallel()
 	r := met(t, nil)
 	route := bus.Route{Channel: "weixin", ChatID: ann, MessageID: "1"}
-	for _, phase := range []channel.Phase{channel.Seen, channel.Working, channel.Working, channel.Answered} {
+	for _, phase := range []chat.Phase{chat.Seen, chat.Working, chat.Working, chat.Answered} {
 		if err := r.Signal(t.Context(), route, phase); err != nil {
 			t.Errorf("%s: %v", phase, err)
 		}

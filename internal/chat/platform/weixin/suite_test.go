@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture {
+	chattest.Run(t, func(t *testing.T) chattest.Fixture {
 		t.Helper()
 		f, second := fixture(t, weixintest.Token), fixture(t, "bot-token-two")
 		f.Second = &second
@@ -22,9 +22,9 @@ func TestSuite(t *testing.T) {
 }
 
 // impatient is the platform with a channel that does not wait after failures.
-func impatient() channel.Driver {
+func impatient() chat.Driver {
 	d := Driver()
-	d.New = func(deps channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	d.New = func(deps chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		b, err := newBot(deps, section)
 		if err == nil {
 			quick(b)
@@ -35,23 +35,23 @@ func impatient() channel.Driver {
 }
 
 // typed is how often the service was told that we type.
-func typed(fake *weixintest.Server, chat string) (n int) {
+func typed(fake *weixintest.Server, chatID string) (n int) {
 	for _, c := range fake.Calls("sendtyping") {
-		if c.Body["ilink_user_id"] == chat && c.Body["status"] == 1.0 {
+		if c.Body["ilink_user_id"] == chatID && c.Body["status"] == 1.0 {
 			n++
 		}
 	}
 	return n
 }
 
-func fixture(t *testing.T, token string) channeltest.Fixture {
+func fixture(t *testing.T, token string) chattest.Fixture {
 	t.Helper()
 	fake := weixintest.New()
 	fake.Tokens(token)
 	t.Cleanup(fake.Close)
-	return channeltest.Fixture{
+	return chattest.Fixture{
 		Driver: impatient(),
-		Section: func(c channel.Common) json.RawMessage {
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender },
-		Deliver: func(_ *testing.T, in channeltest.In) {
+		Deliver: func(_ *testing.T, in chattest.In) {
 			m := object{"from_user_id": in.Sender, "message_id": json.Number(in.ID), "item_list": []any{weixintest.Text(in.Text)}}
 			if in.File != "" {
 				file := object{"type": itemFile, "file_item": object{"media": fake.Store([]byte("content of "+in.File), "hex"), "file_name": in.File}}
@@ -72,10 +72,10 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 			}
 			fake.Post(m)
 		},
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.To, Text: m.Text}
+				s := chattest.Seen{Chat: m.To, Text: m.Text}
 				if m.File != nil {
 					s.Files = []string{m.File.Name}
 				}
@@ -92,8 +92,8 @@ func fixture(t *testing.T, token string) channeltest.Fixture {
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: true,
 		Acked:  fake.Acked,
-		Typing: func(chat, _ string) (int, bool) { return typed(fake, chat), false },
-		Impatient: func(ch channel.Channel) {
+		Typing: func(chatID, _ string) (int, bool) { return typed(fake, chatID), false },
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.longest, b.extra = time.Second, time.Second
 			}

@@ -17,7 +17,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // moreFollows is what people read when an answer is longer than WeChat allows.
@@ -32,7 +33,7 @@ const (
 
 // bot is the channel.
 type bot struct {
-	deps     channel.Deps
+	deps     chat.Deps
 	o        *options
 	client   *client
 	account  *ledger
@@ -48,26 +49,26 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title: "Weixin (personal WeChat)", Aliases: []string{"wechat"}, Options: func() any { return defaults() }, New: newChannel,
 		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Language: phrase.Chinese, Folder: "weixin",
 	}
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return newBot(d, section)
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
 	}
 	return &bot{
 		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
@@ -75,17 +76,17 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
 func isGroup(r bus.Route) bool { return isGroupID(r.ChatID) }
 
-// Run implements channel.Channel. It outlives the account: after a login, in
+// Run implements chat.Channel. It outlives the account: after a login, in
 // this program or another, it goes on with the new one.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -99,7 +100,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -151,7 +152,7 @@ func (b *bot) awaitLogin(ctx context.Context, path, lost string) error {
 
 // serve receives with one account until ctx ends or the account is of no use:
 // stale, or replaced by another login.
-func (b *bot) serve(ctx context.Context, in *channel.Intake[arrival], s session, shown string) (stale bool) {
+func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, shown string) (stale bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer func() {
@@ -193,7 +194,7 @@ func (b *bot) serve(ctx context.Context, in *channel.Intake[arrival], s session,
 // poll receives messages. Up says that the manager knows of the connection. The
 // service says itself how long it lets a poll wait: one that takes longer has
 // lost its connection.
-func (b *bot) poll(ctx context.Context, in *channel.Intake[arrival], s session, shown string, up bool) (stale bool) {
+func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, shown string, up bool) (stale bool) {
 	limit, failures, told := time.Duration(b.o.PollTimeout)*time.Second, 0, false
 	_, account := b.account.name()
 	for ctx.Err() == nil {
@@ -288,7 +289,7 @@ type arrival struct {
 
 // hold keeps messages before the cursor passes them. False means that ctx ended
 // before all were kept.
-func (b *bot) hold(ctx context.Context, in *channel.Intake[arrival], account string, list []json.RawMessage) bool {
+func (b *bot) hold(ctx context.Context, in *kit.Intake[arrival], account string, list []json.RawMessage) bool {
 	for _, raw := range list {
 		var m message
 		if err := json.Unmarshal(raw, &m); err != nil {

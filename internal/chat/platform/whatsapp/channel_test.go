@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
@@ -70,7 +72,7 @@ func TestNumbersOfOtherKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if e := readEntry(c.listed); channel.Matches(e, channel.Visitor{IDs: []string{ann + "@lid"}, Names: []string{ann}}) {
+			if e := readEntry(c.listed); access.Matches(e, access.Visitor{IDs: []string{ann + "@lid"}, Names: []string{ann}}) {
 				t.Errorf("%q is read as %+v", c.listed, e)
 			}
 			r := newRig(t, false, object{"allowFrom": []string{"*", c.listed}, "owners": []string{c.listed}})
@@ -231,13 +233,13 @@ func TestFatal(t *testing.T) {
 			go func() { errs <- r.Run(t.Context(), r.Submit) }()
 			r.Await("the connection", r.fake.Connected)
 			r.fake.Status(status, "spam")
-			if err := <-errs; !channel.IsFatal(err) || !strings.Contains(err.Error(), want) {
+			if err := <-errs; !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 				t.Errorf("Run: %v, want %q", err, want)
 			}
 		})
 	}
 	r := newRig(t, false, object{"bridgeToken": "wrong"})
-	if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || !strings.Contains(err.Error(), "the bridge refuses the token") {
+	if err := r.Run(t.Context(), r.Submit); !chat.IsFatal(err) || !strings.Contains(err.Error(), "the bridge refuses the token") {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -253,7 +255,7 @@ func TestDisconnected(t *testing.T) {
 		return strings.HasSuffix(s[len(s)-1], "WhatsApp is not connected: network")
 	})
 	out := bus.Outbound{Kind: bus.Final, Route: bus.Route{ChatID: annJID}, Text: "hi"}
-	if _, err := r.Send(t.Context(), out); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), out); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("Send: %v", err)
 	}
 	r.fake.Status("connected", "")
@@ -312,7 +314,7 @@ func TestSend(t *testing.T) {
 		if id, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: annJID}, Text: "\u200b"}); id != "" || err != nil {
 			t.Errorf("Send of nothing: %q, %v", id, err)
 		}
-		if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: "ann"}, Text: "x"}); !channel.IsPermanent(err) {
+		if _, err := r.Send(t.Context(), bus.Outbound{Route: bus.Route{ChatID: "ann"}, Text: "x"}); !chat.IsPermanent(err) {
 			t.Errorf("Send to nobody: %v", err)
 		}
 	}
@@ -325,7 +327,7 @@ func TestKeys(t *testing.T) {
 	defer r.begin()()
 	out := bus.Outbound{Kind: bus.Final, Key: "k/0", Route: bus.Route{ChatID: annJID}, Text: "hi"}
 	r.fake.Fail(whatsapptest.Failure{Drop: true}) // before it was done
-	if _, err := r.Send(t.Context(), out); !errors.Is(err, channel.ErrNotReady) {
+	if _, err := r.Send(t.Context(), out); !errors.Is(err, chat.ErrNotReady) {
 		t.Errorf("Send: %v", err)
 	}
 	r.Await("the next connection", func() bool { _, err := r.Send(t.Context(), out); return err == nil })
@@ -343,7 +345,7 @@ func TestSignals(t *testing.T) {
 		r := newRig(t, old, nil)
 		defer r.begin()()
 		route := bus.Route{ChatID: crowd, MessageID: "A/" + annLID}
-		for _, p := range []channel.Phase{channel.Seen, channel.Working, channel.Answered} {
+		for _, p := range []chat.Phase{chat.Seen, chat.Working, chat.Answered} {
 			if err := r.Signal(t.Context(), route, p); err != nil {
 				t.Error(err)
 			}
@@ -363,18 +365,18 @@ func TestSignals(t *testing.T) {
 type person4 struct {
 	mu    sync.Mutex
 	phone string
-	told  []channel.Step
+	told  []chat.Step
 	then  func()
 }
 
-func (p *person4) Tell(s channel.Step) {
+func (p *person4) Tell(s chat.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = append(p.told, s)
 	go p.then()
 }
 
-func (p *person4) Ask(context.Context, channel.Question) (string, error) { return p.phone, nil }
+func (p *person4) Ask(context.Context, chat.Question) (string, error) { return p.phone, nil }
 
 func TestLogin(t *testing.T) {
 	t.Parallel()
@@ -398,7 +400,7 @@ func TestNoProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := newRig(t, false, object{"transport": "native"})
 	err := r.Run(t.Context(), r.Submit)
-	if !channel.IsFatal(err) || !errors.Is(err, channel.ErrNoProgram) || !strings.Contains(err.Error(), "docs/how-to/channels/whatsapp.md") {
+	if !chat.IsFatal(err) || !errors.Is(err, kit.ErrNoProgram) || !strings.Contains(err.Error(), "docs/how-to/channels/whatsapp.md") {
 		t.Errorf("Run: %v", err)
 	}
 	report, err := Driver().Probe(t.Context(), r.deps, json.RawMessage(`{}`))

@@ -14,7 +14,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // receiver makes messages for the agent of the frames of one Run.
 type receiver struct {
 	bot    *bot
-	submit channel.Submit
+	submit chat.Submit
 }
 
 // handle makes one message of a frame. An error means that it is not durable
@@ -40,11 +42,11 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	if !ok {
 		return nil
 	}
-	chat := ""
+	chatID := ""
 	if v.Direct {
-		chat = v.Route.ChatID
+		chatID = v.Route.ChatID
 	}
-	if err := b.facts.meet(who, chat); err != nil {
+	if err := b.facts.meet(who, chatID); err != nil {
 		return err
 	}
 
@@ -83,9 +85,9 @@ func (f *frame) person() person {
 	return p
 }
 
-func (rc *receiver) visitor(f *frame, who person) channel.Visitor {
+func (rc *receiver) visitor(f *frame, who person) access.Visitor {
 	b := rc.bot
-	v := channel.Visitor{
+	v := access.Visitor{
 		IDs: who.ids(), Names: who.loose(), Name: cleanName(f.Name), Direct: !f.IsGroup,
 		Mentioned: f.WasMentioned || strings.HasPrefix(f.Content, "/") || f.ReplyTo != nil && f.ReplyTo.Ours,
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: f.Sender, MessageID: f.ID},
@@ -118,7 +120,7 @@ func (f *frame) kinds() []string {
 	return out
 }
 
-func (f *frame) meta(who person, v channel.Visitor) map[string]string {
+func (f *frame) meta(who person, v access.Visitor) map[string]string {
 	out := map[string]string{
 		"message_id": f.ID, "timestamp": strconv.FormatInt(f.seconds(), 10), "is_group": strconv.FormatBool(!v.Direct),
 		"is_forwarded": strconv.FormatBool(f.Forwarded), "is_reply_to_bot": strconv.FormatBool(f.ReplyTo != nil && f.ReplyTo.Ours),
@@ -140,7 +142,7 @@ func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf
 
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they passed on, answer or sent along.
-func (rc *receiver) compose(ctx context.Context, f *frame, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (string, []bus.Quote, []bus.Media) {
 	files := rc.fetch(ctx, f)
 	quotes := answered(f.ReplyTo)
 	words := strings.TrimSpace(text.Valid(f.Content))
@@ -206,7 +208,7 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 	if r == nil || !r.Ours || f.Edited || f.Forwarded || len(f.Files)+len(f.Media)+len(f.Notes) > 0 {
 		return nil
 	}
-	q, ok := channel.AskedIn(r.Text)
+	q, ok := chat.AskedIn(r.Text)
 	if !ok {
 		return nil
 	}
@@ -218,42 +220,42 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 }
 
 // kind is what a chat shows a file as.
-func (a file) kind() channel.FileKind {
+func (a file) kind() kit.FileKind {
 	switch a.Kind {
 	case "image", "sticker":
-		return channel.ImageFile
+		return kit.ImageFile
 	case "video":
-		return channel.VideoFile
+		return kit.VideoFile
 	case "audio":
-		return channel.AudioFile
+		return kit.AudioFile
 	case "voice":
-		return channel.VoiceFile
+		return kit.VoiceFile
 	}
-	return channel.OtherFile
+	return kit.OtherFile
 }
 
-func (rc *receiver) fetch(ctx context.Context, f *frame) *channel.Files {
-	files := rc.bot.deps.Files()
+func (rc *receiver) fetch(ctx context.Context, f *frame) *kit.Files {
+	files := kit.NewFiles(rc.bot.deps)
 	for _, a := range f.Files {
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: a.kind(), Name: a.Name, Size: a.Size,
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.download(ctx, a) },
 		})
 	}
 	for _, path := range f.Media {
-		kind := channel.OtherFile
+		kind := kit.OtherFile
 		switch strings.ToLower(filepath.Ext(path)) {
 		case ".jpeg", ".jpg", ".png", ".webp", ".gif":
-			kind = channel.ImageFile
+			kind = kit.ImageFile
 		case ".mp4":
-			kind = channel.VideoFile
+			kind = kit.VideoFile
 		case ".ogg", ".oga", ".opus", ".m4a", ".mp3":
-			kind = channel.AudioFile
+			kind = kit.AudioFile
 			if f.Content == voiceText {
-				kind = channel.VoiceFile
+				kind = kit.VoiceFile
 			}
 		}
-		files.Add(ctx, channel.Received{
+		files.Add(ctx, kit.Received{
 			Kind: kind, Name: filepath.Base(path),
 			Open: func(context.Context) (io.ReadCloser, error) { return openFile(path, false) },
 		})

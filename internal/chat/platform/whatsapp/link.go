@@ -16,7 +16,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 type endpoint struct {
 	url   string
 	token httpsafe.Secret
-	child *channel.Child
+	child *kit.Child
 }
 
 // endpoint starts the program, or finds the token of a bridge.
@@ -55,16 +56,16 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 		return endpoint{}, err
 	}
 	token := httpsafe.NewSecret(rand.Text())
-	p := channel.Program{Name: program, Args: []string{"--store", store, "--files", filepath.Join(dir, "files")}, Token: token}
+	p := kit.Program{Name: program, Args: []string{"--store", store, "--files", filepath.Join(dir, "files")}, Token: token}
 	if b.o.SelfChat {
 		p.Args = append(p.Args, "--self-chat")
 	}
 	if b.o.Proxy != "" {
 		p.Env = append(p.Env, "NANOBOT_WHATSAPP_PROXY="+b.o.Proxy) // it may hold a password
 	}
-	child, err := b.deps.Child(ctx, p)
-	if errors.Is(err, channel.ErrNoProgram) {
-		err = channel.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
+	child, err := kit.StartChild(ctx, b.deps.Log, p)
+	if errors.Is(err, kit.ErrNoProgram) {
+		err = chat.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
 	}
 	if err != nil {
 		return endpoint{}, err
@@ -181,9 +182,9 @@ func (b *bot) open(ctx context.Context, c *socket.Conn, token httpsafe.Secret, t
 func (b *bot) lost(err error) error {
 	b.use(nil, false)
 	if e, ok := errors.AsType[*socket.CloseError](err); ok && (e.Code == closeToken || e.Code == closeLate) {
-		return socket.Fatal(channel.Fatal(errors.New("the bridge refuses the token: bridgeToken must be what the bridge was started with as BRIDGE_TOKEN")))
+		return socket.Fatal(chat.Fatal(errors.New("the bridge refuses the token: bridgeToken must be what the bridge was started with as BRIDGE_TOKEN")))
 	}
-	if channel.IsFatal(err) {
+	if chat.IsFatal(err) {
 		return socket.Fatal(err)
 	}
 	if b.o.Transport == bridge {
@@ -244,7 +245,7 @@ func (b *bot) request(ctx context.Context, f frame) (*frame, error) {
 	up := b.up
 	b.mu.Unlock()
 	if c == nil || !up {
-		return nil, fmt.Errorf("WhatsApp: %w", channel.ErrNotReady)
+		return nil, fmt.Errorf("WhatsApp: %w", chat.ErrNotReady)
 	}
 	id := oldCall
 	if modern {
@@ -259,7 +260,7 @@ func (b *bot) request(ctx context.Context, f frame) (*frame, error) {
 	defer cancel()
 	raw, err := c.Call(ctx, id, socket.Frame{Data: data})
 	if errors.Is(err, socket.ErrLost) {
-		return nil, fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return nil, fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
 	if err != nil {
 		return nil, err
@@ -288,11 +289,11 @@ func refusal(f *frame) error {
 	}
 	switch {
 	case f.Code == "rate":
-		return channel.RateLimited(max(time.Duration(f.RetryAfter)*time.Second, time.Second), err)
+		return chat.RateLimited(max(time.Duration(f.RetryAfter)*time.Second, time.Second), err)
 	case f.Code == "not_ready", f.Code == "" && says("not connected", "connection closed"):
-		return fmt.Errorf("%w: %w", channel.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	case f.Code == "permanent", f.Code == "" && says("jid", "not-authorized", "item-not-found", "bad-request", "forbidden", "enoent"):
-		return channel.Permanent(err)
+		return chat.Permanent(err)
 	}
 	return err
 }

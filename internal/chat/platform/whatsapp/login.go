@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -24,7 +25,7 @@ var errDone = errors.New("done")
 
 // talk runs a conversation with the other side outside of Run: step is called
 // with every frame until it returns errDone or another error.
-func talk(ctx context.Context, d channel.Deps, section json.RawMessage, step func(ctx context.Context, b *bot, f *frame) error) error {
+func talk(ctx context.Context, d chat.Deps, section json.RawMessage, step func(ctx context.Context, b *bot, f *frame) error) error {
 	d.Gate = nil // the channel that runs sets its rules
 	b, err := newBot(d, section)
 	if err != nil {
@@ -52,15 +53,15 @@ func talk(ctx context.Context, d channel.Deps, section json.RawMessage, step fun
 }
 
 // login links the account by a QR code or a code to type in.
-func login(ctx context.Context, d channel.Deps, section json.RawMessage, p channel.Dialog, force bool) (channel.Result, error) {
+func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
 	if force {
 		if err := forget(d, section); err != nil {
-			return channel.Result{}, err
+			return chat.Result{}, err
 		}
 	}
-	phone, err := p.Ask(ctx, channel.Question{Text: "Phone number of the account, to link it with a code; empty shows a QR code"})
+	phone, err := p.Ask(ctx, chat.Question{Text: "Phone number of the account, to link it with a code; empty shows a QR code"})
 	if err != nil {
-		return channel.Result{}, err
+		return chat.Result{}, err
 	}
 	phone = strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -85,22 +86,22 @@ func login(ctx context.Context, d channel.Deps, section json.RawMessage, p chann
 			}
 		case typeQR:
 			if phone == "" {
-				p.Tell(channel.Step{QR: f.QR, Note: scanNote, Expires: expires(d, f)})
+				p.Tell(chat.Step{QR: f.QR, Note: scanNote, Expires: expires(d, f)})
 			}
 		case typeCode:
-			p.Tell(channel.Step{Code: f.Code, Note: codeNote, Expires: expires(d, f)})
+			p.Tell(chat.Step{Code: f.Code, Note: codeNote, Expires: expires(d, f)})
 		case typeError:
 			return fmt.Errorf("WhatsApp: %s", f.Error)
 		}
 		return nil
 	})
 	if err != nil {
-		return channel.Result{}, fmt.Errorf("link the account: %w", err)
+		return chat.Result{}, fmt.Errorf("link the account: %w", err)
 	}
-	return channel.Result{Identity: identity}, nil
+	return chat.Result{Identity: identity}, nil
 }
 
-func expires(d channel.Deps, f *frame) time.Time {
+func expires(d chat.Deps, f *frame) time.Time {
 	if f.Expires <= 0 {
 		return time.Time{}
 	}
@@ -108,8 +109,8 @@ func expires(d channel.Deps, f *frame) time.Time {
 }
 
 // logout ends the link, at the phone as well if that can be reached.
-func logout(ctx context.Context, d channel.Deps, section json.RawMessage) error {
-	b, err := newBot(channel.Deps{Dir: d.Dir, Log: d.Log, Now: d.Now}, section)
+func logout(ctx context.Context, d chat.Deps, section json.RawMessage) error {
+	b, err := newBot(chat.Deps{Dir: d.Dir, Log: d.Log, Now: d.Now}, section)
 	if err != nil {
 		return err
 	}
@@ -127,15 +128,15 @@ func logout(ctx context.Context, d channel.Deps, section json.RawMessage) error 
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, channel.ErrNoProgram) {
+	if err != nil && !errors.Is(err, kit.ErrNoProgram) {
 		d.Log.WarnContext(ctx, "the phone could not be told; remove this device there", "err", err)
 	}
 	return forget(d, section)
 }
 
 // forget removes the linked device from the disk.
-func forget(d channel.Deps, section json.RawMessage) error {
-	b, err := newBot(channel.Deps{Dir: d.Dir}, section)
+func forget(d chat.Deps, section json.RawMessage) error {
+	b, err := newBot(chat.Deps{Dir: d.Dir}, section)
 	if err != nil || b.o.Transport == bridge {
 		return err
 	}
@@ -153,39 +154,39 @@ func forget(d channel.Deps, section json.RawMessage) error {
 
 // probe looks whether the other side is there and an account is linked. It does
 // not start the program: that would take the device from a gateway that runs.
-func probe(ctx context.Context, d channel.Deps, section json.RawMessage) (channel.Report, error) {
-	b, err := newBot(channel.Deps{Dir: d.Dir}, section)
+func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
+	b, err := newBot(chat.Deps{Dir: d.Dir}, section)
 	if err != nil {
-		return channel.Report{}, err
+		return chat.Report{}, err
 	}
 	if b.o.Transport == native {
 		store, err := b.store()
 		if err != nil {
-			return channel.Report{}, err
+			return chat.Report{}, err
 		}
-		linked := channel.Check{Name: "linked device", OK: true, Detail: store}
+		linked := chat.Check{Name: "linked device", OK: true, Detail: store}
 		if info, err := os.Stat(store); err != nil || info.Size() == 0 {
 			linked.OK, linked.Detail = false, errUnlinked(d.Name).Error()
 		}
-		there := channel.Check{Name: "program", OK: true, Detail: program}
-		if err := channel.HasProgram(program); err != nil {
+		there := chat.Check{Name: "program", OK: true, Detail: program}
+		if err := kit.HasProgram(program); err != nil {
 			there.OK, there.Detail = false, err.Error()
 		}
-		return channel.Report{Checks: []channel.Check{there, linked}}, nil
+		return chat.Report{Checks: []chat.Check{there, linked}}, nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, 2*helloTime)
 	defer cancel()
-	r := channel.Report{Checks: []channel.Check{{Name: "bridge", OK: true, Detail: b.o.BridgeURL}}}
+	r := chat.Report{Checks: []chat.Check{{Name: "bridge", OK: true, Detail: b.o.BridgeURL}}}
 	err = talk(ctx, d, section, func(_ context.Context, _ *bot, f *frame) error {
 		if f.Type == typeHello || f.Type == typeStatus {
 			r.Identity, _ = parseJID(f.JID)
-			r.Checks = append(r.Checks, channel.Check{Name: "account", OK: f.Status == connected, Detail: f.Status})
+			r.Checks = append(r.Checks, chat.Check{Name: "account", OK: f.Status == connected, Detail: f.Status})
 		}
 		return errDone
 	})
 	if err != nil && ctx.Err() == nil {
-		r.Checks[0].OK, r.Checks[0].Detail = false, channel.Explain(err).Error()
+		r.Checks[0].OK, r.Checks[0].Detail = false, chat.Explain(err).Error()
 	}
 	return r, nil
 }

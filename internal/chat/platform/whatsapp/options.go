@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // options is the section of the configuration.
 type options struct {
-	channel.Common
+	chat.Common
 	Transport      string            `json:"transport" doc:"How WhatsApp is reached: native starts nanobot-whatsapp, bridge connects to bridgeUrl; empty chooses bridge if bridgeUrl is set." enum:"native|bridge"`
 	BridgeURL      string            `json:"bridgeUrl" doc:"Address of a bridge that runs already, such as ws://localhost:3001."`
 	BridgeToken    httpsafe.Secret   `json:"bridgeToken" doc:"Token of the bridge; empty is the one in whatsapp-auth/bridge-token."`
@@ -37,16 +38,16 @@ const (
 )
 
 func defaults() *options {
-	return &options{Common: channel.Common{GroupPolicy: channel.Open}, ReadReceipts: true}
+	return &options{Common: chat.Common{Lists: access.Lists{GroupPolicy: access.Open}}, ReadReceipts: true}
 }
 
 func decode(section json.RawMessage) (*options, error) {
 	o := defaults()
-	if err := channel.Decode(section, o); err != nil {
+	if err := chat.Decode(section, o); err != nil {
 		return o, err
 	}
 	if err := o.check(); err != nil {
-		return o, channel.Fatal(err)
+		return o, chat.Fatal(err)
 	}
 	return o, nil
 }
@@ -83,34 +84,34 @@ func (o *options) check() error {
 	return nil
 }
 
-func (o *options) caps() channel.Caps {
-	return channel.Caps{
+func (o *options) caps() chat.Caps {
+	return chat.Caps{
 		MaxChars: maxChars, Typing: 10 * time.Second, MaxMedia: maxUpload, Group: isGroup,
 		Keys: o.Transport == native,
-		Rate: channel.Rate{Chat: channel.Limit{Count: 1, Per: time.Second}},
+		Rate: chat.Rate{Chat: chat.Limit{Count: 1, Per: time.Second}},
 	}
 }
 
 // rules: a group may be listed itself, and groups are open unless the section
 // says otherwise.
-func (o *options) rules() channel.Rules {
+func (o *options) rules() access.Rules {
 	listed := func(list []string, jid string) bool {
 		user, _, _ := strings.Cut(jid, "@")
 		return slices.Contains(list, jid) || slices.Contains(list, user)
 	}
-	return channel.Rules{
+	return access.Rules{
 		Entries: readEntry,
-		Group: func(v channel.Visitor) channel.Decision {
+		Group: func(v access.Visitor) access.Decision {
 			if listed(o.AllowFrom, v.Route.ChatID) {
-				return channel.Admit
+				return access.Admit
 			}
 			return ""
 		},
-		ForUs: func(v channel.Visitor) bool {
+		ForUs: func(v access.Visitor) bool {
 			switch o.GroupPolicy {
-			case channel.Mention:
+			case access.Mention:
 				return v.Mentioned
-			case channel.Allowlist:
+			case access.Allowlist:
 				return listed(o.GroupAllowFrom, v.Route.ChatID)
 			}
 			return true

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 )
 
 // Sections of Python nanobot work as they are.
@@ -32,7 +33,7 @@ func TestPythonSections(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, o)
 		}
 	}
-	if o := defaults(); o.GroupPolicy != channel.Open {
+	if o := defaults(); o.GroupPolicy != access.Open {
 		t.Errorf("groupPolicy %q", o.GroupPolicy)
 	}
 }
@@ -47,7 +48,7 @@ func TestWrongSections(t *testing.T) {
 		`{"groupPolicy": "closed"}`:             "groupPolicy",
 		`{"bridgeUrll": "ws://localhost:3001"}`: `did you mean "bridgeUrl"?`,
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !channel.IsFatal(err) {
+		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}
@@ -57,7 +58,7 @@ func TestWrongSections(t *testing.T) {
 // that stays.
 func TestBridgeToken(t *testing.T) {
 	t.Parallel()
-	d := channeltest.NewRig(t).Deps("whatsapp")
+	d := chattest.NewRig(t).Deps("whatsapp")
 	b, err := newBot(d, json.RawMessage(`{"bridgeUrl": "ws://localhost:3001"}`))
 	if err != nil {
 		t.Fatal(err)

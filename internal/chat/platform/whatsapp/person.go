@@ -5,7 +5,8 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
 // The servers of ids.
@@ -32,8 +33,8 @@ func parseJID(jid string) (user, server string) {
 func isGroup(route bus.Route) bool { return strings.HasSuffix(route.ChatID, "@"+groupServer) }
 
 // target is the id to send to, "" if it is none.
-func target(chat string) string {
-	user, server := parseJID(chat)
+func target(chatID string) string {
+	user, server := parseJID(chatID)
 	if user == "" || strings.Trim(user, "0123456789-") != "" || server == phoneServer && len(user) < 5 {
 		return ""
 	}
@@ -85,25 +86,25 @@ const phoneDigits = 13
 
 // readEntry reads an entry of allowFrom or owners: a number, perhaps with a plus,
 // or an id with its server, perhaps with the number of a device.
-func readEntry(written string) []channel.Entry {
+func readEntry(written string) []access.Entry {
 	user, server := parseJID(written)
-	e := channel.Entry{Kind: channel.ID, Value: user + "@" + server, As: written}
+	e := access.Entry{Kind: access.ID, Value: user + "@" + server, As: written}
 	switch {
 	case strings.TrimSpace(written) == anyone:
-		return []channel.Entry{{Kind: channel.Anyone}}
+		return []access.Entry{{Kind: access.Anyone}}
 	case user == "" || strings.Trim(user, "0123456789-") != "":
-		return []channel.Entry{{Kind: channel.Unreadable, Advice: "it is neither a phone number with the country code nor an id such as 123@lid or 123@g.us"}}
+		return []access.Entry{{Kind: access.Unreadable, Advice: "it is neither a phone number with the country code nor an id such as 123@lid or 123@g.us"}}
 	case !strings.Contains(written, "@") && len(user) > phoneDigits:
-		return []channel.Entry{e, {Kind: channel.Name, Value: user, As: written}}
+		return []access.Entry{e, {Kind: access.Name, Value: user, As: written}}
 	default:
-		return []channel.Entry{e}
+		return []access.Entry{e}
 	}
 }
 
 // facts are what is remembered of people: which phone belongs to a hidden id,
 // and which chat is theirs, whatever id a message names them by.
 type facts struct {
-	state *channel.State
+	state *chat.State
 
 	mu   sync.Mutex
 	book struct {
@@ -157,7 +158,7 @@ func (f *facts) chat(p person, now string) string {
 }
 
 // meet remembers a person who was let in; chat is "" in a group.
-func (f *facts) meet(p person, chat string) error {
+func (f *facts) meet(p person, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	news := false
@@ -167,8 +168,8 @@ func (f *facts) meet(p person, chat string) error {
 		}
 	}
 	note(f.book.Phones, p.lid, p.phone)
-	note(f.book.Chats, p.phone, chat)
-	note(f.book.Chats, p.lid, chat)
+	note(f.book.Chats, p.phone, chatID)
+	note(f.book.Chats, p.lid, chatID)
 	if !news {
 		return nil
 	}

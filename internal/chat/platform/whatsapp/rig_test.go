@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
@@ -26,11 +26,11 @@ const (
 
 // rig is a channel on a fake bridge.
 type rig struct {
-	*channeltest.Rig
+	*chattest.Rig
 	t    *testing.T
 	fake *whatsapptest.Server
 	*bot
-	deps channel.Deps
+	deps chat.Deps
 }
 
 func client4(t *testing.T) func(string) (*http.Client, error) {
@@ -58,7 +58,7 @@ func newRig(t *testing.T, old bool, changes object) *rig {
 	fake := whatsapptest.New(t.TempDir())
 	fake.Old = old
 	t.Cleanup(fake.Close)
-	r := &rig{Rig: channeltest.NewRig(t), t: t, fake: fake}
+	r := &rig{Rig: chattest.NewRig(t), t: t, fake: fake}
 	r.deps = r.Deps("whatsapp")
 	r.deps.Client = client4(t)
 	raw := section(t, fake, changes)
@@ -74,7 +74,7 @@ func newRig(t *testing.T, old bool, changes object) *rig {
 
 // hasten takes the pauses out of a channel. Only an old bridge does not answer
 // to auth: there is nothing to wait for.
-func hasten(ch channel.Channel, old bool) {
+func hasten(ch chat.Channel, old bool) {
 	b, ok := ch.(*bot)
 	if !ok {
 		return

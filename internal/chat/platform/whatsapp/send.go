@@ -11,16 +11,17 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const jitter = 400 * time.Millisecond // before a message: programs that write in step are blocked
 
-// Send implements channel.Channel.
+// Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	f := frame{To: target(out.Route.ChatID), Key: out.Key}
 	if f.To == "" {
-		return "", channel.Permanent(noChat(out.Route.ChatID))
+		return "", chat.Permanent(noChat(out.Route.ChatID))
 	}
 	f.Type, f.Text = typeSend, out.Text
 	if !out.Plain {
@@ -67,7 +68,7 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 	if remote {
 		most = maxRemote
 	}
-	a, err := b.deps.Open(ctx, m, most)
+	a, err := kit.OpenAttachment(ctx, b.deps, m, most)
 	if err != nil {
 		return clean, err
 	}
@@ -88,25 +89,25 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 
 // shownAs is what WhatsApp shows a file as. Older bridges go by the type, so one
 // that is not played is given a type that is not a sound.
-func shownAs(a *channel.Attachment) (kind, mime string) {
+func shownAs(a *kit.Attachment) (kind, mime string) {
 	mime, _, _ = strings.Cut(a.MIME, ";")
 	switch a.Kind {
-	case channel.ImageFile:
+	case kit.ImageFile:
 		if mime == "image/jpeg" || mime == "image/png" || mime == "image/webp" || mime == "image/gif" {
 			return "image", mime
 		}
-	case channel.VideoFile:
+	case kit.VideoFile:
 		if mime == "video/mp4" || mime == "video/3gpp" {
 			return "video", mime
 		}
-	case channel.VoiceFile:
+	case kit.VoiceFile:
 		return "voice", "audio/ogg; codecs=opus"
-	case channel.AudioFile:
+	case kit.AudioFile:
 		switch mime {
 		case "audio/aac", "audio/amr", "audio/mp4", "audio/mpeg":
 			return "audio", mime
 		}
-	case channel.OtherFile:
+	case kit.OtherFile:
 		if !strings.HasPrefix(mime, "image/") && !strings.HasPrefix(mime, "audio/") && !strings.HasPrefix(mime, "video/") {
 			return "document", mime
 		}
@@ -124,27 +125,27 @@ func (b *bot) quotes(out bus.Outbound) string {
 	return out.ReplyTo
 }
 
-// Signal implements channel.Signaller.
-func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+// Signal implements chat.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
 	c, modern := b.connection()
 	to := target(route.ChatID)
 	if c == nil || !modern || to == "" {
 		return nil // an older bridge can neither
 	}
 	switch phase {
-	case channel.Seen:
+	case chat.Seen:
 		if !b.o.ReadReceipts || route.MessageID == "" {
 			return nil
 		}
 		id, participant, _ := strings.Cut(route.MessageID, "/")
 		return send(ctx, c, frame{Type: typeRead, To: to, MessageID: id, Participant: participant})
-	case channel.Working:
+	case chat.Working:
 		return send(ctx, c, frame{Type: typePresence, To: to, State: "composing"})
 	}
 	return send(ctx, c, frame{Type: typePresence, To: to, State: "paused"})
 }
 
-// Address implements channel.Addresser: a phone number as people write it, or an
+// Address implements chat.Addresser: a phone number as people write it, or an
 // id of WhatsApp.
 func (b *bot) Address(_ context.Context, name string) (bus.Route, error) {
 	jid := target(strings.NewReplacer(" ", "", "(", "", ")", "", "/", "").Replace(name))

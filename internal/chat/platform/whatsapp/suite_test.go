@@ -9,39 +9,39 @@ import (
 	"testing"
 	"time"
 
-	channel "github.com/nanobot-go/nanobot/internal/chat"
-	channeltest "github.com/nanobot-go/nanobot/internal/chat/chattest"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/whatsapp/whatsapptest"
 )
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, false) })
+	chattest.Run(t, func(t *testing.T) chattest.Fixture { return fixtures(t, false) })
 }
 
 // The bridge of Python nanobot can do less, and is told less.
 func TestOldBridgeSuite(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T) channeltest.Fixture { return fixtures(t, true) })
+	chattest.Run(t, func(t *testing.T) chattest.Fixture { return fixtures(t, true) })
 }
 
-func fixtures(t *testing.T, old bool) channeltest.Fixture {
+func fixtures(t *testing.T, old bool) chattest.Fixture {
 	t.Helper()
 	f, second := fixture(t, old, whatsapptest.JID), fixture(t, old, "4915100000002:1@s.whatsapp.net")
 	f.Second = &second
 	return f
 }
 
-func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
+func fixture(t *testing.T, old bool, jid string) chattest.Fixture {
 	t.Helper()
 	dir := t.TempDir()
 	fake := whatsapptest.New(dir)
 	fake.Old, fake.JID = old, jid
 	t.Cleanup(fake.Close)
-	f := channeltest.Fixture{
+	f := chattest.Fixture{
 		Driver: Driver(),
-		Hasten: func(ch channel.Channel) { hasten(ch, old) },
-		Section: func(c channel.Common) json.RawMessage {
+		Hasten: func(ch chat.Channel) { hasten(ch, old) },
+		Section: func(c chat.Common) json.RawMessage {
 			data, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
@@ -57,12 +57,12 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 			return section(t, fake, all)
 		},
 		Owner: ann, Stranger: bob, Chat: func(sender string) string { return sender + "@s.whatsapp.net" }, Group: crowd,
-		Pose: func(_ *testing.T, in channeltest.In, name string) {
+		Pose: func(_ *testing.T, in chattest.In, name string) {
 			m := from(in.ID, name+"@lid", "", in.Text) // the digits of a hidden id are no number
 			m["name"] = name
 			fake.Post(m)
 		},
-		Deliver: func(t *testing.T, in channeltest.In) {
+		Deliver: func(t *testing.T, in chattest.In) {
 			t.Helper()
 			m := from(in.ID, jidOf(in.Sender), jidOf(in.Also), in.Text)
 			if in.Group {
@@ -73,17 +73,17 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 				delete(m, "participant")
 				delete(m, "participantAlt")
 				delete(m, "name")
-				channeltest.NewRig(t).Await("the bridge to have a client", fake.Connected)
+				chattest.NewRig(t).Await("the bridge to have a client", fake.Connected)
 			}
 			if in.File != "" {
 				attachTo(t, m, in.File, old, fake, dir)
 			}
 			fake.Post(m)
 		},
-		Seen: func() []channeltest.Seen {
-			var out []channeltest.Seen
+		Seen: func() []chattest.Seen {
+			var out []chattest.Seen
 			for _, m := range fake.Messages() {
-				s := channeltest.Seen{Chat: m.To, Text: m.Text}
+				s := chattest.Seen{Chat: m.To, Text: m.Text}
 				if m.FileName != "" {
 					s.Files = []string{m.FileName}
 				}
@@ -100,7 +100,7 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 		Cut:     fake.Drop,
 		Repeats: true, MediaLimit: true, AnyName: !old,
 		Frame: func(_ *testing.T, data []byte) { fake.Raw(string(data)) },
-		Impatient: func(ch channel.Channel) {
+		Impatient: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
 				b.silence = 2 * time.Second
 			}
@@ -125,9 +125,9 @@ func fixture(t *testing.T, old bool, jid string) channeltest.Fixture {
 	f.Acked = func(id string) bool {
 		return slices.ContainsFunc(fake.Asked("ack"), func(a whatsapptest.Frame) bool { return a["id"] == id })
 	}
-	f.Typing = func(chat, _ string) (n int, on bool) {
+	f.Typing = func(chatID, _ string) (n int, on bool) {
 		for _, a := range fake.Asked("") {
-			if a["to"] != chat || a["type"] == "read" {
+			if a["to"] != chatID || a["type"] == "read" {
 				continue
 			}
 			if on = a["state"] == "composing"; on { // a message ends it

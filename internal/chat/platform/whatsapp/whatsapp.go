@@ -18,14 +18,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	channel "github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const holdPause = time.Second // while too much waits
 
 // bot is the channel.
 type bot struct {
-	deps   channel.Deps
+	deps   chat.Deps
 	o      *options
 	facts  *facts
 	words  *recent.Map[string, string] // of messages, by id, for quotes
@@ -45,8 +46,8 @@ type bot struct {
 }
 
 // Driver is the platform.
-func Driver() channel.Driver {
-	return channel.Driver{
+func Driver() chat.Driver {
+	return chat.Driver{
 		Title: "WhatsApp", Options: func() any { return defaults() }, New: newChannel, Needs: needs,
 		Probe: probe, Login: login, Logout: logout, Folder: "whatsapp-auth",
 	}
@@ -54,7 +55,7 @@ func Driver() channel.Driver {
 
 // needs is the second program, unless a bridge is used.
 func needs(settings map[string]string) error {
-	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || channel.HasProgram(program) == nil {
+	if settings["bridgeUrl"] != "" || settings["transport"] == bridge || kit.HasProgram(program) == nil {
 		return nil
 	}
 	return errors.New("WhatsApp needs a second program, nanobot-whatsapp, which is neither beside nanobot nor on PATH. " +
@@ -62,11 +63,11 @@ func needs(settings map[string]string) error {
 }
 
 // newChannel makes the channel of a section.
-func newChannel(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return newBot(d, section)
 }
 
-func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
+func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	o, err := decode(section)
 	if err != nil {
 		return nil, err
@@ -79,14 +80,14 @@ func newBot(d channel.Deps, section json.RawMessage) (*bot, error) {
 	}, nil
 }
 
-// Name implements channel.Channel.
+// Name implements chat.Channel.
 func (b *bot) Name() string { return b.deps.Name }
 
-// Caps implements channel.Channel.
-func (b *bot) Caps() channel.Caps { return b.o.caps() }
+// Caps implements chat.Channel.
+func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// Run implements channel.Channel.
-func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+// Run implements chat.Channel.
+func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
@@ -95,7 +96,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in, err := channel.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
@@ -106,7 +107,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 }
 
 // take handles a frame that answers nothing.
-func (b *bot) take(ctx context.Context, in *channel.Intake[frame], f *frame) error {
+func (b *bot) take(ctx context.Context, in *kit.Intake[frame], f *frame) error {
 	switch f.Type {
 	case typeHello, typeStatus:
 		return b.status(f)
@@ -155,7 +156,7 @@ func (b *bot) status(f *frame) error {
 		b.deps.Ready("", fmt.Errorf("WhatsApp is not connected%s", reason(f.Reason)))
 		return nil
 	}
-	return socket.Fatal(channel.Fatal(why))
+	return socket.Fatal(chat.Fatal(why))
 }
 
 func reason(s string) string {
@@ -166,7 +167,7 @@ func reason(s string) string {
 }
 
 // hold keeps a message and tells the other side that it may forget it.
-func (b *bot) hold(ctx context.Context, in *channel.Intake[frame], f *frame) {
+func (b *bot) hold(ctx context.Context, in *kit.Intake[frame], f *frame) {
 	if f.Sender == "" || f.Sender == statusChat || f.ID == "" {
 		return
 	}

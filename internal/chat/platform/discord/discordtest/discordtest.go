@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 )
 
 // Token is the only one the server knows.
@@ -86,7 +86,7 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
-	linetest.Line
+	line.Line
 
 	http *httptest.Server
 

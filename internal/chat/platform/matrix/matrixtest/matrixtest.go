@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 )
 
 // The account that a channel under test uses.
@@ -61,7 +61,7 @@ type Call struct {
 
 // Home is the server.
 type Home struct {
-	linetest.Line
+	line.Line
 
 	MaxUpload int64 // bytes; set before the first request
 

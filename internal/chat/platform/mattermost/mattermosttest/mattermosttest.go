@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 )
 
 // The bot and a person have tokens; both are members of the team.
@@ -135,7 +135,7 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
-	linetest.Line
+	line.Line
 
 	http *httptest.Server
 	mux  *http.ServeMux

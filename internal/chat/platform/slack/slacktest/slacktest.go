@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 )
 
 // The credentials that the server knows.
@@ -101,7 +101,7 @@ type Channel struct {
 
 // Server is the fake.
 type Server struct {
-	linetest.Line
+	line.Line
 
 	http *httptest.Server
 

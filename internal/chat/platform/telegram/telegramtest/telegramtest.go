@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/chat/chattest/linetest"
+	"github.com/nanobot-go/nanobot/internal/chat/chattest/line"
 )
 
 // Token is the only one the server knows, unless SetBot was called.
@@ -90,7 +90,7 @@ type Failure struct {
 
 // Server is the fake.
 type Server struct {
-	linetest.Line
+	line.Line
 
 	http *httptest.Server
 	id   int64  // of the bot
