@@ -77,9 +77,7 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 		}
 		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
 	}
-	if a.deps.opts.Events.Ended != nil {
-		a.deps.opts.Events.Ended(key, true)
-	}
+	a.deps.ended(key, true)
 	helpers := a.deps.subagents.Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
 		return phrase.Of(ctx, "Nothing is running.")

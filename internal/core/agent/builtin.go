@@ -43,13 +43,6 @@ func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
-// Running lists and stops commands that go on after their call. Without a
-// conversation it does so for those of all conversations.
-type Running interface {
-	Running(session string) []string // one line each
-	StopCommand(session, id string) bool
-}
-
 // reach is the conversation whose commands a person sees; "" is all, for owners.
 func (c *Call) reach() string {
 	if c.owner() {
@@ -59,21 +52,21 @@ func (c *Call) reach() string {
 }
 
 func runPS(ctx context.Context, c *Call) (Reply, error) {
-	running := c.agent.deps.opts.Tools.Running
+	guard := c.agent.deps.opts.Guard
 	words := strings.Fields(c.Args)
 	switch {
 	case len(words) == 0:
-		if running == nil {
+		if guard == nil {
 			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
-		lines := running.Running(c.reach())
+		lines := guard.Running(c.reach())
 		if len(lines) == 0 {
 			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
 		return Say(strings.Join(lines, "\n") + "\n" + phrase.Of(ctx, "/ps stop ID stops one.")), nil
 	case len(words) != 2 || words[0] != "stop":
 		return Say(c.usageLine(ctx)), nil
-	case running == nil || !running.StopCommand(c.reach(), words[1]):
+	case guard == nil || !guard.StopCommand(c.reach(), words[1]):
 		return Say(phrase.Of(ctx, "No command %s is running. /ps lists those that are.", words[1])), nil
 	}
 	return Say(phrase.Of(ctx, "Stopped.")), nil
@@ -106,9 +99,7 @@ func runNew(ctx context.Context, c *Call) (Reply, error) {
 	if err := c.turn.startNewSession(ctx); err != nil {
 		return Reply{}, err
 	}
-	if c.agent.deps.opts.Events.Ended != nil {
-		c.agent.deps.opts.Events.Ended(c.turn.key, false)
-	}
+	c.agent.deps.ended(c.turn.key, false)
 	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
 }
 
@@ -248,8 +239,8 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	for _, line := range a.deps.subagents.Progress(key) {
 		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
-	if running := a.deps.opts.Tools.Running; running != nil {
-		if n := len(running.Running(key)); n > 0 {
+	if guard := a.deps.opts.Guard; guard != nil {
+		if n := len(guard.Running(key)); n > 0 {
 			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
 		}
 	}

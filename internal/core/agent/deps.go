@@ -41,12 +41,16 @@ type deps struct {
 }
 
 func newDeps(o *Options, m *mailboxes) *deps {
+	about := prompt.Options{
+		Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills,
+		Location: o.Location, Now: o.Now, Log: o.Log,
+	}
+	if o.Guard != nil {
+		about.Guests, about.Foreign = true, o.Guard.Foreign
+	}
 	d := &deps{
 		opts: o, log: o.Log, now: o.Now, secrets: o.Secrets,
-		prompt: prompt.New(prompt.Options{
-			Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.Guests.Skills, Guests: o.Guests.Place != nil, Foreign: o.Foreign,
-			Location: o.Location, Now: o.Now, Log: o.Log,
-		}),
+		prompt: prompt.New(about),
 		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, mailboxes: m, conversations: newConversations(m.holds, o.Now),
 	}
 	if o.Turns.Concurrency > 0 {
@@ -73,10 +77,18 @@ func (d *deps) keyOf(in bus.Inbound) string {
 // place is where a message works: the owner's in the workspace, all others in
 // folders of their own.
 func (d *deps) place(in bus.Inbound) guard.Place {
-	if in.Scope == "" || d.opts.Guests.Place == nil {
+	if in.Scope == "" || d.opts.Guard == nil {
 		return guard.Place{Workspace: d.opts.Workspace, Results: d.opts.Tools.Results}
 	}
-	return d.opts.Guests.Place(in.Route, in.Scope)
+	return d.opts.Guard.Place(in.Route, in.Scope)
+}
+
+// ended lets the guard go of what it keeps for a conversation that was stopped or,
+// with stopped false, that a new one replaces.
+func (d *deps) ended(key string, stopped bool) {
+	if d.opts.Guard != nil {
+		d.opts.Guard.Ended(key, stopped)
+	}
 }
 
 // scopeOf is whose memory a message belongs to. A channel gives each person in

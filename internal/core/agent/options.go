@@ -45,16 +45,16 @@ type Options struct {
 	Sessions  *session.Store
 	Models    Models
 	Tools     Tools
-	Skills    *skill.Library
-	// Foreign reports files of the workspace that hold words from outside. Such
-	// a file is not part of the prompt. nil means that there are none.
-	Foreign  func(path string) bool
-	Guests   Guests
-	Memory   Memory
-	Schedule Schedule
-	Turns    Turns
-	Events   Events
-	Hints    Hints
+	// Guard decides what turns may do and where they work. nil: every call is
+	// allowed, everybody works in the workspace, and there are no commands.
+	Guard       Guard
+	Skills      *skill.Library
+	GuestSkills *skill.Library // of others than the owner, who never see the workspace; may be nil
+	Memory      Memory
+	Schedule    Schedule
+	Turns       Turns
+	Events      Events
+	Hints       Hints
 	// Commands are the rows of commands whose code lives elsewhere.
 	Commands []Command
 	// Secrets are taken out of what tools return and of what is said. May be nil.
@@ -88,37 +88,53 @@ type Tools struct {
 	// Missing names tools of More that should be there and are not: by how their
 	// names begin, with a sentence for the user. May be nil.
 	Missing func() map[string]string
-	// Approve decides about tool calls; see runner.Spec. May be nil.
-	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Hooks   []runner.Hooks
 	// Results is the folder where long results of tools are kept, outside of the
 	// workspace. "" cuts them instead.
-	Results string
-	// Media opens a file the model wants to send, if policy allows it.
-	Media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
-	// Folder says whether a conversation may work in a folder, and what it is
-	// called without links. nil: all work in the workspace.
-	Folder func(path string) (dir string, err error)
-	// Start is the scope of a conversation that its owner starts in a folder
-	// (bus.Inbound.Folder). Required with Folder.
-	Start func(path string) (guard.Scope, error)
-	// UserShell runs a command line that the owner typed, without asking about
-	// it. nil: there are no commands.
-	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
-	// Running are the commands that go on after their call; nil: there are none.
-	Running Running
-	// Undo takes back what turns did to files; nil means that nothing is kept.
-	Undo      Undoer
+	Results   string
 	Subagents subagent.Options
 	Sessions  sessiontool.Options
 	My        owntool.Settings
 }
 
-// Guests says how others than the owner work, who never see the workspace.
-type Guests struct {
-	// Place is where their messages work. nil: all work in the workspace.
-	Place  func(r bus.Route, scope string) guard.Place
-	Skills *skill.Library // may be nil
+// Guard is what an agent needs of a guard.Guard. Its methods may be called from
+// several goroutines.
+type Guard interface {
+	runner.Guard
+
+	// Place returns where a message of a guest works.
+	Place(r bus.Route, scope string) guard.Place
+	// Folder reports whether a conversation may work in a folder, and returns what it
+	// is called without links.
+	Folder(path string) (dir string, err error)
+	// Start returns the scope of a conversation that its owner starts in a folder
+	// (bus.Inbound.Folder).
+	Start(path string) (guard.Scope, error)
+	// Foreign reports whether a file of the workspace holds words from outside. Such
+	// a file is not part of the prompt.
+	Foreign(path string) bool
+	// Media opens a file that the model wants to send, if policy allows it.
+	Media(ctx context.Context, c tool.Call, path string) (bus.Media, error)
+	// UserShell returns what runs a command line that the owner typed, without asking
+	// about it; nil if there are no commands.
+	UserShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
+
+	// Running returns a line for each command that goes on after its call, and
+	// StopCommand ends one of them. Without a session they are those of all.
+	Running(session string) []string
+	StopCommand(session, id string) bool
+
+	// Undo takes back what a turn of a session did to files, those of whoever wrote
+	// the message; Diff shows it. Without a turn it is the last one that changed
+	// files. force also replaces files that changed since. Turns lists the turns that
+	// changed files, newest first. Replies are Markdown for the user.
+	Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error)
+	Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error)
+	Turns(ctx context.Context, in bus.Inbound, session string) (string, error)
+
+	// Ended lets go of what is kept for a conversation that was stopped or, with
+	// stopped false, that a new one replaces.
+	Ended(session string, stopped bool)
 }
 
 // Memory says what outlives a conversation.
@@ -170,9 +186,6 @@ type Events struct {
 	// Elsewhere sends a message to another chat than that of the turn, for the
 	// owner. nil when there is no way.
 	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error)
-	// Ended is told when a conversation was stopped or, with stopped false, a new
-	// one starts in its place, so that what tools keep for it can go.
-	Ended func(session string, stopped bool)
 	// Runtime are told what happens to turns, in order; see RuntimeEvent.
 	Runtime []func(RuntimeEvent)
 	// Problems are what an owner reads in /status about the program around the

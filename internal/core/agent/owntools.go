@@ -14,7 +14,10 @@ import (
 
 // ownTools are the tools about the agent itself that are always there.
 func (a *Agent) ownTools() []tool.Tool {
-	send := owntool.Messenger{Media: a.deps.opts.Tools.Media}
+	send := owntool.Messenger{}
+	if a.deps.opts.Guard != nil {
+		send.Media = a.deps.opts.Guard.Media
+	}
 	if a.deps.opts.Events.Elsewhere != nil {
 		send.Elsewhere = a.elsewhere
 	}

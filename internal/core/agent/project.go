@@ -58,8 +58,8 @@ type folder struct {
 // When it is gone the turn works in the workspace, and is kept inside it if it
 // was kept inside the folder. The person is told.
 func (t *turn) enterProject(ctx context.Context) {
-	find := t.deps.opts.Tools.Folder
-	if find == nil || t.env.in.Scope != "" || t.env.in.Stateless {
+	policy := t.deps.opts.Guard
+	if policy == nil || t.env.in.Scope != "" || t.env.in.Stateless {
 		return
 	}
 	s := t.workspaceScope(ctx)
@@ -70,7 +70,7 @@ func (t *turn) enterProject(ctx context.Context) {
 		return
 	}
 	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == guard.AccessRestricted, Started: s.Mode == guard.AccessStarted}
-	dir, why := find(s.Path)
+	dir, why := policy.Folder(s.Path)
 	if why == nil && dir == s.Path {
 		return
 	}
@@ -84,7 +84,7 @@ func (t *turn) enterProject(ctx context.Context) {
 		t.folder.project = tool.Project{}
 	} else {
 		t.folder.project.Dir = t.deps.opts.Workspace
-		if dir, err := find(t.deps.opts.Workspace); err == nil {
+		if dir, err := policy.Folder(t.deps.opts.Workspace); err == nil {
 			t.folder.project.Dir = dir
 		}
 	}
@@ -97,7 +97,7 @@ func (t *turn) enterProject(ctx context.Context) {
 // start makes the folder that the owner started the program in that of the
 // conversation. was is the one it had.
 func start(ctx context.Context, t *turn, was *guard.Scope) *guard.Scope {
-	now, err := t.deps.opts.Tools.Start(t.env.in.Folder)
+	now, err := t.deps.opts.Guard.Start(t.env.in.Folder)
 	if err != nil {
 		t.env.emit(bus.Outbound{
 			Kind: bus.Notice, Route: t.env.in.Route,

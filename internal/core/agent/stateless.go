@@ -41,7 +41,5 @@ func (t *turn) discardSession(ctx context.Context) {
 	}
 	t.deps.conversations.forget(t.key)
 	t.deps.tools.forget(t.key)
-	if t.deps.opts.Events.Ended != nil {
-		t.deps.opts.Events.Ended(t.key, false)
-	}
+	t.deps.ended(t.key, false)
 }

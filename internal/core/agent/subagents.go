@@ -115,7 +115,7 @@ func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: typed(in),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},
 		},
-		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: hooks, Approve: t.deps.opts.Tools.Approve, Redact: t.deps.secrets.Redact,
+		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: hooks, Guard: t.deps.opts.Guard, Redact: t.deps.secrets.Redact,
 		OffloadDir: place.Results, Scale: t.deps.models.calibration(t.rt.Name).Factor(), Log: t.deps.log.With("session", t.key, "subagent", id),
 	}
 }

@@ -292,7 +292,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.env.in),
-		Approve:    t.deps.opts.Tools.Approve,
+		Guard:      t.deps.opts.Guard,
 		Redact:     t.deps.secrets.Redact,
 		Hooks:      append([]runner.Hooks{t.hooks()}, programHooks(t)...),
 		OffloadDir: t.deps.place(t.env.in).Results,

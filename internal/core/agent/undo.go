@@ -7,23 +7,9 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
-
-// Undoer takes back what turns did to files, those of whoever wrote the message.
-// It must not let one session reach the turns of another. Replies are Markdown for the user.
-type Undoer interface {
-	// Undo takes back a turn of a session, the last one that changed files if
-	// turn is empty. force also replaces files that changed since. paths are
-	// the files it touched.
-	Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error)
-	// Diff shows what a turn changed; an empty turn is the last one.
-	Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error)
-	// Turns lists the turns of a session that changed files, newest first.
-	Turns(ctx context.Context, in bus.Inbound, session string) (string, error)
-}
 
 // undoPaths is how many files the model is told of by name.
 const undoPaths = 20
@@ -37,10 +23,10 @@ func runDiff(ctx context.Context, c *Call) (Reply, error) {
 	switch {
 	case len(words) > 1 || strings.HasPrefix(c.Args, "-"):
 		return Say(c.usageLine(ctx)), nil
-	case c.agent.deps.opts.Tools.Undo == nil:
+	case c.agent.deps.opts.Guard == nil:
 		return Say(phrase.Of(ctx, textNoUndo)), nil
 	}
-	reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
+	reply, err := c.agent.deps.opts.Guard.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
 	return c.undone(ctx, reply, err)
 }
 
@@ -48,19 +34,19 @@ func runDiff(ctx context.Context, c *Call) (Reply, error) {
 func listsTurns(args string) bool { return args == "--list" || args == "list" }
 
 func runUndo(ctx context.Context, c *Call) (Reply, error) {
-	undo := c.agent.deps.opts.Tools.Undo
+	guard := c.agent.deps.opts.Guard
 	id, force, ok := c.undoArgs()
 	switch {
-	case undo == nil:
+	case guard == nil:
 		return Say(phrase.Of(ctx, textNoUndo)), nil
 	case listsTurns(c.Args):
-		reply, err := undo.Turns(ctx, c.Inbound, c.env.key)
+		reply, err := guard.Turns(ctx, c.Inbound, c.env.key)
 		return c.undone(ctx, reply, err)
 	case !ok:
 		return Say(c.usageLine(ctx)), nil
 	}
 	t := c.turn
-	reply, paths, err := undo.Undo(ctx, t.env.in, t.key, id, force)
+	reply, paths, err := guard.Undo(ctx, t.env.in, t.key, id, force)
 	if err == nil && len(paths) > 0 {
 		// What the model knows about these files is no longer true.
 		t.deps.conversations.of(t.key).state.Reset()

@@ -16,8 +16,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// undoLog is an Undoer that writes down what it is asked.
-type undoLog struct{ asked []string }
+// undoLog is a guard that writes down what it is asked about changes.
+type undoLog struct {
+	agent.Guard
+	asked []string
+}
 
 func (u *undoLog) Undo(_ context.Context, _ bus.Inbound, session, turn string, force bool) (string, []string, error) {
 	u.asked = append(u.asked, fmt.Sprintf("undo %s %q %v", session, turn, force))
@@ -43,8 +46,8 @@ func (u *undoLog) Turns(_ context.Context, _ bus.Inbound, session string) (strin
 func TestUndoCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("I see")))
-	u := &undoLog{}
-	h.opts.Tools.Undo = u
+	u := &undoLog{Guard: openGuard(t, h.ws)}
+	h.opts.Guard = u
 	h.start()
 	h.ask(in("1", "hi"))
 	for _, c := range []struct{ cmd, want, asked string }{

@@ -70,7 +70,7 @@ func (t shellTurn) refused() string {
 		return phrase.In(in.Language, "Only an owner can run commands, in a direct chat.")
 	case in.Route.Channel != "websocket":
 		return phrase.In(in.Language, "Commands cannot be run from here.")
-	case t.turn.deps.opts.Tools.UserShell == nil:
+	case t.turn.deps.userShell() == nil:
 		return phrase.In(in.Language, "Commands are switched off; tools.exec.enable switches them on.")
 	}
 	return ""
@@ -85,12 +85,21 @@ func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
 	h, begun := t.turn.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
-	res, err := t.turn.deps.opts.Tools.UserShell(ctx, c, line)
+	res, err := t.turn.deps.userShell()(ctx, c, line)
 	if err != nil {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
 	h.AfterTool(ctx, c, res, time.Since(begun))
 	return res
+}
+
+// userShell is what runs the command lines that the owner types; nil if there are no
+// commands.
+func (d *deps) userShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
+	if d.opts.Guard == nil {
+		return nil
+	}
+	return d.opts.Guard.UserShell()
 }
 
 // keep keeps what came out, for people and for the model, in one write.

@@ -253,21 +253,18 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
+		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, GuestSkills: guestSkills,
 		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
 		Tools: a.fromServers(agent.Tools{
-			Set: set, Approve: a.guard.Approve,
-			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
-			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
-			Running: a.guard,
-			Undo:    a.guard, Subagents: a.subagents(o), Sessions: sessionTools(a, o),
+			Set: set, Hooks: o.Observers.Hooks, Results: a.guard.Results(),
+			Subagents: a.subagents(o), Sessions: sessionTools(a, o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown:  map[string]string{"exec": a.Exec},
 				Config: func() []string { return config.Paths(o.Config.Sections) },
 			},
 		}),
-		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
+		Guard:    a.guard,
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
 		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
 		Turns: agent.Turns{
@@ -281,7 +278,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
 		},
 		Events: agent.Events{
-			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Runtime: o.Observers.Events, Problems: o.Link.Problems, Restart: o.Restart,
+			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Runtime: o.Observers.Events, Problems: o.Link.Problems, Restart: o.Restart,
 		},
 		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
 		Commands: programCommands(a, o),
