@@ -123,7 +123,7 @@ func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bo
 		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)
 	}
 	if len(out) > 0 {
-		t.setAnswered(false) // these wait for an answer of their own
+		t.progress.setAnswered(false) // these wait for an answer of their own
 		if err := t.sess.Sync(ctx); err != nil {
 			t.deps.log.ErrorContext(ctx, "sync injected messages", "session", t.key, "err", err)
 		}

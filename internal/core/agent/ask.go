@@ -117,7 +117,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	q.Code = newCode()
 	in := t.env.in
 	q.Text = t.deps.secrets.Redact(q.Text)
-	t.shown.explain(q.Detail, t.deps.secrets.Redact)
+	t.progress.explain(q.Detail)
 	w := &waiting{q: q, asked: t.deps.now(), person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
 	t.deps.mailboxes.mu.Lock()
 	t.act.waiting = w

@@ -120,7 +120,7 @@ func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.R
 		case last.Stop == runner.MaxIterations:
 			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: phrase.Of(ctx, "The goal goes on, round %d.", g.Rounds+1)})
 		case last.Streamed: // it looked like the last one, but its text stays and another follows
-			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.shown.segment - 1), Resuming: true})
+			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.progress.streamID(t.progress.segment - 1), Resuming: true})
 		case last.Text != "":
 			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: last.Text})
 		}
@@ -183,7 +183,7 @@ func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
 	if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
 		return next, fmt.Errorf("keep the reminder: %w", err)
 	}
-	t.setAnswered(false)
+	t.progress.setAnswered(false)
 	return next, nil
 }
 

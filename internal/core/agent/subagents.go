@@ -82,7 +82,7 @@ func showStep(t *turn, started, step tool.Call) {
 	if !t.env.in.WantsStream || deliver == nil {
 		return
 	}
-	hint, route := hintOf(t), t.env.in.Route
+	hint, route := t.progress.hint, t.env.in.Route
 	route.MessageID = "" // it is no part of the turn
 	deliver(bus.Outbound{
 		Kind: bus.ToolOutput, Route: route, Tool: &bus.Tool{CallID: started.ID, Name: started.Name},

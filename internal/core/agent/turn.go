@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/explain"
@@ -38,23 +36,28 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame   frame         // of the last request
-	rested  bool          // the conversation was silent for long before this message
-	asking  chan struct{} // capacity 1: held by the question being asked
-	slot    slot          // of the gate around model work
-	goal    pursuit       // of the goal, if there is one
-	shown   shown         // what people saw of it beside its messages
-	sent    bool          // the message tool answered this chat, and nobody wrote there since; guarded by mailboxes.mu
-	err     error         // why the model's answer, or a tool, failed last
-	foreign bool          // words of others came with the history
-	resumed bool          // takes up a turn that was interrupted
-	folder  folder        // the folder it works in
-	joined  []*envelope   // messages from a queue that end with the turn
+	frame    frame         // of the last request
+	rested   bool          // the conversation was silent for long before this message
+	asking   chan struct{} // capacity 1: held by the question being asked
+	slot     slot          // of the gate around model work
+	progress *progress     // what its asker sees of it
+	goal     pursuit       // of the goal, if there is one
+	err      error         // why the model's answer, or a tool, failed last
+	foreign  bool          // words of others came with the history
+	resumed  bool          // takes up a turn that was interrupted
+	folder   folder        // the folder it works in
+	joined   []*envelope   // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
 func newTurn(d *deps, act *actor, it *envelope) *turn {
-	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+	t := &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+	t.progress = &progress{
+		turn: t.id, key: t.key, begun: t.begun, route: it.in.Route, meta: it.in.Meta, streams: it.in.WantsStream,
+		emit: it.emit, secrets: d.secrets, now: d.now, cost: d.opts.Models.TurnCost,
+		hint: explain.Hint{Redact: d.secrets.Redact, Workspace: d.place(it.in).Workspace, Home: d.opts.Hints.Home, Chars: d.opts.Hints.Chars},
+	}
+	return t
 }
 
 // usageKey is the session metadata that holds what the last turn took, as in the
@@ -289,12 +292,12 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.env.in.Route, SessionKey: t.key, Scope: t.env.in.Scope, Project: t.folder.project, SenderID: t.env.in.SenderID, Person: t.env.in.Person(), TurnID: t.id, Turn: &t.env.over, UserText: typed(t.env.in),
-			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
+			State: t.conv.state, Publish: t.progress.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.env.in),
 		Guard:      t.deps.opts.Guard,
 		Redact:     t.deps.secrets.Redact,
-		Hooks:      append([]runner.Hooks{t.hooks()}, programHooks(t)...),
+		Hooks:      append([]runner.Hooks{t.hooks(), t.progress.hooks()}, programHooks(t)...),
 		OffloadDir: t.deps.place(t.env.in).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
@@ -406,7 +409,7 @@ func (t *turn) stored(m llm.Message) session.Record {
 	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
 	if m.Role == llm.ToolRole {
-		c := t.shown.of(m.ToolCallID)
+		c := t.progress.of(m.ToolCallID)
 		rec.LatencyMS, rec.Denied = c.ms, c.denied
 	}
 	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
@@ -426,7 +429,7 @@ func (t *turn) note(res runner.Result, budget int) (used int, err error) {
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	sum, said := outcome(t, res)
-	if err := t.sess.Note(t.shown.note(t.begun, *sum)); err != nil {
+	if err := t.sess.Note(t.progress.note(*sum)); err != nil {
 		return err
 	}
 	if res.Stop == runner.Cancelled {
@@ -455,8 +458,8 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: said,
 		Streamed: res.Streamed && t.env.in.WantsStream && !failed(res), Meta: t.env.in.Meta, Turn: sum,
 	}
-	if t.hasAnswered() {
-		out.Streamed = false // see hooks
+	if t.progress.hasAnswered() {
+		out.Streamed = false // see progress.hooks
 		if res.Stop == runner.Completed || res.Stop == runner.EmptyFinal {
 			out.Text = ""
 		}
@@ -494,7 +497,7 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
-	price(t, &s.Usage)
+	t.progress.price(&s.Usage)
 	for _, e := range res.Tools {
 		s.Tools = append(s.Tools, e.Name)
 		s.Receipts = append(s.Receipts, e.Receipt)
@@ -502,139 +505,16 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 	return s
 }
 
-// price sets what the calls of the turn cost so far.
-func price(t *turn, u *bus.Usage) {
-	if t.deps.opts.Models.TurnCost != nil {
-		u.CostUSD, u.Billing = t.deps.opts.Models.TurnCost(t.id)
-	}
-}
-
-// publish sends something to the user during the turn.
-func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if o.Kind == bus.Message && o.Route.SameChat(t.env.in.Route) {
-		t.setAnswered(true)
-	}
-	if o.Kind == bus.ToolOutput {
-		if o.Route, o.Text = t.env.in.Route, t.shown.prints(t.deps.secrets, o.Tool.CallID, o.Text); o.Text == "" {
-			return nil
-		}
-	} else {
-		o.Text = t.deps.secrets.Redact(o.Text)
-	}
-	t.shown.edited(o.Edits)
-	t.env.emit(o)
-	return nil
-}
-
-// hasAnswered reports whether the message tool has answered. What the model says
-// behind it is no second answer: it is neither streamed nor sent, unless it says
-// that the turn failed or is not finished.
-func (t *turn) hasAnswered() bool {
-	t.deps.mailboxes.mu.Lock()
-	defer t.deps.mailboxes.mu.Unlock()
-	return t.sent
-}
-
-func (t *turn) setAnswered(sent bool) {
-	t.deps.mailboxes.mu.Lock()
-	defer t.deps.mailboxes.mu.Unlock()
-	t.sent = sent
-}
-
 // reply answers a message without the model.
 func (t *turn) reply(r Reply) {
 	t.env.emit(t.env.final(r, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
 }
 
-// hintOf describes calls of a turn in a few words.
-func hintOf(t *turn) explain.Hint {
-	return explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
-}
-
-// streamID names the visible messages of a turn, counted from 0.
-func (t *turn) streamID(segment int) string {
-	return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(segment)
-}
-
-// hooks shows the progress of the turn to its asker.
+// hooks tell the turn what happens to it.
 func (t *turn) hooks() runner.Hooks {
-	send := func(o bus.Outbound) { o.Route, o.Meta = t.env.in.Route, t.env.in.Meta; t.env.emit(o) }
-	hint := hintOf(t)
-	used := &t.shown.used
-	h := runner.Hooks{
+	return runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
 		OnError:   func(_ context.Context, _ *runner.Iteration, err error) { t.err = err },
-		Notice: func(_ context.Context, s string, brief bool) {
-			s = t.deps.secrets.Redact(s)
-			if !brief {
-				t.shown.noticed(t.deps.now(), s)
-			}
-			send(bus.Outbound{Kind: bus.Notice, Text: s, Brief: brief})
-		},
-		BeforeTools: func(_ context.Context, it *runner.Iteration) {
-			used.Prompt, used.Completion, used.Cached, used.Estimated = used.Prompt+it.Usage.Prompt, used.Completion+it.Usage.Completion, used.Cached+it.Usage.Cached, used.Estimated || it.Usage.Estimated
-			price(t, used)
-			send(bus.Outbound{Kind: bus.Used, Turn: &bus.Turn{ID: t.id, SessionKey: t.key, Usage: *used}})
-			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
-				send(bus.Outbound{Kind: bus.Progress, Text: t.deps.secrets.Redact(said)})
-			}
-			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
-		},
-		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
-			return nil
-		},
-		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			t.shown.ended(c.ID, took, r.IsError && r.Code.Denied())
-			said := t.deps.secrets.Redact(r.Content.String())
-			ev := &bus.Tool{
-				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
-				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
-				Result: text.Cut(said, resultBytes), Untrusted: r.Untrusted,
-			}
-			if r.Untrusted {
-				t.shown.saw(t.deps.now(), ev.Label)
-			}
-			if r.IsError {
-				ev.Phase, ev.Denied = "error", r.Code.Denied()
-			}
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
-		},
 	}
-	h.HostedTool = func(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
-		asked, found := t.deps.secrets.Redact(c.Arguments), t.deps.secrets.Redact(c.Result)
-		send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found, Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true}})
-	}
-	if t.env.in.WantsStream {
-		h.ToolDelta = (&callStream{secrets: t.deps.secrets, send: send}).add
-		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
-		show := func(kind bus.Kind, s string) {
-			if s != "" {
-				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.shown.segment)})
-			}
-		}
-		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
-			if !t.hasAnswered() {
-				show(bus.Delta, said.Push(s))
-			}
-		}
-		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
-		end := func(o bus.Outbound) {
-			show(bus.Reasoning, thought.Flush())
-			show(bus.Delta, said.Flush())
-			if t.hasAnswered() {
-				return // no text was shown in this segment
-			}
-			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.shown.segment)
-			send(o)
-			t.shown.segment++
-		}
-		h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
-		h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }
-	}
-	return h
 }

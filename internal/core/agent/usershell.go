@@ -80,10 +80,10 @@ func (t shellTurn) refused() string {
 func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
 		ID: "shell-" + t.turn.id, Name: "exec", Route: t.turn.env.in.Route, SessionKey: t.turn.key, Project: t.turn.folder.project,
-		SenderID: t.turn.env.in.SenderID, Person: t.turn.env.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.publish,
+		SenderID: t.turn.env.in.SenderID, Person: t.turn.env.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.progress.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
-	h, begun := t.turn.hooks(), time.Now()
+	h, begun := t.turn.progress.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
 	res, err := t.turn.deps.userShell()(ctx, c, line)
 	if err != nil {
