@@ -11,17 +11,16 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
-	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
-	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // Limits of mailboxes and memory.
@@ -45,9 +44,13 @@ var (
 
 // Agent runs turns.
 type Agent struct {
-	deps     *deps
-	commands []Command // the table, by name
-	started  time.Time
+	opts      *Options
+	log       *slog.Logger
+	engine    *engine
+	mailboxes *mailboxes
+	replies   replies
+	commands  []Command // the table, by name
+	started   time.Time
 
 	queue  atomic.Pointer[bus.Queue] // that Serve takes messages from
 	served sync.Map                  // names of channels whose messages come from it
@@ -58,51 +61,49 @@ func New(o Options) (*Agent, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	a := &Agent{started: o.Now()}
-	var err error
-	if a.commands, err = commandTable(o.Commands); err != nil {
+	commands, err := commandTable(o.Commands)
+	if err != nil {
 		return nil, err
 	}
-	a.deps = newDeps(&o, newMailboxes(a.handle))
-	a.deps.endsGoal = a.endsGoal
-	a.deps.tools.goal = owntool.Goals(a.goaled)
-	a.deps.tools.owner = sessiontool.Tools(o.Tools.Sessions, sessionHost(a))
-	a.deps.subagents = subagent.New(o.Tools.Subagents, a.subagentHost())
-	if a.deps.tools.fixed, err = o.Tools.Set.With(a.ownTools()...); err != nil {
-		return nil, fmt.Errorf("agent tools: %w", err)
+	a := &Agent{opts: &o, log: o.Log, commands: commands, started: o.Now()}
+	a.mailboxes = newMailboxes(a.handle)
+	h := host{Busy: a.mailboxes.holds, Go: a.mailboxes.spawn, Announce: a.announce, Send: a.sendToSession}
+	if o.Events.Elsewhere != nil {
+		h.Elsewhere = a.elsewhere
+	}
+	if a.engine, err = newEngine(&o, h); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
 // Open makes the agent accept messages. Run does it too; calling it first
 // means that a message sent right after starting Run in a goroutine is not refused.
-func (a *Agent) Open(ctx context.Context) { a.deps.mailboxes.open(ctx) }
+func (a *Agent) Open(ctx context.Context) { a.mailboxes.open(ctx) }
 
 // Run accepts messages until ctx ends, then lets running turns finish for a
 // short grace time, cancels the rest and waits for them. It runs once.
 func (a *Agent) Run(ctx context.Context) error {
 	a.Open(ctx)
-	if a.deps.opts.Memory.Consolidator != nil {
-		a.deps.mailboxes.wg.Go(func() { a.deps.memory.Run(ctx) })
-	}
+	a.mailboxes.wg.Go(func() { a.engine.run(ctx) })
 	<-ctx.Done()
-	a.deps.mailboxes.close(a.deps.opts.Turns.Grace)
-	a.deps.subagents.Close()
+	a.mailboxes.close(a.opts.Turns.Grace)
+	a.engine.subagents.Close()
 	return nil
 }
 
 // FinishMemory takes into memory at once what waits for it, before a program
 // ends; see memoryworker.Worker.Finish. Run must be going on.
 func (a *Agent) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
-	if a.deps.opts.Memory.Consolidator == nil {
+	if a.opts.Memory.Consolidator == nil {
 		return 0
 	}
-	return a.deps.memory.Finish(ctx, begun)
+	return a.engine.memory.Finish(ctx, begun)
 }
 
 // DropCaches lets go of the messages of all conversations that are not worked
 // on. They are read again when they are needed.
-func (a *Agent) DropCaches() { a.deps.conversations.dropAll() }
+func (a *Agent) DropCaches() { a.engine.conversations.dropAll() }
 
 // Ask sends a message and yields everything that is said in answer to it, the
 // last value of a normal turn being a Final. Breaking out of the loop, or the
@@ -117,13 +118,13 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if a.deps.opts.Events.Clean != nil {
-			clean, note := a.deps.opts.Events.Clean(in)
+		if a.opts.Events.Clean != nil {
+			clean, note := a.opts.Events.Clean(in)
 			if in = clean; note != "" && !yield(bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: note}, nil) {
 				return
 			}
 		}
-		it := &envelope{in: in, key: a.deps.keyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
+		it := &envelope{in: in, key: a.engine.keyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return
@@ -145,4 +146,30 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 }
 
 // KeyOf is the session that a message belongs to.
-func (a *Agent) KeyOf(in bus.Inbound) string { return a.deps.keyOf(in) }
+func (a *Agent) KeyOf(in bus.Inbound) string { return a.engine.keyOf(in) }
+
+// Context measures a conversation of the owner without taking it from whoever
+// works on it. The error is session.ErrNotFound when nothing is stored. Tools
+// of servers count if a turn had them before.
+func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
+	return a.engine.context(ctx, key)
+}
+
+// Recall is the final reply to a message that was completed before, for a
+// client that says it again. It has no text if the message joined the turn of
+// another one.
+func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
+	return a.engine.recall(ctx, in)
+}
+
+// Prepare finds the tool of a call that the owner's model can make, among those
+// of the last turns, and validates its arguments.
+func (a *Agent) Prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
+	return a.engine.tools.prepare(name, arguments)
+}
+
+// Undone lets the model of a conversation know that files are as they were
+// before, because its changes were undone outside of a turn.
+func (a *Agent) Undone(ctx context.Context, key string, paths []string) error {
+	return a.engine.undone(ctx, key, paths)
+}

@@ -31,7 +31,7 @@ func runHelp(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runSkills(ctx context.Context, c *Call) (Reply, error) {
-	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
+	skills := c.agent.engine.prompt.Skills(c.Inbound.Scope)
 	if skills == nil || len(skills.List()) == 0 {
 		return Say(phrase.Of(ctx, "No skills are installed.")), nil
 	}
@@ -52,7 +52,7 @@ func (c *Call) reach() string {
 }
 
 func runPS(ctx context.Context, c *Call) (Reply, error) {
-	guard := c.agent.deps.opts.Guard
+	guard := c.agent.opts.Guard
 	words := strings.Fields(c.Args)
 	switch {
 	case len(words) == 0:
@@ -73,10 +73,10 @@ func runPS(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.deps.opts.Models.Usage == nil {
+	if c.agent.opts.Models.Usage == nil {
 		return Say(phrase.Of(ctx, "What model calls cost is not counted here.")), nil
 	}
-	s, err := c.agent.deps.opts.Models.Usage(ctx)
+	s, err := c.agent.opts.Models.Usage(ctx)
 	if err != nil {
 		return Say(phrase.Of(ctx, "The record of model calls cannot be read: %v", err)), nil
 	}
@@ -89,29 +89,29 @@ func runStop(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runRestart(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.deps.opts.Events.Restart == nil {
+	if c.agent.opts.Events.Restart == nil {
 		return Say(phrase.Of(ctx, "Nothing to restart here: this program ends after its answer.")), nil
 	}
-	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
+	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.opts.Events.Restart(c.Inbound.Route) }}, nil
 }
 
 func runNew(ctx context.Context, c *Call) (Reply, error) {
 	if err := c.turn.startNewSession(ctx); err != nil {
 		return Reply{}, err
 	}
-	c.agent.deps.ended(c.turn.key, false)
+	c.agent.engine.ended(c.env.key, false)
 	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
 }
 
 // runTrigger binds a trigger to this conversation.
 func runTrigger(ctx context.Context, c *Call) (Reply, error) {
 	switch {
-	case c.agent.deps.opts.Schedule.Trigger == nil:
+	case c.agent.opts.Schedule.Trigger == nil:
 		return Say(phrase.Of(ctx, "Triggers need a gateway.")), nil
 	case c.Args == "":
 		return Say(phrase.Of(ctx, "Give it a name: /trigger backup-done")), nil
 	}
-	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
+	reply, err := c.agent.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.env.key)
 	if err != nil {
 		return Say(phrase.Of(ctx, "The trigger was not made: %v", err)), nil
 	}
@@ -168,7 +168,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 
 // presets are the names that /model takes besides those of models.
 func (c *Call) presets() []string {
-	return append([]string{"default"}, c.agent.deps.opts.Models.Presets...)
+	return append([]string{"default"}, c.agent.opts.Models.Presets...)
 }
 
 // showModel is /model without arguments.
@@ -183,7 +183,7 @@ func showModel(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, err
 	}
 	current := phrase.Of(ctx, "unknown")
-	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		current = rt.Display
 	}
 	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
@@ -210,7 +210,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if preset == "default" {
 		value, preset = nil, ""
 	}
-	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
+	rt, err := c.agent.opts.Models.Runtime(ctx, preset)
 	if err != nil {
 		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
 	}
@@ -220,8 +220,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.sess.SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	t.rt = rt
-	tell(t, RuntimeEvent{Kind: ModelChanged})
+	t.changedModel(rt)
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
@@ -229,17 +228,17 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 // says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key
-	waiting := a.deps.mailboxes.waiting(key)
+	waiting := a.mailboxes.waiting(key)
 	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\n", a.deps.opts.Version)
+	fmt.Fprintf(&b, "nanobot %s\n", a.opts.Version)
 	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
-	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active()))
-	for _, line := range a.deps.subagents.Progress(key) {
+	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))
+	for _, line := range a.engine.subagents.Progress(key) {
 		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
-	if guard := a.deps.opts.Guard; guard != nil {
+	if guard := a.opts.Guard; guard != nil {
 		if n := len(guard.Running(key)); n > 0 {
 			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
 		}
@@ -247,8 +246,8 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	if waiting > 0 {
 		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
 	}
-	if c.owner() && a.deps.opts.Events.Problems != nil {
-		for _, p := range a.deps.opts.Events.Problems() {
+	if c.owner() && a.opts.Events.Problems != nil {
+		for _, p := range a.opts.Events.Problems() {
 			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
 		}
 	}
@@ -265,7 +264,7 @@ func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) st
 		sess.Meta(usageKey, &last)
 	}
 	model := phrase.Of(ctx, "none")
-	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		model = rt.Display
 	} else {
 		model += ": " + err.Error()
@@ -298,4 +297,36 @@ func uptime(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// runGoal is /goal. With words it sets the goal and makes them the message of a
+// turn; without it tells how things stand.
+func runGoal(ctx context.Context, c *Call) (Reply, error) {
+	t := c.turn
+	g, active := owntool.Goal(t.sess)
+	switch {
+	case c.Args == "" && !active:
+		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
+	case c.Args == "":
+		return Say(phrase.Of(ctx, "Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, phrase.Count(ctx, g.Rounds, "round"))), nil
+	case stopsGoal(c.Args):
+		if !active {
+			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
+		}
+		g.Status = "cancelled"
+		if err := t.setGoal(g); err != nil {
+			return Reply{}, fmt.Errorf("stop the goal: %w", err)
+		}
+		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
+	}
+	return Reply{answered: true}, t.pursue(ctx, c.Args)
+}
+
+// stopsGoal reports whether /goal ends the goal with these arguments.
+func stopsGoal(args string) bool { return strings.EqualFold(args, "stop") }
+
+// endsGoal reports whether a message is a command that ends the goal.
+func (a *Agent) endsGoal(it *envelope) bool {
+	c, ok := a.command(it)
+	return ok && c.row.EndsGoal != nil && c.row.EndsGoal(c.Args)
 }

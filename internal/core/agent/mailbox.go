@@ -9,7 +9,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // mailboxes are the messages of all sessions, with the goroutines that work
@@ -39,7 +38,6 @@ type actor struct {
 	current *envelope
 	cancel  context.CancelCauseFunc // of the running turn
 	turnEnd chan struct{}           // closed when the running turn is over
-	turn    *turn                   // the running turn, for tools that are about it
 	waiting *waiting                // a question the running turn waits on
 }
 
@@ -128,13 +126,6 @@ func (m *mailboxes) queued(act *actor) []*envelope {
 	return slices.Clone(act.queue)
 }
 
-// attach makes a turn the running one of its actor.
-func (m *mailboxes) attach(act *actor, t *turn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	act.turn = t
-}
-
 // holds reports whether a session has a turn or messages that wait for one.
 func (m *mailboxes) holds(key string) bool {
 	m.mu.Lock()
@@ -215,16 +206,12 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 
 		m.mu.Lock()
 		close(act.turnEnd)
-		var joined []*envelope
-		if act.turn != nil {
-			joined = act.turn.joined
-		}
-		act.cancel, act.turnEnd, act.turn = nil, nil, nil // current stays: its end may take long, see Pulse
+		act.cancel, act.turnEnd = nil, nil // current stays: its end may take long, see Pulse
 		m.mu.Unlock()
-		it.finish(err)
-		for _, j := range joined {
+		it.Done(err)
+		for _, j := range it.joined {
 			if !errors.Is(err, ErrClosed) {
-				j.finish(nil)
+				j.Done(nil)
 			}
 		}
 	}
@@ -269,7 +256,7 @@ type stopped struct {
 
 func (s stopped) drop(err error) {
 	for _, it := range s.queue {
-		it.finish(err)
+		it.Done(err)
 	}
 }
 
@@ -337,18 +324,16 @@ func (m *mailboxes) remind(w *waiting, it *envelope) {
 		select {
 		case <-it.done: // nil for a message of a queue
 		default:
-			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
+			it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
 		}
 	})
 }
 
-// turnOf finds the running turn a call belongs to.
-func (m *mailboxes) turnOf(c tool.Call) (*turn, bool) {
+// touch notes that the running turn of a session moves.
+func (m *mailboxes) touch(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	act := m.actors[c.SessionKey]
-	if act == nil || act.turn == nil || act.turn.id != c.TurnID {
-		return nil, false
+	if act := m.actors[key]; act != nil && act.current != nil {
+		act.current.touch()
 	}
-	return act.turn, true
 }

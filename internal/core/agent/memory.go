@@ -36,18 +36,18 @@ type frame struct {
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (d *deps) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
-	rt, err := d.opts.Models.Runtime(ctx, preset)
+func (e *engine) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
+	rt, err := e.opts.Models.Runtime(ctx, preset)
 	if err != nil && preset != "" {
-		rt, err = d.opts.Models.Runtime(ctx, "")
+		rt, err = e.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		return memoryworker.Frame{}, err
 	}
-	l := d.opts.Turns.Limits
+	l := e.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}.forMemory(), nil
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: e.models.calibration(rt.Name).Factor()}.forMemory(), nil
 }
 
 // forMemory is what the memory worker needs of the frame.
@@ -80,7 +80,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 	f := &t.frame
 	if t.remembers() && f.budget > 0 && f.size(&t.conv.View) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
-			t.deps.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
+			t.engine.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
 		t.complete(ctx)
 	}
@@ -110,13 +110,13 @@ func (t *turn) complete(ctx context.Context) {
 			f.head += text.Tokens(own)
 		}
 	}
-	add(prompt.Instructions(t.key, t.env.in.History))
-	if t.deps.opts.Memory.Consolidator == nil {
+	add(prompt.Instructions(t.key, t.msg.In.History))
+	if t.engine.opts.Memory.Consolidator == nil {
 		return
 	}
-	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
-		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.env.in.Scope,
-		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
+	own, outside := t.engine.prompt.Remembered(ctx, prompt.Recall{
+		History: t.engine.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.msg.In.Scope,
+		Unified: t.engine.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
 	})
 	f.outside = outside
 	add(own)
@@ -126,7 +126,7 @@ func (t *turn) complete(ctx context.Context) {
 func (t *turn) takeIn(ctx context.Context, f frame) error {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
-	changed, err := t.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
+	changed, err := t.engine.opts.Memory.Consolidator.Run(ctx, memory.Task{
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
@@ -144,15 +144,15 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 // startNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
 func (t *turn) startNewSession(ctx context.Context) error {
-	if t.deps.opts.Memory.Consolidator != nil {
-		name, err := t.deps.opts.Memory.Consolidator.Keep(t.sess)
+	if t.engine.opts.Memory.Consolidator != nil {
+		name, err := t.engine.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
 			// The old log goes to the archive whatever happens here.
-			t.deps.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
+			t.engine.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
 		} else if name != "" {
 			var preset string
 			t.sess.Meta(owntool.PresetKey, &preset)
-			t.deps.memory.PlanKept(name, preset)
+			t.engine.memory.PlanKept(name, preset)
 		}
 	}
 	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
@@ -164,7 +164,7 @@ func (t *turn) startNewSession(ctx context.Context) error {
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}
-	t.deps.conversations.forget(t.key)
+	t.engine.conversations.forget(t.key)
 	return nil
 }
 
@@ -177,18 +177,18 @@ func (t *turn) afterTurn(used int, said string) {
 	used += int(float64(text.Tokens(said)) * f.scale)
 	var when memoryworker.When
 	switch {
-	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
-		t.deps.memory.Plan(t.key, f.forMemory(), memoryworker.Soon)
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.engine.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
+		t.engine.memory.Plan(t.key, f.forMemory(), memoryworker.Soon)
 		return
 	case !memoryworker.Compacts(t.key):
 		return
 	case t.rested:
 		when = memoryworker.Resumed
-	case t.deps.opts.Memory.IdleCompact > 0:
+	case t.engine.opts.Memory.IdleCompact > 0:
 		when = memoryworker.IfSilent
 	default:
 		return
 	}
 	f.base, f.system, f.tools = "", "", nil // made from a transcript; many may wait
-	t.deps.memory.Plan(t.key, f.forMemory(), when)
+	t.engine.memory.Plan(t.key, f.forMemory(), when)
 }

@@ -5,30 +5,37 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/transcript"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
+	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// ownTools are the tools about the agent itself that are always there.
-func (a *Agent) ownTools() []tool.Tool {
-	send := owntool.Messenger{}
-	if a.deps.opts.Guard != nil {
-		send.Media = a.deps.opts.Guard.Media
+// ownTools makes the tools about the agent itself: those that are always there, those
+// of a goal, and those of the owner.
+func (e *engine) ownTools(h host) (err error) {
+	send := owntool.Messenger{Elsewhere: h.Elsewhere}
+	if e.opts.Guard != nil {
+		send.Media = e.opts.Guard.Media
 	}
-	if a.deps.opts.Events.Elsewhere != nil {
-		send.Elsewhere = a.elsewhere
+	list := append([]tool.Tool{owntool.AskUser()}, e.subagents.Tools(e.parentOf)...)
+	list = append(list, owntool.My(e.opts.Tools.My, e.shownTo)...)
+	list = append(list, owntool.Message(send))
+	e.tools.goal = owntool.Goals(e.goaled)
+	e.tools.owner = sessiontool.Tools(e.opts.Tools.Sessions, sessiontool.Host{
+		Sessions: e.opts.Sessions, Outside: transcript.FromOutside, Now: e.now, Send: h.Send,
+	})
+	if e.tools.fixed, err = e.opts.Tools.Set.With(list...); err != nil {
+		return fmt.Errorf("agent tools: %w", err)
 	}
-	list := append([]tool.Tool{owntool.AskUser()}, a.deps.subagents.Tools(a.parentOf)...)
-	list = append(list, owntool.My(a.deps.opts.Tools.My, a.shownTo)...)
-	return append(list, owntool.Message(send))
+	return nil
 }
 
 // goaled finds the turn of a call about its goal.
-func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
-	t, ok := a.deps.mailboxes.turnOf(c)
+func (e *engine) goaled(c tool.Call) (owntool.Goaled, bool) {
+	t, ok := e.turnOf(c)
 	if !ok {
 		return owntool.Goaled{}, false
 	}
@@ -36,21 +43,21 @@ func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
 }
 
 // shownTo is what the my tool shows in the turn of a call.
-func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
-	t, ok := a.deps.mailboxes.turnOf(c)
+func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
+	t, ok := e.turnOf(c)
 	if !ok {
 		return owntool.Conversation{}, false
 	}
-	o, in := t.deps.opts, t.env.in
+	o, in := t.engine.opts, t.msg.In
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)
 	var last lastUsage
 	t.sess.Meta(usageKey, &last)
 	return owntool.Conversation{
-		Session: t.sess, Presets: o.Models.Presets, Futile: func(key string, n int) string { return futile(t, key, n) },
+		Session: t.sess, Presets: o.Models.Presets, Futile: t.futile,
 		Try: func(preset string) error {
-			if in.Preset != "" || t.env.extra.ModelName != "" {
+			if in.Preset != "" || t.msg.Extra.ModelName != "" {
 				return errors.New("what began this turn chooses the model itself")
 			}
 			_, err := o.Models.Runtime(ctx, preset)
@@ -58,7 +65,7 @@ func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation,
 		},
 		Values: map[string]any{
 			"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
-			"model_preset": t.rt.Preset, "presets": o.Models.Presets, "workspace": t.deps.place(in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
+			"model_preset": t.rt.Preset, "presets": o.Models.Presets, "workspace": t.engine.place(in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
 			"usage.prompt_tokens": last.Prompt, "usage.completion_tokens": last.Completion, "messages": t.sess.Len(),
 			"request.channel": in.Route.Channel, "request.chat_id": in.Route.ChatID, "request.sender_id": in.SenderID,
 			"version": o.Version,
@@ -67,8 +74,8 @@ func (a *Agent) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation,
 }
 
 // futile says why the my tool would change nothing by a number.
-func futile(t *turn, key string, n int) string {
-	window := modelWindow(t)
+func (t *turn) futile(key string, n int) string {
+	window := t.modelWindow()
 	switch results := prompt.TierOf(window).Results; {
 	case key == "context_window_tokens" && window > 0 && n > window:
 		return fmt.Sprintf("the model's window has %d tokens, and it can be used less, not made larger", window)
@@ -78,24 +85,4 @@ func futile(t *turn, key string, n int) string {
 		return fmt.Sprintf("the model's window is small, so a result has at most %d characters", results)
 	}
 	return ""
-}
-
-// elsewhere sends to another chat and notes it in the conversation there, so
-// that an answer is understood.
-func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
-	out.Text = a.deps.secrets.Redact(out.Text)
-	to, err := a.deps.opts.Events.Elsewhere(ctx, out)
-	if err != nil {
-		return err
-	}
-	said := mirrored{
-		key: a.deps.keyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
-		note: "[In another conversation the user had what follows sent to this chat.]",
-		// What tools brought in may be text of other people.
-		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
-	}
-	if said.key != c.SessionKey {
-		a.mirrorLater(said)
-	}
-	return nil
 }

@@ -44,21 +44,27 @@ type RuntimeEvent struct {
 	Question   *bus.Question
 }
 
-// tell hands an event about a turn to the program around the agent.
-func tell(t *turn, ev RuntimeEvent) {
+// tell hands an event about the turn to the program around the agent.
+func (t *turn) tell(ev RuntimeEvent) {
 	ev.TurnID, ev.Began, ev.Model, ev.Preset = t.id, t.begun, t.rt.Display, t.rt.Preset
-	t.deps.tell(t.env, ev)
+	t.engine.tell(t.msg, ev)
+}
+
+// changedModel tells that the conversation has another model from now on.
+func (t *turn) changedModel(rt Runtime) {
+	t.rt = rt
+	t.tell(RuntimeEvent{Kind: ModelChanged})
 }
 
 // tell hands an event about a message to all handlers. One that panics does not
 // keep it from the others.
-func (d *deps) tell(it *envelope, ev RuntimeEvent) {
-	for _, handle := range d.opts.Events.Runtime {
-		ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = d.now(), it.in.Route, it.key, it.in.SenderID, it.in.Meta
+func (e *engine) tell(m message, ev RuntimeEvent) {
+	ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = e.now(), m.In.Route, m.Key, m.In.SenderID, m.In.Meta
+	for _, handle := range e.opts.Events.Runtime {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					d.log.Error("a handler of runtime events panicked", "event", ev.Kind, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+					e.log.Error("a handler of runtime events panicked", "event", ev.Kind, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 				}
 			}()
 			handle(ev)

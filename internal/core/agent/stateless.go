@@ -12,34 +12,37 @@ import (
 // is an ordinary one on a session without a file: no log is read or written,
 // memory takes nothing in, slash commands are just text, and when it is over
 // nothing of it is left here.
-func (a *Agent) stateless(ctx context.Context, act *actor, it *envelope) error {
-	t := newTurn(a.deps, act, it)
-	if it.in.Shell {
-		t.reply(Say(phrase.In(t.env.in.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept.")))
+func (e *engine) stateless(ctx context.Context, m message, around around) error {
+	t := e.newTurn(m, around)
+	if m.In.Shell {
+		t.reply(phrase.In(m.In.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept."), true)
 		return nil
 	}
-	past, foreign := a.deps.prompt.History(ctx, it.key, &it.in)
+	past, foreign := e.prompt.History(ctx, m.Key, &t.msg.In)
 	t.foreign = foreign
-	sess, err := session.Ephemeral(it.key, a.deps.now, past...)
+	sess, err := session.Ephemeral(m.Key, e.now, past...)
 	if err != nil {
 		return fmt.Errorf("take over the history: %w", err)
 	}
 	t.sess = sess
-	a.deps.mailboxes.attach(act, t)
+	e.attach(t)
+	defer e.detach(t)
 	defer t.discardSession(ctx)
 	return t.answer(ctx)
 }
 
 // remembers reports whether memory may take in what is said.
-func (t *turn) remembers() bool { return t.deps.opts.Memory.Consolidator != nil && !t.env.in.Stateless }
+func (t *turn) remembers() bool {
+	return t.engine.opts.Memory.Consolidator != nil && !t.msg.In.Stateless
+}
 
 // discardSession forgets all that was kept for the turn of a conversation that is
 // nobody's any more.
 func (t *turn) discardSession(ctx context.Context) {
 	if err := t.sess.Release(); err != nil {
-		t.deps.log.ErrorContext(ctx, "release session", "session", t.key, "err", err)
+		t.engine.log.ErrorContext(ctx, "release session", "session", t.key, "err", err)
 	}
-	t.deps.conversations.forget(t.key)
-	t.deps.tools.forget(t.key)
-	t.deps.ended(t.key, false)
+	t.engine.conversations.forget(t.key)
+	t.engine.tools.forget(t.key)
+	t.engine.ended(t.key, false)
 }

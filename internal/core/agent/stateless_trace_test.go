@@ -42,7 +42,7 @@ func TestStatelessTrace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(a.deps.conversations.live)+len(a.deps.mailboxes.actors)+len(a.deps.tools.told) != 0 {
-		t.Errorf("left: %d conversations, %d actors, %d notices", len(a.deps.conversations.live), len(a.deps.mailboxes.actors), len(a.deps.tools.told))
+	if len(a.engine.conversations.live)+len(a.mailboxes.actors)+len(a.engine.tools.told)+len(a.engine.running) != 0 {
+		t.Errorf("left: %d conversations, %d actors, %d notices, %d turns", len(a.engine.conversations.live), len(a.mailboxes.actors), len(a.engine.tools.told), len(a.engine.running))
 	}
 }

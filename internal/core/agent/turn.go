@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/explain"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
@@ -26,15 +22,16 @@ import (
 
 // turn is everything that belongs to one message being answered.
 type turn struct {
-	deps  *deps
-	act   *actor
-	env   *envelope
-	id    string
-	key   string
-	sess  *session.Session
-	conv  *conversation
-	rt    Runtime
-	begun time.Time
+	engine *engine
+	msg    message
+	around around
+	id     string
+	key    string
+	sess   *session.Session
+	conv   *conversation
+	rt     Runtime
+	begun  time.Time
+	over   tool.Turn // ends with the work on the message
 
 	frame    frame         // of the last request
 	rested   bool          // the conversation was silent for long before this message
@@ -46,19 +43,38 @@ type turn struct {
 	foreign  bool          // words of others came with the history
 	resumed  bool          // takes up a turn that was interrupted
 	folder   folder        // the folder it works in
-	joined   []*envelope   // messages from a queue that end with the turn
 }
 
-// newTurn begins the work on a message.
-func newTurn(d *deps, act *actor, it *envelope) *turn {
-	t := &turn{deps: d, slot: slot{gate: d.gate}, act: act, env: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+// newTurn makes the turn of a message.
+func (e *engine) newTurn(m message, a around) *turn {
+	t := &turn{
+		engine: e, msg: m, around: a,
+		id: newID(), key: m.Key, begun: e.now(),
+		slot: slot{gate: e.gate}, asking: make(chan struct{}, 1),
+	}
 	t.progress = &progress{
-		turn: t.id, key: t.key, begun: t.begun, route: it.in.Route, meta: it.in.Meta, streams: it.in.WantsStream,
-		emit: it.emit, secrets: d.secrets, now: d.now, cost: d.opts.Models.TurnCost,
-		hint: explain.Hint{Redact: d.secrets.Redact, Workspace: d.place(it.in).Workspace, Home: d.opts.Hints.Home, Chars: d.opts.Hints.Chars},
+		turn: t.id, key: t.key, begun: t.begun, route: m.In.Route, meta: m.In.Meta, streams: m.In.WantsStream,
+		emit: m.Sink.Emit, secrets: e.secrets, now: e.now, cost: e.opts.Models.TurnCost,
+		hint: explain.Hint{Redact: e.secrets.Redact, Workspace: e.place(m.In).Workspace, Home: e.opts.Hints.Home, Chars: e.opts.Hints.Chars},
 	}
 	return t
 }
+
+// begin makes the turn of a message in its session, which the caller holds until end.
+func (e *engine) begin(sess *session.Session, m message, a around) (*turn, error) {
+	t := e.newTurn(m, a)
+	t.sess = sess
+	idle := e.opts.Memory.IdleCompact
+	t.rested = idle > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= idle
+	if _, err := sess.Recover(e.tools.readOnly); err != nil {
+		return nil, fmt.Errorf("recover session %q: %w", t.key, err)
+	}
+	e.attach(t)
+	return t, nil
+}
+
+// end lets nobody find the turn any more.
+func (t *turn) end() { t.engine.detach(t) }
 
 // usageKey is the session metadata that holds what the last turn took, as in the
 // Python version.
@@ -73,95 +89,6 @@ type lastUsage struct {
 	Budget     int `json:"context_budget,omitempty"`
 }
 
-// handle answers one message. The error is what its asker sees instead of a reply.
-// A message of a queue was accepted, so it waits while the disk is full.
-func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
-	ctx = phrase.With(ctx, it.in.Language)
-	for pause := spacePause; ; pause = min(2*pause, spacePauseMax) {
-		err := a.attempt(ctx, act, it)
-		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return err
-		}
-		a.deps.log.ErrorContext(ctx, "the disk is full; a message waits for space", "session", it.key, "err", err)
-		if pause == spacePause {
-			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, textDiskFull)})
-		}
-		if a.awaitSpace(ctx, pause) != nil {
-			return stopError(context.Cause(ctx))
-		}
-	}
-}
-
-// How a full disk is met.
-const (
-	textDiskFull  = "The disk of this computer is full. Your message is kept and answered when there is space."
-	spacePause    = 5 * time.Second  // between looks at the disk
-	spacePauseMax = 10 * time.Minute // where a quota hides how much is free, each look may cost a model call
-	spaceWanted   = 4 << 20          // bytes that must be free, so that the answer fits as well
-)
-
-// awaitSpace waits until the disk of the conversations has space again, as far as
-// that can be known.
-func (a *Agent) awaitSpace(ctx context.Context, pause time.Duration) error {
-	for {
-		if err := wait.For(ctx, pause); err != nil {
-			return err
-		}
-		if free, known := diskio.FreeBytes(a.deps.opts.Sessions.Dir()); !known || free >= spaceWanted {
-			return nil
-		}
-	}
-}
-
-func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return stopError(cause)
-	}
-	if it.in.Stateless {
-		return a.stateless(ctx, act, it)
-	}
-	a.deps.memory.Pause(ctx, it.key)
-	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
-		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, "waiting: %v", busy), Brief: true})
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return stopError(context.Cause(ctx))
-		}
-		return fmt.Errorf("open session %q: %w", it.key, err)
-	}
-	defer func() {
-		if rerr := sess.Release(); rerr != nil {
-			a.deps.log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
-		}
-	}()
-	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
-	if seen && it.replyTo == nil {
-		return nil // it was answered or is in the history already
-	}
-	t := newTurn(a.deps, act, it)
-	t.sess = sess
-	a.deps.mailboxes.attach(act, t)
-	t.rested = a.deps.opts.Memory.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.deps.opts.Memory.IdleCompact
-	if _, err := sess.Recover(t.deps.tools.readOnly); err != nil {
-		return fmt.Errorf("recover session %q: %w", it.key, err)
-	}
-	if it.in.Shell {
-		return shellTurn{t}.run(ctx, seen)
-	}
-	if seen && t.resume() {
-		return nil
-	}
-	a.deps.subagents.Revive(ctx, it.key)
-	if t.resumed {
-		return t.answer(ctx)
-	}
-	if c, ok := a.command(it); ok {
-		return c.within(ctx, t)
-	}
-	return t.answer(ctx)
-}
-
 // stopError tells a stop by the user from the end of the program.
 func stopError(cause error) error {
 	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrStopped) {
@@ -172,17 +99,17 @@ func stopError(cause error) error {
 
 // answer runs a normal turn.
 func (t *turn) answer(ctx context.Context) error {
-	defer t.env.over.End()
+	defer t.over.End()
 	var preset string
 	t.sess.Meta(owntool.PresetKey, &preset)
-	if t.env.in.Preset != "" {
-		preset = t.env.in.Preset
+	if t.msg.In.Preset != "" {
+		preset = t.msg.In.Preset
 	}
-	rt, err := t.deps.runtimeFor(ctx, preset, t.env.extra)
-	if err != nil && preset != "" && t.env.in.Preset == "" && t.env.extra.ModelName == "" {
+	rt, err := t.engine.runtimeFor(ctx, preset, t.msg.Extra)
+	if err != nil && preset != "" && t.msg.In.Preset == "" && t.msg.Extra.ModelName == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
-		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
-		rt, err = t.deps.runtimeFor(ctx, "", t.env.extra)
+		t.engine.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
+		rt, err = t.engine.runtimeFor(ctx, "", t.msg.Extra)
 	}
 	if err != nil {
 		return err
@@ -192,7 +119,7 @@ func (t *turn) answer(ctx context.Context) error {
 	if err := t.beginRun(); err != nil {
 		return err
 	}
-	if err := keepTitle(t); err != nil {
+	if err := t.keepTitle(); err != nil {
 		return fmt.Errorf("keep the title: %w", err)
 	}
 	rec, msg := t.question(ctx)
@@ -200,25 +127,25 @@ func (t *turn) answer(ctx context.Context) error {
 		return fmt.Errorf("keep the message: %w", err)
 	}
 	for _, kind := range []RuntimeKind{InputAccepted, TurnStarted} {
-		tell(t, RuntimeEvent{Kind: kind})
+		t.tell(RuntimeEvent{Kind: kind})
 	}
-	tell(t, RuntimeEvent{Kind: TurnStatus, Status: "running"})
-	defer tell(t, RuntimeEvent{Kind: TurnStatus, Status: "idle"})
+	t.tell(RuntimeEvent{Kind: TurnStatus, Status: "running"})
+	defer t.tell(RuntimeEvent{Kind: TurnStatus, Status: "idle"})
 
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
 	wait := func() error { return nil } // a message from a queue is safe there
-	if t.env.replyTo == nil {
+	if !t.msg.Queued {
 		wait = t.syncSoon(ctx)
 	}
 	res, err := t.run(ctx, msg)
 	if err == nil {
-		res, err = t.goal.run(ctx, t, res)
+		res, err = t.workOn(ctx, res)
 	}
-	if t.env.extra.Ended != nil {
-		t.env.extra.Ended(redacted(t, res))
+	if t.msg.Extra.Ended != nil {
+		t.msg.Extra.Ended(t.redacted(res))
 	}
-	t.env.over.End() // before the answer is complete, so that what comes after it finds that done
+	t.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
@@ -254,23 +181,23 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
 	defer t.slot.leave()
-	tell(t, RuntimeEvent{Kind: TurnAdmitted})
-	t.conv = t.deps.conversations.of(t.key)
+	t.tell(RuntimeEvent{Kind: TurnAdmitted})
+	t.conv = t.engine.conversations.of(t.key)
 	t.conv.follow(t.sess)
 	tier := prompt.TierOf(t.window())
 	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	place := t.deps.place(t.env.in)
+	place := t.engine.place(t.msg.In)
 	if t.folder.project.Started {
 		place.Folder = t.folder.project.Dir
 	}
-	system := t.deps.prompt.System(t.env.in.Route.Channel, t.env.in.Scope, place, tier)
-	scale := t.deps.models.calibration(t.rt.Name).Factor()
+	system := t.engine.prompt.System(t.msg.In.Route.Channel, t.msg.In.Scope, place, tier)
+	scale := t.engine.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
-	head := t.deps.models.headTokens(system, tier, tools)
+	head := t.engine.models.headTokens(system, tier, tools)
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale, described: t.frame.described || tools.Foreign()}
 	if err := t.makeRoom(ctx); err != nil {
 		return runner.Result{}, err
@@ -278,7 +205,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	system, head = t.frame.system, t.frame.head
 	if t.rt.Check != nil {
 		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
-			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: warning})
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: warning})
 		}
 	}
 	msgs, tokens := t.conv.Messages, t.conv.Total
@@ -291,33 +218,33 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.env.in.Route, SessionKey: t.key, Scope: t.env.in.Scope, Project: t.folder.project, SenderID: t.env.in.SenderID, Person: t.env.in.Person(), TurnID: t.id, Turn: &t.env.over, UserText: typed(t.env.in),
+			Route: t.msg.In.Route, SessionKey: t.key, Scope: t.msg.In.Scope, Project: t.folder.project, SenderID: t.msg.In.SenderID, Person: t.msg.In.Person(), TurnID: t.id, Turn: &t.over, UserText: typed(t.msg.In),
 			State: t.conv.state, Publish: t.progress.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
-		Source:     source(t.env.in),
-		Guard:      t.deps.opts.Guard,
-		Redact:     t.deps.secrets.Redact,
-		Hooks:      append([]runner.Hooks{t.hooks(), t.progress.hooks()}, programHooks(t)...),
-		OffloadDir: t.deps.place(t.env.in).Results,
+		Source:     source(t.msg.In),
+		Guard:      t.engine.opts.Guard,
+		Redact:     t.engine.secrets.Redact,
+		Hooks:      append([]runner.Hooks{t.hooks(), t.progress.hooks()}, t.programHooks()...),
+		OffloadDir: t.engine.place(t.msg.In).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,
-		Whole:      t.env.replyTo != nil, // its reply is kept only as the end of the turn
-		Log:        t.deps.log.With("session", t.key, "turn", t.id),
+		Whole:      t.msg.Queued, // its reply is kept only as the end of the turn
+		Log:        t.engine.log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)
-	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
+	t.engine.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	used, kept := t.note(res, budget)
 	t.afterTurn(used, res.Text)
 	if runner.Offloaded(res.New) {
-		pruneResults(ctx, t)
+		t.pruneResults(ctx)
 	}
 	return res, errors.Join(err, kept)
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
 func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
-	limits = t.deps.opts.Turns.Limits
+	limits = t.engine.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	limits, answer = tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
 	if owntool.Window(t.sess) > 0 && limits.ContextBlock > 0 {
@@ -331,12 +258,12 @@ func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 // the summary of what is not. What memory holds of other conversations does not
 // count, so that a new one begins clean.
 func (t *turn) tainted() bool {
-	for i := range t.env.in.History { // of a kept conversation these are the instructions
-		if s := &t.env.in.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.env.in.Stateless) {
+	for i := range t.msg.In.History { // of a kept conversation these are the instructions
+		if s := &t.msg.In.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.msg.In.Stateless) {
 			return true
 		}
 	}
-	return t.foreign || t.frame.described || t.env.in.Foreign() || len(t.env.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
+	return t.foreign || t.frame.described || t.msg.In.Foreign() || len(t.msg.In.Media) > 0 || t.conv.Tainted() || t.frame.outside
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
@@ -349,7 +276,7 @@ func typed(in bus.Inbound) string {
 
 // window is how much of the model's context window the turn may use.
 func (t *turn) window() int {
-	window := modelWindow(t)
+	window := t.modelWindow()
 	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
 		return own
 	}
@@ -358,8 +285,8 @@ func (t *turn) window() int {
 
 // modelWindow is the model's context window, as configured or as small as it
 // turned out to be.
-func modelWindow(t *turn) int {
-	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
+func (t *turn) modelWindow() int {
+	if w, ok := t.engine.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
 		}
@@ -387,26 +314,26 @@ func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 func (t *turn) failure(m llm.Message) string {
 	said := m.Content.String()
 	if _, fatal := errors.AsType[*tool.FatalError](t.err); fatal || t.err == nil {
-		return t.deps.secrets.Redact(said)
+		return t.engine.secrets.Redact(said)
 	}
 	if said == runner.NoAnswer {
 		said = ""
 	}
-	return strings.TrimSpace(t.deps.secrets.Redact(said) + "\n\n" + t.explain(t.err))
+	return strings.TrimSpace(t.engine.secrets.Redact(said) + "\n\n" + t.explain(t.err))
 }
 
 // explain says in words for the person why the turn failed.
 func (t *turn) explain(err error) string {
 	say := explain.Kept
-	if t.env.in.Stateless || t.env.in.Event != "" { // there is no conversation to go on with, or it is another one
+	if t.msg.In.Stateless || t.msg.In.Event != "" { // there is no conversation to go on with, or it is another one
 		say = explain.In
 	}
-	return t.deps.secrets.Redact(say(readerOf(t.env), err, t.rt.Display))
+	return t.engine.secrets.Redact(say(t.msg.reader(), err, t.rt.Display))
 }
 
 // stored is a message of the turn as it is kept.
 func (t *turn) stored(m llm.Message) session.Record {
-	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+	m.Content.Text = t.engine.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
 	if m.Role == llm.ToolRole {
 		c := t.progress.of(m.ToolCallID)
@@ -422,13 +349,13 @@ func (t *turn) stored(m llm.Message) session.Record {
 // and returns the size of the last prompt.
 func (t *turn) note(res runner.Result, budget int) (used int, err error) {
 	used = cmp.Or(res.Prompt, res.Estimated)
-	t.deps.conversations.note(t.conv)
+	t.engine.conversations.note(t.conv)
 	return used, t.sess.SetMeta(usageKey, lastUsage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
 }
 
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
-	sum, said := outcome(t, res)
+	sum, said := t.outcome(res)
 	if err := t.sess.Note(t.progress.note(*sum)); err != nil {
 		return err
 	}
@@ -441,7 +368,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 			}
 		}
 		// The same repair that follows a crash makes the history whole again.
-		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
+		if _, err := t.sess.Recover(t.engine.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
 		}
 		return stopError(context.Cause(ctx))
@@ -449,14 +376,14 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if err := t.sess.EndTurn(); err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
-	tell(t, RuntimeEvent{Kind: TurnPersisted})
+	t.tell(RuntimeEvent{Kind: TurnPersisted})
 	if res.ContextLimit > 0 {
-		t.deps.models.windows.Store(t.rt.Name, res.ContextLimit)
-		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
+		t.engine.models.windows.Store(t.rt.Name, res.ContextLimit)
+		t.engine.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
-		Kind: bus.Final, Route: t.env.in.Route, ReplyTo: t.env.in.Route.MessageID, Text: said,
-		Streamed: res.Streamed && t.env.in.WantsStream && !failed(res), Meta: t.env.in.Meta, Turn: sum,
+		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: said,
+		Streamed: res.Streamed && t.msg.In.WantsStream && !failed(res), Meta: t.msg.In.Meta, Turn: sum,
 	}
 	if t.progress.hasAnswered() {
 		out.Streamed = false // see progress.hooks
@@ -467,8 +394,8 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.goal.end != "" {
 		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
 	}
-	t.env.emit(out)
-	tell(t, RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
+	t.msg.Sink.Emit(out)
+	t.tell(RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
 	return nil
 }
 
@@ -476,8 +403,8 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 func failed(res runner.Result) bool { return res.Stop == runner.ModelError && res.Err != nil }
 
 // outcome is the summary of the turn, and what the person reads.
-func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
-	sum, said = t.summary(res), t.deps.secrets.Redact(res.Text)
+func (t *turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
+	sum, said = t.summary(res), t.engine.secrets.Redact(res.Text)
 	if failed(res) {
 		sum.Error = t.explain(res.Err)
 		said = strings.TrimSpace(said + "\n\n" + sum.Error) // after what there was of the answer, if it was not streamed
@@ -493,9 +420,9 @@ func outcome(t *turn, res runner.Result) (sum *bus.Turn, said string) {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.deps.secrets.Redact(res.Refused),
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.engine.secrets.Redact(res.Refused),
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
-		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
+		DurationMS: t.engine.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
 	t.progress.price(&s.Usage)
 	for _, e := range res.Tools {
@@ -506,15 +433,15 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 }
 
 // reply answers a message without the model.
-func (t *turn) reply(r Reply) {
-	t.env.emit(t.env.final(r, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
+func (t *turn) reply(text string, plain bool) {
+	t.msg.Sink.Emit(t.msg.final(text, plain, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
 }
 
 // hooks tell the turn what happens to it.
 func (t *turn) hooks() runner.Hooks {
 	return runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
-		Continues: func() bool { return t.goal.continues(t) },
+		Continues: t.goesOn,
 		OnError:   func(_ context.Context, _ *runner.Iteration, err error) { t.err = err },
 	}
 }

@@ -102,7 +102,7 @@ func TestUndoneAfterKill(t *testing.T) {
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("I see")))
 	h.past(false, []session.Record{said(llm.User, "a", "hi"), said(llm.Assistant, "", "", llm.ToolCall{ID: "c", Name: "say", Arguments: "{}"})})
 	h.start()
-	if err := agent.Undone(t.Context(), h.agent, "test:1", []string{"a.txt"}); err != nil {
+	if err := h.agent.Undone(t.Context(), "test:1", []string{"a.txt"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := session.CheckLegal(h.log("test:1")); err != nil {

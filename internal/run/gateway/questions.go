@@ -41,7 +41,7 @@ func (q *asking) open(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agent.OpenQuestions(a.Agent), nil
+	return a.Agent.OpenQuestions(), nil
 }
 
 func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
@@ -49,7 +49,7 @@ func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return agent.AnswerQuestion(a.Agent, answer), nil
+	return a.Agent.AnswerQuestion(answer), nil
 }
 
 func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {

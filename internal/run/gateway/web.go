@@ -164,13 +164,13 @@ func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
-		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
+		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), a.Agent.Subagents(key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
 	}
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
-		return agent.Undone(ctx, a.Agent, key, paths)
+		return a.Agent.Undone(ctx, key, paths)
 	}
 	b.Costs = &webui.Costs{
 		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,

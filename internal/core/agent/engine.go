@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,13 +14,14 @@ import (
 	memoryworker "github.com/nanobot-go/nanobot/internal/core/memory/worker"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// deps are the parts of an agent that its turns use.
-type deps struct {
+// engine answers messages, one turn for each. Its methods are safe for concurrent use.
+type engine struct {
 	opts    *Options
 	log     *slog.Logger
 	now     func() time.Time
@@ -30,17 +30,30 @@ type deps struct {
 	prompt        *prompt.Builder
 	models        *modelFacts
 	tools         *toolSets
-	mailboxes     *mailboxes
 	conversations *conversations
 	memory        *memoryworker.Worker
 	subagents     *subagent.Manager
-	replies       replies
 	gate          gate // nil: no limit
 
-	endsGoal func(*envelope) bool // whether a message is a command that ends the goal
+	mu      sync.Mutex
+	running map[string]*turn // by session, for tools that are about their turn
 }
 
-func newDeps(o *Options, m *mailboxes) *deps {
+// host is what an engine needs of whoever hands it messages.
+type host struct {
+	// Busy reports whether a session has a turn or messages that wait for one.
+	Busy func(key string) bool
+	// Go runs f as a goroutine that whoever runs the engine waits for.
+	Go func(f func(ctx context.Context)) error
+	// Announce puts a message with the result of a subagent into its conversation.
+	Announce func(ctx context.Context, in bus.Inbound) bool
+	// Send sends a message of a turn to another conversation; see sessiontool.Host.
+	Send func(ctx context.Context, c tool.Call, m sessiontool.Message) (reply *bus.Outbound, refused string, err error)
+	// Elsewhere sends to another chat than that of the turn; nil if there is no way.
+	Elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
+}
+
+func newEngine(o *Options, h host) (*engine, error) {
 	about := prompt.Options{
 		Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills,
 		Location: o.Location, Now: o.Now, Log: o.Log,
@@ -48,27 +61,65 @@ func newDeps(o *Options, m *mailboxes) *deps {
 	if o.Guard != nil {
 		about.Guests, about.Foreign = true, o.Guard.Foreign
 	}
-	d := &deps{
+	e := &engine{
 		opts: o, log: o.Log, now: o.Now, secrets: o.Secrets,
 		prompt: prompt.New(about),
-		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, mailboxes: m, conversations: newConversations(m.holds, o.Now),
+		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, conversations: newConversations(h.Busy, o.Now),
+		running: map[string]*turn{},
 	}
 	if o.Turns.Concurrency > 0 {
-		d.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
+		e.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
 	}
-	d.memory = memoryworker.New(memoryworker.Options{
+	e.memory = memoryworker.New(memoryworker.Options{
 		Memory: o.Memory.Consolidator, Sessions: o.Sessions, Idle: o.Memory.IdleCompact, Check: o.Memory.IdleCheck,
-		Busy: m.holds, Enter: d.gate.enter, Leave: d.gate.leave, Frame: d.frameOf, Now: o.Now, Log: o.Log,
+		Busy: h.Busy, Enter: e.gate.enter, Leave: e.gate.leave, Frame: e.frameOf, Now: o.Now, Log: o.Log,
 	})
-	return d
+	e.subagents = subagent.New(o.Tools.Subagents, subagent.Host{
+		Go: h.Go, Enter: e.gate.enter, Leave: e.gate.leave, Announce: h.Announce, Now: e.now, Log: e.log,
+	})
+	return e, e.ownTools(h)
+}
+
+// attach makes a turn the running one of its session.
+func (e *engine) attach(t *turn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running[t.key] = t
+}
+
+// detach ends what attach began.
+func (e *engine) detach(t *turn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running[t.key] == t {
+		delete(e.running, t.key)
+	}
+}
+
+// turnOf finds the running turn a call belongs to.
+func (e *engine) turnOf(c tool.Call) (*turn, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.running[c.SessionKey]
+	if t == nil || t.id != c.TurnID {
+		return nil, false
+	}
+	return t, true
+}
+
+// run takes conversations into memory until ctx ends.
+func (e *engine) run(ctx context.Context) {
+	if e.opts.Memory.Consolidator != nil {
+		e.memory.Run(ctx)
+	}
 }
 
 // keyOf is the session a message belongs to.
-func (d *deps) keyOf(in bus.Inbound) string {
+func (e *engine) keyOf(in bus.Inbound) string {
 	switch {
 	case in.SessionKey != "":
 		return in.SessionKey
-	case d.opts.Turns.Unified && in.Scope == "": // a guest must not read what the owner said elsewhere
+	case e.opts.Turns.Unified && in.Scope == "": // a guest must not read what the owner said elsewhere
 		return "unified:default"
 	}
 	return in.Route.SessionKey()
@@ -76,31 +127,19 @@ func (d *deps) keyOf(in bus.Inbound) string {
 
 // place is where a message works: the owner's in the workspace, all others in
 // folders of their own.
-func (d *deps) place(in bus.Inbound) guard.Place {
-	if in.Scope == "" || d.opts.Guard == nil {
-		return guard.Place{Workspace: d.opts.Workspace, Results: d.opts.Tools.Results}
+func (e *engine) place(in bus.Inbound) guard.Place {
+	if in.Scope == "" || e.opts.Guard == nil {
+		return guard.Place{Workspace: e.opts.Workspace, Results: e.opts.Tools.Results}
 	}
-	return d.opts.Guard.Place(in.Route, in.Scope)
+	return e.opts.Guard.Place(in.Route, in.Scope)
 }
 
 // ended lets the guard go of what it keeps for a conversation that was stopped or,
 // with stopped false, that a new one replaces.
-func (d *deps) ended(key string, stopped bool) {
-	if d.opts.Guard != nil {
-		d.opts.Guard.Ended(key, stopped)
+func (e *engine) ended(key string, stopped bool) {
+	if e.opts.Guard != nil {
+		e.opts.Guard.Ended(key, stopped)
 	}
-}
-
-// scopeOf is whose memory a message belongs to. A channel gives each person in
-// each chat a scope, "<channel>:<chat>/<person>"; in chats that the owner
-// declared as shared all people have one in common, "<channel>:<chat>".
-func (d *deps) scopeOf(scope string) string {
-	for _, chat := range d.opts.Memory.Shared {
-		if chat != "" && strings.HasPrefix(scope, chat+"/") {
-			return chat
-		}
-	}
-	return scope
 }
 
 // modelFacts are what was learned about models.
@@ -170,6 +209,16 @@ func (s *slot) leave() {
 		s.held = false
 		s.gate.leave()
 	}
+}
+
+// pause gives the slot of the turn back while it waits for somebody else. It is not
+// taken again if the wait fails.
+func (t *turn) pause(ctx context.Context, wait func() error) error {
+	t.slot.leave()
+	if err := wait(); err != nil {
+		return err
+	}
+	return t.slot.enter(ctx)
 }
 
 func newID() string {
