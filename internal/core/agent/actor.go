@@ -103,7 +103,7 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 // each chat a scope, "<channel>:<chat>/<person>"; in chats that the owner
 // declared as shared all people have one in common, "<channel>:<chat>".
 func (a *Agent) scopeOf(scope string) string {
-	for _, chat := range a.opts.Memory.Shared {
+	for _, chat := range a.opts.SharedMemory {
 		if chat != "" && strings.HasPrefix(scope, chat+"/") {
 			return chat
 		}

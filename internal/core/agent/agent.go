@@ -29,7 +29,7 @@ const (
 	liveCap    = 64
 	liveSize   = 16384 // messages of conversations in memory
 	stopWait   = 5 * time.Second
-	drainGrace = 10 * time.Second // if Turns.Grace is 0
+	drainGrace = 10 * time.Second // if Options.Grace is 0
 )
 
 // Errors of Ask.
@@ -61,6 +61,9 @@ func New(o Options) (*Agent, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	if o.Grace == 0 {
+		o.Grace = drainGrace
+	}
 	commands, err := commandTable(o.Commands)
 	if err != nil {
 		return nil, err
@@ -68,10 +71,10 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{opts: &o, log: o.Log, commands: commands, started: o.Now()}
 	a.mailboxes = newMailboxes(a.handle)
 	h := host{Busy: a.mailboxes.holds, Go: a.mailboxes.spawn, Announce: a.announce, Send: a.sendToSession}
-	if o.Events.Elsewhere != nil {
+	if o.Elsewhere != nil {
 		h.Elsewhere = a.elsewhere
 	}
-	if a.engine, err = newEngine(&o, h); err != nil {
+	if a.engine, err = newEngine(&o.TurnOptions, h); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -87,7 +90,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.Open(ctx)
 	a.mailboxes.wg.Go(func() { a.engine.run(ctx) })
 	<-ctx.Done()
-	a.mailboxes.close(a.opts.Turns.Grace)
+	a.mailboxes.close(a.opts.Grace)
 	a.engine.subagents.Close()
 	return nil
 }
@@ -118,8 +121,8 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if a.opts.Events.Clean != nil {
-			clean, note := a.opts.Events.Clean(in)
+		if a.opts.Clean != nil {
+			clean, note := a.opts.Clean(in)
 			if in = clean; note != "" && !yield(bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: note}, nil) {
 				return
 			}

@@ -87,7 +87,7 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.opts = agent.Options{
+	h.opts.TurnOptions = agent.TurnOptions{
 		Workspace: h.ws, Tools: agent.Tools{Set: set}, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
 		Models: agent.Models{
 			Runtime: func(_ context.Context, preset string) (agent.Runtime, error) {

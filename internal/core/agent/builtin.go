@@ -89,10 +89,10 @@ func runStop(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runRestart(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.opts.Events.Restart == nil {
+	if c.agent.opts.Restart == nil {
 		return Say(phrase.Of(ctx, "Nothing to restart here: this program ends after its answer.")), nil
 	}
-	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.opts.Events.Restart(c.Inbound.Route) }}, nil
+	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.opts.Restart(c.Inbound.Route) }}, nil
 }
 
 func runNew(ctx context.Context, c *Call) (Reply, error) {
@@ -246,8 +246,8 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	if waiting > 0 {
 		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
 	}
-	if c.owner() && a.opts.Events.Problems != nil {
-		for _, p := range a.opts.Events.Problems() {
+	if c.owner() && a.opts.Problems != nil {
+		for _, p := range a.opts.Problems() {
 			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
 		}
 	}

@@ -132,7 +132,7 @@ func eventName(event string) string {
 // that an answer is understood.
 func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
 	out.Text = a.opts.Secrets.Redact(out.Text)
-	to, err := a.opts.Events.Elsewhere(ctx, out)
+	to, err := a.opts.Elsewhere(ctx, out)
 	if err != nil {
 		return err
 	}

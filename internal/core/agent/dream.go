@@ -25,7 +25,7 @@ type Dreamer interface {
 // runDream is /dream, /dream-log and /dream-restore. It runs beside the turns:
 // taking in the history may last minutes, and needs no session.
 func runDream(ctx context.Context, c *Call) (Reply, error) {
-	d, words := c.agent.opts.Memory.Dream, strings.Fields(c.Args)
+	d, words := c.agent.opts.Dream, strings.Fields(c.Args)
 	said := c.usageLine(ctx)
 	switch {
 	case d == nil:

@@ -22,7 +22,7 @@ import (
 
 // engine answers messages, one turn for each. Its methods are safe for concurrent use.
 type engine struct {
-	opts    *Options
+	opts    *TurnOptions
 	log     *slog.Logger
 	now     func() time.Time
 	secrets *httpsafe.Registry
@@ -53,7 +53,7 @@ type host struct {
 	Elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
 }
 
-func newEngine(o *Options, h host) (*engine, error) {
+func newEngine(o *TurnOptions, h host) (*engine, error) {
 	about := prompt.Options{
 		Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills,
 		Location: o.Location, Now: o.Now, Log: o.Log,

@@ -24,7 +24,7 @@ func TestSharedMemory(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok") }
 	h := newHouse(t, m)
-	h.opts.Memory.Shared = []string{"test:1"}
+	h.opts.SharedMemory = []string{"test:1"}
 	for name, fact := range map[string]string{
 		"memory/MEMORY.md": "FACT-OWNER", memory.ScopeFile("test:1"): "FACT-SHARED",
 		memory.ScopeFile("test:2/ann"): "FACT-ANN", memory.ScopeFile("test:1/ann"): "FACT-EARLIER",
@@ -127,7 +127,7 @@ func TestCommandsOfTheOwner(t *testing.T) {
 	t.Parallel()
 	restarts := make(chan bus.Route, 8)
 	h := newHouse(t, llmtest.NewScript(t))
-	h.opts.Events.Restart = func(r bus.Route) { restarts <- r }
+	h.opts.Restart = func(r bus.Route) { restarts <- r }
 	h.opts.Models.Usage = func(context.Context) (string, error) { return "USD 7", nil }
 	h.start()
 	for _, c := range []struct {

@@ -21,11 +21,11 @@ func TestStatelessTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := llmtest.NewScript(t, llmtest.Reply("ok"))
-	a, err := New(Options{
+	a, err := New(Options{TurnOptions: TurnOptions{
 		Workspace: ws, Sessions: store,
 		Tools:  Tools{Missing: func() map[string]string { return map[string]string{"mcp_x_": "x is away"} }},
 		Models: Models{Runtime: func(context.Context, string) (Runtime, error) { return Runtime{Model: model, Name: "m"}, nil }},
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

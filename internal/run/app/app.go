@@ -253,36 +253,39 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, GuestSkills: guestSkills,
-		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
-		Tools: a.fromServers(agent.Tools{
-			Set: set, Hooks: o.Observers.Hooks, Results: a.guard.Results(),
-			Subagents: a.subagents(o), Sessions: sessionTools(a, o),
-			My: owntool.Settings{
-				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
-				Shown:  map[string]string{"exec": a.Exec},
-				Config: func() []string { return config.Paths(o.Config.Sections) },
+		TurnOptions: agent.TurnOptions{
+			Workspace: a.Workspace, Sessions: store, Skills: a.Skills, GuestSkills: guestSkills,
+			Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
+			Tools: a.fromServers(agent.Tools{
+				Set: set, Hooks: o.Observers.Hooks, Results: a.guard.Results(),
+				Subagents: a.subagents(o), Sessions: sessionTools(a, o),
+				My: owntool.Settings{
+					Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
+					Shown:  map[string]string{"exec": a.Exec},
+					Config: func() []string { return config.Paths(o.Config.Sections) },
+				},
+			}),
+			Guard:  a.guard,
+			Memory: agent.Memory{Consolidator: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def)},
+			Turns: agent.Turns{
+				Limits: runner.Limits{
+					Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
+					Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
+				},
+				Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
+				Unified:     def.UnifiedSession,
+				Resume:      agent.ResumePolicy(def.ResumeInterrupted),
 			},
-		}),
-		Guard:    a.guard,
-		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
-		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
-		Turns: agent.Turns{
-			Limits: runner.Limits{
-				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
-			},
-			Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
-			Grace:       time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
-			Unified:     def.UnifiedSession,
-			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
+			Events:  agent.Events{Deliver: o.Deliver, Runtime: o.Observers.Events},
+			Hints:   agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
+			Secrets: a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 		},
-		Events: agent.Events{
-			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Runtime: o.Observers.Events, Problems: o.Link.Problems, Restart: o.Restart,
-		},
-		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
-		Commands: programCommands(a, o),
-		Secrets:  a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
+		Commands:     programCommands(a, o),
+		Schedule:     agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
+		Dream:        dreamer,
+		SharedMemory: def.SharedMemory,
+		Grace:        time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
+		Clean:        vault.Clean, Elsewhere: o.Elsewhere, Problems: o.Link.Problems, Restart: o.Restart,
 	})
 	return err
 }
