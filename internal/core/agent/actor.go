@@ -58,7 +58,7 @@ func (a *Agent) Stop(ctx context.Context, key string) string {
 // StopMessage ends the work on one message, whether it has a turn or waits for
 // one. In a conversation that people take part in nothing else is stopped.
 func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
-	key := a.engine.keyOf(in)
+	key := a.engine.KeyOf(in)
 	a.mailboxes.abandon(key, in.ID, ErrStopped)
 	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
 		a.Stop(ctx, key)
@@ -74,8 +74,8 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 		}
 		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
 	}
-	a.engine.ended(key, true)
-	helpers := a.engine.subagents.Stop(key)
+	a.engine.Ended(key, true)
+	helpers := a.engine.Subagents().Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
 		return phrase.Of(ctx, "Nothing is running.")
 	}

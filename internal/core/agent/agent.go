@@ -23,24 +23,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// Limits of mailboxes and memory.
+// Limits of mailboxes.
 const (
 	mailboxCap = 256
-	liveCap    = 64
-	liveSize   = 16384 // messages of conversations in memory
 	stopWait   = 5 * time.Second
 	drainGrace = 10 * time.Second // if Options.Grace is 0
 )
 
-// Errors of Ask.
-var (
-	// ErrStopped ends the stream of a turn that /stop ended.
-	ErrStopped = errors.New("stopped")
-	// ErrBusy refuses a message because too many are waiting in its session.
-	ErrBusy = errors.New("this conversation has too many messages waiting; try again in a moment")
-	// ErrClosed refuses messages while the agent is not running.
-	ErrClosed = errors.New("the agent is shutting down")
-)
+// ErrBusy refuses a message because too many are waiting in its session.
+var ErrBusy = errors.New("this conversation has too many messages waiting; try again in a moment")
 
 // Agent runs turns.
 type Agent struct {
@@ -88,25 +79,22 @@ func (a *Agent) Open(ctx context.Context) { a.mailboxes.open(ctx) }
 // short grace time, cancels the rest and waits for them. It runs once.
 func (a *Agent) Run(ctx context.Context) error {
 	a.Open(ctx)
-	a.mailboxes.wg.Go(func() { a.engine.run(ctx) })
+	a.mailboxes.wg.Go(func() { a.engine.Run(ctx) })
 	<-ctx.Done()
 	a.mailboxes.close(a.opts.Grace)
-	a.engine.subagents.Close()
+	a.engine.Subagents().Close()
 	return nil
 }
 
 // FinishMemory takes into memory at once what waits for it, before a program
 // ends; see memoryworker.Worker.Finish. Run must be going on.
 func (a *Agent) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
-	if a.opts.Memory.Consolidator == nil {
-		return 0
-	}
-	return a.engine.memory.Finish(ctx, begun)
+	return a.engine.FinishMemory(ctx, begun)
 }
 
 // DropCaches lets go of the messages of all conversations that are not worked
 // on. They are read again when they are needed.
-func (a *Agent) DropCaches() { a.engine.conversations.dropAll() }
+func (a *Agent) DropCaches() { a.engine.DropCaches() }
 
 // Ask sends a message and yields everything that is said in answer to it, the
 // last value of a normal turn being a Final. Breaking out of the loop, or the
@@ -127,7 +115,7 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 				return
 			}
 		}
-		it := &envelope{in: in, key: a.engine.keyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
+		it := &envelope{in: in, key: a.engine.KeyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return
@@ -149,30 +137,30 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[
 }
 
 // KeyOf is the session that a message belongs to.
-func (a *Agent) KeyOf(in bus.Inbound) string { return a.engine.keyOf(in) }
+func (a *Agent) KeyOf(in bus.Inbound) string { return a.engine.KeyOf(in) }
 
 // Context measures a conversation of the owner without taking it from whoever
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
 func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
-	return a.engine.context(ctx, key)
+	return a.engine.Context(ctx, key)
 }
 
 // Recall is the final reply to a message that was completed before, for a
 // client that says it again. It has no text if the message joined the turn of
 // another one.
 func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
-	return a.engine.recall(ctx, in)
+	return a.engine.Recall(ctx, in)
 }
 
 // Prepare finds the tool of a call that the owner's model can make, among those
 // of the last turns, and validates its arguments.
 func (a *Agent) Prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
-	return a.engine.tools.prepare(name, arguments)
+	return a.engine.Prepare(name, arguments)
 }
 
 // Undone lets the model of a conversation know that files are as they were
 // before, because its changes were undone outside of a turn.
 func (a *Agent) Undone(ctx context.Context, key string, paths []string) error {
-	return a.engine.undone(ctx, key, paths)
+	return a.engine.Undone(ctx, key, paths)
 }

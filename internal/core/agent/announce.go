@@ -8,13 +8,13 @@ import (
 )
 
 // Quiet waits until no subagent works and all results were handled.
-func (a *Agent) Quiet(ctx context.Context) error { return a.engine.subagents.Quiet(ctx) }
+func (a *Agent) Quiet(ctx context.Context) error { return a.engine.Subagents().Quiet(ctx) }
 
 // Working is how many subagents run or have a result that is not handled yet.
-func (a *Agent) Working() int { return a.engine.subagents.Working() }
+func (a *Agent) Working() int { return a.engine.Subagents().Working() }
 
 // Subagents are the ids of those that run for a conversation.
-func (a *Agent) Subagents(key string) []string { return a.engine.subagents.Running(key) }
+func (a *Agent) Subagents(key string) []string { return a.engine.Subagents().Running(key) }
 
 // announce hands the result of a subagent to the queue, or runs its turn when
 // there is no queue for it.

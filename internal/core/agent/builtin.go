@@ -31,7 +31,7 @@ func runHelp(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runSkills(ctx context.Context, c *Call) (Reply, error) {
-	skills := c.agent.engine.prompt.Skills(c.Inbound.Scope)
+	skills := c.agent.engine.Skills(c.Inbound.Scope)
 	if skills == nil || len(skills.List()) == 0 {
 		return Say(phrase.Of(ctx, "No skills are installed.")), nil
 	}
@@ -96,10 +96,10 @@ func runRestart(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runNew(ctx context.Context, c *Call) (Reply, error) {
-	if err := c.turn.startNewSession(ctx); err != nil {
+	if err := c.turn.StartNewSession(ctx); err != nil {
 		return Reply{}, err
 	}
-	c.agent.engine.ended(c.env.key, false)
+	c.agent.engine.Ended(c.env.key, false)
 	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
 }
 
@@ -214,13 +214,13 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if err != nil {
 		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
 	}
-	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
+	if err := t.Session().SetMeta(owntool.PresetKey, value); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	if err := t.sess.SaveMeta(); err != nil {
+	if err := t.Session().SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	t.changedModel(rt)
+	t.ChangedModel(rt)
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
@@ -235,7 +235,7 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, err
 	}
 	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))
-	for _, line := range a.engine.subagents.Progress(key) {
+	for _, line := range a.engine.Subagents().Progress(key) {
 		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
 	if guard := a.opts.Guard; guard != nil {
@@ -258,10 +258,10 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 // if there is none yet.
 func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
 	var preset string
-	var last lastUsage
+	var last usage
 	if sess != nil {
 		sess.Meta(owntool.PresetKey, &preset)
-		sess.Meta(usageKey, &last)
+		last = lastUsage(sess)
 	}
 	model := phrase.Of(ctx, "none")
 	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
@@ -303,7 +303,7 @@ func uptime(d time.Duration) string {
 // turn; without it tells how things stand.
 func runGoal(ctx context.Context, c *Call) (Reply, error) {
 	t := c.turn
-	g, active := owntool.Goal(t.sess)
+	g, active := owntool.Goal(t.Session())
 	switch {
 	case c.Args == "" && !active:
 		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
@@ -314,12 +314,12 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
 		}
 		g.Status = "cancelled"
-		if err := t.setGoal(g); err != nil {
+		if err := t.SetGoal(g); err != nil {
 			return Reply{}, fmt.Errorf("stop the goal: %w", err)
 		}
 		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
 	}
-	return Reply{answered: true}, t.pursue(ctx, c.Args)
+	return Reply{answered: true}, t.Pursue(ctx, c.Args)
 }
 
 // stopsGoal reports whether /goal ends the goal with these arguments.

@@ -235,7 +235,7 @@ func (c *Call) beside(base context.Context) {
 func (c *Call) within(ctx context.Context, t *turn) error {
 	c.turn = t
 	if why := c.refused(ctx); why != "" {
-		t.reply(why, true)
+		t.Reply(why, true)
 		return nil
 	}
 	r, err := c.row.Run(ctx, c)
@@ -243,7 +243,7 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 		return err
 	}
 	if !r.unkept {
-		err := t.sess.Append(
+		err := t.Session().Append(
 			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(c.Inbound.Text)}, Time: c.Inbound.At, InboundID: c.Inbound.ID, Command: true},
 			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true, Plain: !r.Markdown},
 		)
@@ -251,6 +251,6 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 			return fmt.Errorf("keep /%s: %w", c.Name, err)
 		}
 	}
-	t.reply(r.Text, !r.Markdown)
+	t.Reply(r.Text, !r.Markdown)
 	return nil
 }

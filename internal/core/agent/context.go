@@ -41,10 +41,10 @@ type ContextPart struct {
 	Count  int    `json:"count,omitempty"`
 }
 
-// context measures a conversation of the owner without taking it from whoever
+// Context measures a conversation of the owner without taking it from whoever
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
-func (e *engine) context(ctx context.Context, key string) (Context, error) {
+func (e *engine) Context(ctx context.Context, key string) (Context, error) {
 	sess, err := e.opts.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
@@ -104,8 +104,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 	add("history", t.conv.Total, 0, len(t.conv.Messages))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
 	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
-	var last lastUsage
-	t.sess.Meta(usageKey, &last)
+	last := lastUsage(t.sess)
 	out.Last = last.Context
 	return nil
 }

@@ -9,6 +9,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
+// Limits of what is in memory.
+const (
+	liveCap  = 64
+	liveSize = 16384 // messages of conversations
+)
+
 // conversation is the view of a session that its actor works with.
 type conversation struct {
 	used  time.Time

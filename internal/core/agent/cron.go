@@ -51,13 +51,13 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &envelope{in: in, key: a.engine.keyOf(in), ctx: context.WithoutCancel(ctx)}
+	it := &envelope{in: in, key: a.engine.KeyOf(in), ctx: context.WithoutCancel(ctx)}
 	it.replyTo = &replyTo{a: a, q: unsolicited{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
 // Leave ends the work on a message of Perform as the end of the program would.
-func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.keyOf(in), in.ID, ErrClosed) }
+func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.KeyOf(in), in.ID, ErrClosed) }
 
 // unsolicited passes on what is said in turns that nobody asked for.
 type unsolicited struct{ a *Agent }
@@ -79,9 +79,9 @@ func (u unsolicited) Complete(ctx context.Context, _ string, outs ...bus.Outboun
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
-	key := a.engine.keyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
+	key := a.engine.KeyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
 	text := strings.TrimSpace(out.Text)
-	if key == a.engine.keyOf(in) || text == "" {
+	if key == a.engine.KeyOf(in) || text == "" {
 		return
 	}
 	in.Untrusted = in.Foreign() || out.Turn == nil || !out.Turn.Clean
@@ -137,7 +137,7 @@ func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) er
 		return err
 	}
 	said := mirrored{
-		key: a.engine.keyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
+		key: a.engine.KeyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
 		note: "[In another conversation the user had what follows sent to this chat.]",
 		// What tools brought in may be text of other people.
 		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},

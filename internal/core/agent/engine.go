@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	memoryworker "github.com/nanobot-go/nanobot/internal/core/memory/worker"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -80,6 +82,34 @@ func newEngine(o *TurnOptions, h host) (*engine, error) {
 	return e, e.ownTools(h)
 }
 
+// Subagents are those that turns started.
+func (e *engine) Subagents() *subagent.Manager { return e.subagents }
+
+// Skills are those that the sender of messages with a scope may use; may be nil.
+func (e *engine) Skills(scope string) *skill.Library { return e.prompt.Skills(scope) }
+
+// Prepare finds the tool of a call that the owner's model can make, among those
+// of the last turns, and validates its arguments.
+func (e *engine) Prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
+	return e.tools.prepare(name, arguments)
+}
+
+// DropCaches lets go of the messages of all conversations that are not worked
+// on. They are read again when they are needed.
+func (e *engine) DropCaches() { e.conversations.dropAll() }
+
+// PauseMemory ends what memory does with a conversation, so that a turn need not wait.
+func (e *engine) PauseMemory(ctx context.Context, key string) { e.memory.Pause(ctx, key) }
+
+// FinishMemory takes into memory at once what waits for it; see
+// memoryworker.Worker.Finish. Run must be going on.
+func (e *engine) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
+	if e.opts.Memory.Consolidator == nil {
+		return 0
+	}
+	return e.memory.Finish(ctx, begun)
+}
+
 // attach makes a turn the running one of its session.
 func (e *engine) attach(t *turn) {
 	e.mu.Lock()
@@ -96,8 +126,8 @@ func (e *engine) detach(t *turn) {
 	}
 }
 
-// turnOf finds the running turn a call belongs to.
-func (e *engine) turnOf(c tool.Call) (*turn, bool) {
+// Running finds the running turn a call belongs to.
+func (e *engine) Running(c tool.Call) (*turn, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.running[c.SessionKey]
@@ -107,15 +137,15 @@ func (e *engine) turnOf(c tool.Call) (*turn, bool) {
 	return t, true
 }
 
-// run takes conversations into memory until ctx ends.
-func (e *engine) run(ctx context.Context) {
+// Run takes conversations into memory until ctx ends.
+func (e *engine) Run(ctx context.Context) {
 	if e.opts.Memory.Consolidator != nil {
 		e.memory.Run(ctx)
 	}
 }
 
-// keyOf is the session a message belongs to.
-func (e *engine) keyOf(in bus.Inbound) string {
+// KeyOf is the session a message belongs to.
+func (e *engine) KeyOf(in bus.Inbound) string {
 	switch {
 	case in.SessionKey != "":
 		return in.SessionKey
@@ -134,9 +164,9 @@ func (e *engine) place(in bus.Inbound) guard.Place {
 	return e.opts.Guard.Place(in.Route, in.Scope)
 }
 
-// ended lets the guard go of what it keeps for a conversation that was stopped or,
+// Ended lets the guard go of what it keeps for a conversation that was stopped or,
 // with stopped false, that a new one replaces.
-func (e *engine) ended(key string, stopped bool) {
+func (e *engine) Ended(key string, stopped bool) {
 	if e.opts.Guard != nil {
 		e.opts.Guard.Ended(key, stopped)
 	}
@@ -211,9 +241,9 @@ func (s *slot) leave() {
 	}
 }
 
-// pause gives the slot of the turn back while it waits for somebody else. It is not
+// Pause gives the slot of the turn back while it waits for somebody else. It is not
 // taken again if the wait fails.
-func (t *turn) pause(ctx context.Context, wait func() error) error {
+func (t *turn) Pause(ctx context.Context, wait func() error) error {
 	t.slot.leave()
 	if err := wait(); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// setGoal keeps the goal and shows it.
-func (t *turn) setGoal(g bus.Goal) error {
+// SetGoal keeps the goal and shows it.
+func (t *turn) SetGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
@@ -25,14 +25,14 @@ func (t *turn) setGoal(g bus.Goal) error {
 	return nil
 }
 
-// pursue makes a message that sets a goal a turn that works on it.
-func (t *turn) pursue(ctx context.Context, objective string) error {
-	if err := t.setGoal(bus.Goal{Status: "active", Objective: objective, StartedAt: t.engine.now()}); err != nil {
+// Pursue makes a message that sets a goal a turn that works on it.
+func (t *turn) Pursue(ctx context.Context, objective string) error {
+	if err := t.SetGoal(bus.Goal{Status: "active", Objective: objective, StartedAt: t.engine.now()}); err != nil {
 		return fmt.Errorf("set the goal: %w", err)
 	}
 	t.goal.open = true
 	t.msg.In.Text = "Goal: " + objective
-	return t.answer(ctx)
+	return t.Answer(ctx)
 }
 
 // shownGoal is the goal of the conversation as clients see it, nil if it has
@@ -72,12 +72,12 @@ func (t *turn) workOn(ctx context.Context, res runner.Result) (runner.Result, er
 		if why != "" {
 			g.Status, g.Recap = "blocked", why
 			t.goal.end = phrase.Of(ctx, "(The goal is not finished and I stopped: %s. /goal sets it again.)", phrase.Of(ctx, why))
-			if err := t.setGoal(g); err != nil {
+			if err := t.SetGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
 			}
 			return res, nil
 		}
-		if err := t.setGoal(g); err != nil {
+		if err := t.SetGoal(g); err != nil {
 			return res, fmt.Errorf("note the round: %w", err)
 		}
 

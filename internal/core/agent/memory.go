@@ -141,9 +141,9 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 	return err
 }
 
-// startNewSession clears the session. What memory had not taken in is put aside
+// StartNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
-func (t *turn) startNewSession(ctx context.Context) error {
+func (t *turn) StartNewSession(ctx context.Context) error {
 	if t.engine.opts.Memory.Consolidator != nil {
 		name, err := t.engine.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
@@ -157,7 +157,7 @@ func (t *turn) startNewSession(ctx context.Context) error {
 	}
 	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
 		g.Status = "cancelled"
-		if err := t.setGoal(g); err != nil {
+		if err := t.SetGoal(g); err != nil {
 			return fmt.Errorf("end the goal: %w", err)
 		}
 	}

@@ -48,7 +48,7 @@ func (m message) final(text string, plain bool, turn *bus.Turn) bus.Outbound {
 	}
 }
 
-// reader is who reads what became of the message.
-func (m message) reader() explain.Reader {
+// Reader is who reads what became of the message.
+func (m message) Reader() explain.Reader {
 	return explain.Reader{Language: m.In.Language, Page: m.In.Route.Channel == "websocket"}
 }

@@ -35,16 +35,16 @@ func (e *engine) ownTools(h host) (err error) {
 
 // goaled finds the turn of a call about its goal.
 func (e *engine) goaled(c tool.Call) (owntool.Goaled, bool) {
-	t, ok := e.turnOf(c)
+	t, ok := e.Running(c)
 	if !ok {
 		return owntool.Goaled{}, false
 	}
-	return owntool.Goaled{Session: t.sess, Open: t.goal.open, Save: t.setGoal}, true
+	return owntool.Goaled{Session: t.sess, Open: t.goal.open, Save: t.SetGoal}, true
 }
 
 // shownTo is what the my tool shows in the turn of a call.
 func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
-	t, ok := e.turnOf(c)
+	t, ok := e.Running(c)
 	if !ok {
 		return owntool.Conversation{}, false
 	}
@@ -52,8 +52,7 @@ func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)
-	var last lastUsage
-	t.sess.Meta(usageKey, &last)
+	last := lastUsage(t.sess)
 	return owntool.Conversation{
 		Session: t.sess, Presets: o.Models.Presets, Futile: t.futile,
 		Try: func(preset string) error {

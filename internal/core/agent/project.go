@@ -121,7 +121,7 @@ func (t *turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
 func (t *turn) workspaceScope(ctx context.Context) *guard.Scope {
-	chat := t.engine.keyOf(bus.Inbound{Route: t.msg.In.Route, Scope: t.msg.In.Scope})
+	chat := t.engine.KeyOf(bus.Inbound{Route: t.msg.In.Route, Scope: t.msg.In.Scope})
 	if e := t.msg.In.Event; e != eventCron && e != eventTrigger || chat == t.key {
 		var s guard.Scope
 		t.sess.Meta(WorkspaceScopeKey, &s)

@@ -47,7 +47,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	var answer message
 	var waited time.Duration
 	answered := false
-	err := t.pause(ctx, func() error {
+	err := t.Pause(ctx, func() error {
 		began := t.engine.now()
 		var err error
 		answer, err = wait(ctx)

@@ -48,9 +48,9 @@ const (
 	leftAlone                   // nothing is done about it
 )
 
-// resume decides about a message that is in the session already, because an
+// Resume decides about a message that is in the session already, because an
 // earlier process worked on it.
-func (t *turn) resume() resumption {
+func (t *turn) Resume() resumption {
 	p := transcript.FindPast(t.sess.Messages(), t.msg.In.ID)
 	switch {
 	case p.Answered || p.Tries >= resumeMax || t.engine.opts.Turns.Resume == ResumeNotify:
@@ -94,11 +94,11 @@ func (e *engine) stored(m message, p transcript.Past) (bus.Outbound, bool) {
 	return m.final(text, plain, turn), true
 }
 
-// recall is the final reply to a message that was completed before, for a
+// Recall is the final reply to a message that was completed before, for a
 // client that says it again. It has no text if the message joined the turn of
 // another one.
-func (e *engine) recall(ctx context.Context, in bus.Inbound) bus.Outbound {
-	key := e.keyOf(in)
+func (e *engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
+	key := e.KeyOf(in)
 	var recs []session.Record
 	for r, err := range e.opts.Sessions.Records(ctx, key) {
 		if err != nil {

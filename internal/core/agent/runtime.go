@@ -50,8 +50,8 @@ func (t *turn) tell(ev RuntimeEvent) {
 	t.engine.tell(t.msg, ev)
 }
 
-// changedModel tells that the conversation has another model from now on.
-func (t *turn) changedModel(rt Runtime) {
+// ChangedModel tells that the conversation has another model from now on.
+func (t *turn) ChangedModel(rt Runtime) {
 	t.rt = rt
 	t.tell(RuntimeEvent{Kind: ModelChanged})
 }

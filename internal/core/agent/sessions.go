@@ -14,11 +14,11 @@ import (
 // one. A turn that such a message started sends none itself, so that agents do
 // not keep each other busy.
 func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Message) (reply *bus.Outbound, refused string, err error) {
-	t, ok := a.engine.turnOf(c)
+	t, ok := a.engine.Running(c)
 	switch {
 	case !ok:
 		return nil, "messages to other conversations cannot be sent here", nil
-	case t.msg.In.Event == bus.SessionMessage:
+	case t.Inbound().Event == bus.SessionMessage:
 		return nil, "this turn answers a message of another conversation and sends none itself; put it into the answer, which goes back there", nil
 	}
 	m.Text = a.opts.Secrets.Redact(m.Text)
@@ -29,7 +29,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 	queue, reachable := a.queue.Load(), a.opts.Tools.Sessions.Reachable
 	switch {
 	case queue != nil && reachable != nil && reachable(m.Chat) == nil:
-		if a.engine.keyOf(bus.Inbound{Route: m.Chat}) != m.Key {
+		if a.engine.KeyOf(bus.Inbound{Route: m.Chat}) != m.Key {
 			return nil, m.To + " is one of several conversations of its chat; only the main one gets messages", nil
 		}
 		err = (*queue).Submit(ctx, in)
@@ -52,7 +52,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 		return nil, "", err
 	}
 
-	err = t.pause(ctx, func() error { // the other turn may need its slot
+	err = t.Pause(ctx, func() error { // the other turn may need its slot
 		reply, err = awaitReply(ctx, answered, m.Wait)
 		a.mailboxes.touch(c.SessionKey)
 		return err

@@ -8,14 +8,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 )
 
-// stateless answers a message whose sender keeps the conversation. The turn
+// Stateless answers a message whose sender keeps the conversation. The turn
 // is an ordinary one on a session without a file: no log is read or written,
 // memory takes nothing in, slash commands are just text, and when it is over
 // nothing of it is left here.
-func (e *engine) stateless(ctx context.Context, m message, around around) error {
+func (e *engine) Stateless(ctx context.Context, m message, around around) error {
 	t := e.newTurn(m, around)
 	if m.In.Shell {
-		t.reply(phrase.In(m.In.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept."), true)
+		t.Reply(phrase.In(m.In.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept."), true)
 		return nil
 	}
 	past, foreign := e.prompt.History(ctx, m.Key, &t.msg.In)
@@ -28,7 +28,7 @@ func (e *engine) stateless(ctx context.Context, m message, around around) error 
 	e.attach(t)
 	defer e.detach(t)
 	defer t.discardSession(ctx)
-	return t.answer(ctx)
+	return t.Answer(ctx)
 }
 
 // remembers reports whether memory may take in what is said.
@@ -44,5 +44,5 @@ func (t *turn) discardSession(ctx context.Context) {
 	}
 	t.engine.conversations.forget(t.key)
 	t.engine.tools.forget(t.key)
-	t.engine.ended(t.key, false)
+	t.engine.Ended(t.key, false)
 }

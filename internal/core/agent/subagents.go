@@ -22,7 +22,7 @@ const (
 
 // parentOf finds the turn that a call to start a subagent belongs to.
 func (e *engine) parentOf(c tool.Call) (subagent.Parent, bool) {
-	t, ok := e.turnOf(c)
+	t, ok := e.Running(c)
 	if !ok {
 		return subagent.Parent{}, false
 	}

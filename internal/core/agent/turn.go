@@ -60,8 +60,8 @@ func (e *engine) newTurn(m message, a around) *turn {
 	return t
 }
 
-// begin makes the turn of a message in its session, which the caller holds until end.
-func (e *engine) begin(sess *session.Session, m message, a around) (*turn, error) {
+// Begin makes the turn of a message in its session, which the caller holds until end.
+func (e *engine) Begin(sess *session.Session, m message, a around) (*turn, error) {
 	t := e.newTurn(m, a)
 	t.sess = sess
 	idle := e.opts.Memory.IdleCompact
@@ -73,21 +73,41 @@ func (e *engine) begin(sess *session.Session, m message, a around) (*turn, error
 	return t, nil
 }
 
-// end lets nobody find the turn any more.
-func (t *turn) end() { t.engine.detach(t) }
+// End lets nobody find the turn any more.
+func (t *turn) End() { t.engine.detach(t) }
 
 // usageKey is the session metadata that holds what the last turn took, as in the
 // Python version.
 const usageKey = "_last_usage"
 
-// lastUsage is what the last turn of a session took, in tokens.
-type lastUsage struct {
+// usage is what a turn took, in tokens.
+type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Cached     int `json:"cached_tokens,omitempty"`
 	Context    int `json:"context_tokens"` // the last prompt
 	Budget     int `json:"context_budget,omitempty"`
 }
+
+// lastUsage is what the last turn of a session took.
+func lastUsage(s *session.Session) (u usage) {
+	s.Meta(usageKey, &u)
+	return u
+}
+
+// Session is the conversation that the turn belongs to.
+func (t *turn) Session() *session.Session { return t.sess }
+
+// Inbound is the message that the turn answers.
+func (t *turn) Inbound() bus.Inbound { return t.msg.In }
+
+// Why a turn ends without an answer.
+var (
+	// ErrStopped ends a turn that /stop ended.
+	ErrStopped = errors.New("stopped")
+	// ErrClosed ends turns because the program ends, and refuses messages then.
+	ErrClosed = errors.New("the agent is shutting down")
+)
 
 // stopError tells a stop by the user from the end of the program.
 func stopError(cause error) error {
@@ -97,8 +117,8 @@ func stopError(cause error) error {
 	return ErrStopped
 }
 
-// answer runs a normal turn.
-func (t *turn) answer(ctx context.Context) error {
+// Answer runs a normal turn.
+func (t *turn) Answer(ctx context.Context) error {
 	defer t.over.End()
 	var preset string
 	t.sess.Meta(owntool.PresetKey, &preset)
@@ -328,7 +348,7 @@ func (t *turn) explain(err error) string {
 	if t.msg.In.Stateless || t.msg.In.Event != "" { // there is no conversation to go on with, or it is another one
 		say = explain.In
 	}
-	return t.engine.secrets.Redact(say(t.msg.reader(), err, t.rt.Display))
+	return t.engine.secrets.Redact(say(t.msg.Reader(), err, t.rt.Display))
 }
 
 // stored is a message of the turn as it is kept.
@@ -350,7 +370,7 @@ func (t *turn) stored(m llm.Message) session.Record {
 func (t *turn) note(res runner.Result, budget int) (used int, err error) {
 	used = cmp.Or(res.Prompt, res.Estimated)
 	t.engine.conversations.note(t.conv)
-	return used, t.sess.SetMeta(usageKey, lastUsage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
+	return used, t.sess.SetMeta(usageKey, usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
 }
 
 // conclude closes the turn in the session and sends the reply.
@@ -432,8 +452,8 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 	return s
 }
 
-// reply answers a message without the model.
-func (t *turn) reply(text string, plain bool) {
+// Reply answers a message without the model.
+func (t *turn) Reply(text string, plain bool) {
 	t.msg.Sink.Emit(t.msg.final(text, plain, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
 }
 

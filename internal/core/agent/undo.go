@@ -40,7 +40,7 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	}
 	reply, paths, err := guard.Undo(ctx, c.Inbound, c.env.key, id, force)
 	if err == nil && len(paths) > 0 {
-		if err := c.turn.undone(paths); err != nil {
+		if err := c.turn.Undone(paths); err != nil {
 			return Reply{}, err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // undoPaths is how many files the model is told of by name.
 const undoPaths = 20
 
-// undone lets the model of a conversation know that files are as they were
+// Undone lets the model of a conversation know that files are as they were
 // before, because its changes were undone outside of a turn.
-func (e *engine) undone(ctx context.Context, key string, paths []string) error {
+func (e *engine) Undone(ctx context.Context, key string, paths []string) error {
 	sess, err := e.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
@@ -30,8 +30,8 @@ func (e *engine) undone(ctx context.Context, key string, paths []string) error {
 	return errors.Join(err, sess.Release())
 }
 
-// undone lets the model of the turn know that files are as they were before.
-func (t *turn) undone(paths []string) error {
+// Undone lets the model of the turn know that files are as they were before.
+func (t *turn) Undone(paths []string) error {
 	t.engine.conversations.of(t.key).state.Reset()
 	return tellUndone(t.sess, paths)
 }

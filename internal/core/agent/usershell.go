@@ -25,16 +25,16 @@ const eventShell = "user_shell"
 // textShellCut is the answer to a command whose end nobody saw.
 const textShellCut = "The program was stopped while this command ran. It may have taken effect, so it was not run again."
 
-// shell runs a command line that the owner typed, without a model. That it
+// Shell runs a command line that the owner typed, without a model. That it
 // was asked for is on the disk before it begins, so it never runs twice; what
 // came out is for the person and, with the next turn, for the model.
-func (t *turn) shell(ctx context.Context, seen bool) error {
+func (t *turn) Shell(ctx context.Context, seen bool) error {
 	in := t.msg.In
 	if seen {
 		return t.shellAgain(ctx)
 	}
 	if why := t.shellRefused(); why != "" {
-		t.reply(why, true)
+		t.Reply(why, true)
 		return nil
 	}
 	t.enterProject(ctx)

@@ -61,9 +61,9 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	around := a.around(act, it)
 	if it.in.Stateless {
-		return a.engine.stateless(ctx, it.message(), around)
+		return a.engine.Stateless(ctx, it.message(), around)
 	}
-	a.engine.memory.Pause(ctx, it.key)
+	a.engine.PauseMemory(ctx, it.key)
 	sess, err := a.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
 		it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, "waiting: %v", busy), Brief: true})
 	})
@@ -83,17 +83,17 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 		return nil // it was answered or is in the history already
 	}
 
-	t, err := a.engine.begin(sess, it.message(), around)
+	t, err := a.engine.Begin(sess, it.message(), around)
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer t.End()
 	if it.in.Shell {
-		return t.shell(ctx, seen)
+		return t.Shell(ctx, seen)
 	}
 	fate := takenUp
 	if seen {
-		fate = t.resume()
+		fate = t.Resume()
 	}
 	switch fate {
 	case allSaid:
@@ -103,11 +103,11 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 		return nil
 	case takenUp:
 	}
-	a.engine.subagents.Revive(ctx, it.key)
+	a.engine.Subagents().Revive(ctx, it.key)
 	if c, ok := a.command(it); ok && !seen {
 		return c.within(ctx, t)
 	}
-	return t.answer(ctx)
+	return t.Answer(ctx)
 }
 
 // around is what the turn of a message may use of its mailbox.
