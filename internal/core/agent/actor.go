@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // submit puts a message into its mailbox, or answers it at once.
@@ -24,13 +25,13 @@ func (a *Agent) submit(it *envelope) error {
 			c.stopped = a.mailboxes.cut(it.key, &it.in)
 		}
 		if c.atOnce() {
-			err := a.mailboxes.spawn(func(base context.Context) { c.stopped.drop(ErrStopped); c.beside(base) })
+			err := a.mailboxes.spawn(func(base context.Context) { c.stopped.drop(turn.ErrStopped); c.beside(base) })
 			if err != nil {
 				c.stopped.drop(err)
 			}
 			return err
 		}
-		c.stopped.drop(ErrStopped)
+		c.stopped.drop(turn.ErrStopped)
 	}
 	return a.mailboxes.put(it)
 }
@@ -51,7 +52,7 @@ func (a *Agent) BusyWith(key string) bool { return a.mailboxes.holds(key) }
 // now, waits a short while for everything to come to rest and says what happened.
 func (a *Agent) Stop(ctx context.Context, key string) string {
 	s := a.mailboxes.cut(key, nil)
-	s.drop(ErrStopped)
+	s.drop(turn.ErrStopped)
 	return a.settle(ctx, key, s)
 }
 
@@ -59,7 +60,7 @@ func (a *Agent) Stop(ctx context.Context, key string) string {
 // one. In a conversation that people take part in nothing else is stopped.
 func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
 	key := a.engine.KeyOf(in)
-	a.mailboxes.abandon(key, in.ID, ErrStopped)
+	a.mailboxes.abandon(key, in.ID, turn.ErrStopped)
 	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
 		a.Stop(ctx, key)
 	}

@@ -1,9 +1,9 @@
-// Package agent turns inbound messages into turns. One actor per session takes
+// Package agent keeps order between messages. One actor per session takes
 // messages from an ordered mailbox, so a conversation never runs twice at
-// once; a global gate bounds model work; priority commands (/stop, /status,
-// /restart) are answered out of band; messages that arrive during a turn are
-// injected into it. It hides prompt building, slash commands, what is kept of
-// a turn and when, and how a reply reaches its asker.
+// once; priority commands (/stop, /status, /restart) are answered out of band;
+// messages that arrive during a turn join it. It hides mailboxes, slash commands,
+// who waits for an answer, and how a reply reaches its asker. What it does with one
+// message is package turn.
 //
 // Agent.Run owns every goroutine started here and waits for them. All methods
 // are safe for concurrent use.
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -37,7 +38,7 @@ var ErrBusy = errors.New("this conversation has too many messages waiting; try a
 type Agent struct {
 	opts      *Options
 	log       *slog.Logger
-	engine    *engine
+	engine    *turn.Engine
 	mailboxes *mailboxes
 	replies   replies
 	commands  []Command // the table, by name
@@ -49,7 +50,7 @@ type Agent struct {
 
 // New makes an agent. It starts nothing; call Run.
 func New(o Options) (*Agent, error) {
-	if err := o.complete(); err != nil {
+	if err := o.Complete(); err != nil {
 		return nil, err
 	}
 	if o.Grace == 0 {
@@ -61,11 +62,11 @@ func New(o Options) (*Agent, error) {
 	}
 	a := &Agent{opts: &o, log: o.Log, commands: commands, started: o.Now()}
 	a.mailboxes = newMailboxes(a.handle)
-	h := host{Busy: a.mailboxes.holds, Go: a.mailboxes.spawn, Announce: a.announce, Send: a.sendToSession}
+	h := turn.Host{Busy: a.mailboxes.holds, Go: a.mailboxes.spawn, Announce: a.announce, Send: a.sendToSession}
 	if o.Elsewhere != nil {
 		h.Elsewhere = a.elsewhere
 	}
-	if a.engine, err = newEngine(&o.TurnOptions, h); err != nil {
+	if a.engine, err = turn.New(&o.Options, h); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -101,11 +102,11 @@ func (a *Agent) DropCaches() { a.engine.DropCaches() }
 // end of ctx, stops the turn. A message that joins a running turn yields one
 // Notice; its answer is part of that turn.
 func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
-	return a.AskWith(ctx, in, Extra{})
+	return a.AskWith(ctx, in, turn.Extra{})
 }
 
 // AskWith is Ask for a message that brings something along for its turn.
-func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[bus.Outbound, error] {
+func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.Seq2[bus.Outbound, error] {
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -142,7 +143,7 @@ func (a *Agent) KeyOf(in bus.Inbound) string { return a.engine.KeyOf(in) }
 // Context measures a conversation of the owner without taking it from whoever
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
-func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
+func (a *Agent) Context(ctx context.Context, key string) (turn.Context, error) {
 	return a.engine.Context(ctx, key)
 }
 

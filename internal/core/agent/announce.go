@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // Quiet waits until no subagent works and all results were handled.
@@ -23,7 +24,7 @@ func (a *Agent) announce(ctx context.Context, in bus.Inbound) bool {
 	if err == nil && !handed {
 		err = a.deliver(context.WithoutCancel(ctx), in)
 	}
-	if err != nil && !errors.Is(err, ErrClosed) {
+	if err != nil && !errors.Is(err, turn.ErrClosed) {
 		a.log.WarnContext(ctx, "announce a subagent", "message", in.ID, "err", err)
 	}
 	return err == nil

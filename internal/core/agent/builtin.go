@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -187,7 +188,7 @@ func showModel(ctx context.Context, c *Call) (Reply, error) {
 		current = rt.Display
 	}
 	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
-	if strings.HasPrefix(preset, ModelChoice) {
+	if strings.HasPrefix(preset, turn.ModelChoice) {
 		how = phrase.Of(ctx, "chosen with /model")
 	}
 	return Say(phrase.Of(ctx, "Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
@@ -202,7 +203,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(phrase.Of(ctx, "There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
 	}
-	preset, how := ModelChoice+c.Args, ""
+	preset, how := turn.ModelChoice+c.Args, ""
 	if i >= 0 {
 		preset, how = names[i], " ("+phrase.Of(ctx, "preset %s", names[i])+")"
 	}
@@ -258,10 +259,10 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 // if there is none yet.
 func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
 	var preset string
-	var last usage
+	var last turn.Usage
 	if sess != nil {
 		sess.Meta(owntool.PresetKey, &preset)
-		last = lastUsage(sess)
+		last = turn.LastUsage(sess)
 	}
 	model := phrase.Of(ctx, "none")
 	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -49,8 +50,8 @@ type Call struct {
 	row     Command
 	agent   *Agent
 	env     *envelope
-	turn    *turn   // nil beside a turn
-	stopped stopped // what it ended
+	turn    *turn.Turn // nil beside a turn
+	stopped stopped    // what it ended
 }
 
 // Reply is the answer to a command. A command that has the conversation to
@@ -232,7 +233,7 @@ func (c *Call) beside(base context.Context) {
 }
 
 // within carries out a command that needs the session, as a turn of it.
-func (c *Call) within(ctx context.Context, t *turn) error {
+func (c *Call) within(ctx context.Context, t *turn.Turn) error {
 	c.turn = t
 	if why := c.refused(ctx); why != "" {
 		t.Reply(why, true)

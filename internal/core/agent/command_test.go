@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
@@ -172,7 +173,7 @@ func TestCommandNamesAreUnique(t *testing.T) {
 
 // running is a guard with a command of a guest.
 type running struct {
-	agent.Guard
+	turn.Guard
 	stopped []string
 }
 

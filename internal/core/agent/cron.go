@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -17,7 +18,7 @@ import (
 // whether it goes out, and where. Everything else goes out as it is.
 func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	in := p.env.in
-	if p.a.opts.Schedule.Outcome == nil || !scheduled(in) {
+	if p.a.opts.Schedule.Outcome == nil || !turn.Scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
@@ -25,7 +26,7 @@ func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 		// Stopped, or answered together with another message.
 		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
 		switch {
-		case errors.Is(err, ErrStopped):
+		case errors.Is(err, turn.ErrStopped):
 			out.Turn.Error = "it was stopped"
 		case p.env.left:
 			out.Turn.Error = "the program ended before it was done"
@@ -57,7 +58,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 }
 
 // Leave ends the work on a message of Perform as the end of the program would.
-func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.KeyOf(in), in.ID, ErrClosed) }
+func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.KeyOf(in), in.ID, turn.ErrClosed) }
 
 // unsolicited passes on what is said in turns that nobody asked for.
 type unsolicited struct{ a *Agent }
@@ -122,8 +123,8 @@ func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 }
 
 func eventName(event string) string {
-	if event == eventCron {
-		return "scheduled job"
+	if event == turn.EventCron {
+		return "turn.Scheduled job"
 	}
 	return event
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // envelope is a message in a mailbox, with the way back to its asker.
@@ -16,7 +17,7 @@ type envelope struct {
 	out     chan bus.Outbound // 16 deep; a slow reader slows only its own turn
 	done    chan struct{}
 	err     error       // set before done is closed
-	extra   Extra       // for its turn
+	extra   turn.Extra  // for its turn
 	replyTo *replyTo    // of a message from a queue, which has no out and done
 	left    bool        // its turn was interrupted, and nothing more is done about it
 	joined  []*envelope // messages from a queue that end with its turn
@@ -29,16 +30,16 @@ type envelope struct {
 // touch notes that the turn of the message moves.
 func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
 
-// message is what its turn sees of it.
-func (it *envelope) message() message {
-	return message{In: it.in, Key: it.key, Extra: it.extra, Sink: it, Queued: it.replyTo != nil}
+// Message is what its turn sees of it.
+func (it *envelope) message() turn.Message {
+	return turn.Message{In: it.in, Key: it.key, Extra: it.extra, Sink: it, Queued: it.replyTo != nil}
 }
 
 // Emit implements sink.
 func (it *envelope) Emit(o bus.Outbound) {
 	it.touch()
 	o.Language = it.in.Language
-	if !scheduled(it.in) { // what a schedule says belongs to the chat that gets it
+	if !turn.Scheduled(it.in) { // what a schedule says belongs to the chat that gets it
 		o.Session = it.key
 	}
 	if it.replyTo != nil {

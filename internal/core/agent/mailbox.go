@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // mailboxes are the messages of all sessions, with the goroutines that work
@@ -64,10 +65,10 @@ func (m *mailboxes) close(grace time.Duration) {
 	select {
 	case <-idle:
 	case <-wait.C:
-		m.cancel(ErrClosed)
+		m.cancel(turn.ErrClosed)
 		<-idle
 	}
-	m.cancel(ErrClosed)
+	m.cancel(turn.ErrClosed)
 }
 
 // put adds a message to the mailbox of its session, and starts a goroutine for
@@ -76,7 +77,7 @@ func (m *mailboxes) put(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
-		return ErrClosed
+		return turn.ErrClosed
 	}
 	act := m.actors[it.key]
 	if act == nil {
@@ -170,7 +171,7 @@ func (m *mailboxes) spawn(f func(ctx context.Context)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
-		return ErrClosed
+		return turn.ErrClosed
 	}
 	m.begin(m.base, f)
 	return nil
@@ -210,7 +211,7 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 		m.mu.Unlock()
 		it.Done(err)
 		for _, j := range it.joined {
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, turn.ErrClosed) {
 				j.Done(nil)
 			}
 		}
@@ -241,7 +242,7 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 		return s
 	}
 	if s.refused = !theirs(act.current); !s.refused {
-		act.cancel(ErrStopped)
+		act.cancel(turn.ErrStopped)
 		s.over = act.turnEnd
 	}
 	return s

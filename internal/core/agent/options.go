@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // Options of an Agent: those of its turns, and what only the agent needs. Each of the
 // latter may be nil or zero.
 type Options struct {
-	TurnOptions
+	turn.Options
 
 	// Commands are the rows of commands whose code lives elsewhere.
 	Commands []Command

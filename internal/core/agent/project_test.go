@@ -10,8 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -24,9 +24,9 @@ func (h *house) settle(dir, mode string) {
 	h.t.Helper()
 	err := h.store.Annotate(h.t.Context(), "test:1", func(s *session.Session) error {
 		if dir == "" {
-			return s.SetMeta(agent.WorkspaceScopeKey, nil)
+			return s.SetMeta(turn.WorkspaceScopeKey, nil)
 		}
-		return s.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
+		return s.SetMeta(turn.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -221,7 +221,7 @@ func TestOthersDoNotStop(t *testing.T) {
 	if got := h.ask(by("owner", "", "/stop")); got != "Stopped." {
 		t.Errorf("an owner: %q", got)
 	}
-	if err := <-over; !errors.Is(err, agent.ErrStopped) {
+	if err := <-over; !errors.Is(err, turn.ErrStopped) {
 		t.Errorf("the turn ended with %v", err)
 	}
 }

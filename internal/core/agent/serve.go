@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/explain"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // publishWait is how long a turn waits for room in a full outbox. What found
@@ -37,7 +38,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 		it := &envelope{in: in, key: a.engine.KeyOf(in), ctx: context.WithoutCancel(ctx)}
 		it.replyTo = &replyTo{a: a, q: q, env: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
-		case errors.Is(err, ErrClosed):
+		case errors.Is(err, turn.ErrClosed):
 			return err // the message stays in the queue
 		case err != nil:
 			it.Done(err)
@@ -110,10 +111,10 @@ func (p *replyTo) publish(ctx context.Context, o bus.Outbound) error {
 
 // end completes the message, unless the program ends: then it is for the next start.
 func (p *replyTo) end(err error) {
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, turn.ErrClosed) {
 		return
 	}
-	stopped := errors.Is(err, ErrStopped) // who stopped it knows
+	stopped := errors.Is(err, turn.ErrStopped) // who stopped it knows
 	if err != nil && !stopped {
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
@@ -155,7 +156,7 @@ func (p *replyTo) settle(outs []bus.Outbound) {
 func (p *replyTo) ended(err error) *bus.Turn {
 	t := &bus.Turn{SessionKey: p.env.key, StopReason: string(runner.Completed)}
 	switch {
-	case errors.Is(err, ErrStopped):
+	case errors.Is(err, turn.ErrStopped):
 		t.StopReason = "stopped"
 	case err != nil:
 		t.StopReason = "error"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -22,7 +23,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 		return nil, "this turn answers a message of another conversation and sends none itself; put it into the answer, which goes back there", nil
 	}
 	m.Text = a.opts.Secrets.Redact(m.Text)
-	in := m.Inbound(newID(), a.opts.Now())
+	in := m.Inbound(turn.NewID(), a.opts.Now())
 	answered, forget := a.replies.expect(in.ID)
 	defer forget()
 
@@ -96,7 +97,7 @@ func (r *replies) expect(id string) (answered <-chan *bus.Outbound, forget func(
 	}
 }
 
-// settle hands over the reply to a message, the first one only; nil says that
+// settle hands over the reply to a turn.Message, the first one only; nil says that
 // there will be none.
 func (r *replies) settle(id string, out *bus.Outbound) {
 	r.mu.Lock()

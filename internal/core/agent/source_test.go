@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -271,7 +271,7 @@ func TestRunsOfAJobBeginClean(t *testing.T) {
 
 // outsiders is a guard that knows which files came from outside.
 type outsiders struct {
-	agent.Guard
+	turn.Guard
 	marked func(path string) bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -45,7 +45,7 @@ func files(t *testing.T, dir string) string {
 
 // endedKeys is a guard that writes down which conversations it lets go of.
 type endedKeys struct {
-	agent.Guard
+	turn.Guard
 	keys []string
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -18,7 +18,7 @@ import (
 
 // undoLog is a guard that writes down what it is asked about changes.
 type undoLog struct {
-	agent.Guard
+	turn.Guard
 	asked []string
 }
 

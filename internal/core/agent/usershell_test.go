@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -20,7 +20,7 @@ func typed(in *bus.Inbound) { in.Shell = true }
 // userShell is a guard that runs what the owner types in a way of its own; nil is no
 // way.
 type userShell struct {
-	agent.Guard
+	turn.Guard
 	run func(ctx context.Context, c tool.Call, line string) (tool.Result, error)
 }
 

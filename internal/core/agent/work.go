@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // handle answers one message. The error is what its asker sees instead of a reply.
@@ -29,7 +30,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 			it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, textDiskFull)})
 		}
 		if a.awaitSpace(ctx, pause) != nil {
-			return stopError(context.Cause(ctx))
+			return turn.StopError(context.Cause(ctx))
 		}
 	}
 }
@@ -57,7 +58,7 @@ func (a *Agent) awaitSpace(ctx context.Context, pause time.Duration) error {
 
 func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return stopError(cause)
+		return turn.StopError(cause)
 	}
 	around := a.around(act, it)
 	if it.in.Stateless {
@@ -69,7 +70,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			return stopError(context.Cause(ctx))
+			return turn.StopError(context.Cause(ctx))
 		}
 		return fmt.Errorf("open session %q: %w", it.key, err)
 	}
@@ -91,17 +92,17 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	if it.in.Shell {
 		return t.Shell(ctx, seen)
 	}
-	fate := takenUp
+	fate := turn.TakenUp
 	if seen {
 		fate = t.Resume()
 	}
 	switch fate {
-	case allSaid:
+	case turn.AllSaid:
 		return nil
-	case leftAlone:
+	case turn.LeftAlone:
 		it.left = true
 		return nil
-	case takenUp:
+	case turn.TakenUp:
 	}
 	a.engine.Subagents().Revive(ctx, it.key)
 	if c, ok := a.command(it); ok && !seen {
@@ -111,23 +112,23 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 }
 
 // around is what the turn of a message may use of its mailbox.
-func (a *Agent) around(act *actor, it *envelope) around {
-	return around{
-		More: func(most int) []message {
-			var out []message
+func (a *Agent) around(act *actor, it *envelope) turn.Around {
+	return turn.Around{
+		More: func(most int) []turn.Message {
+			var out []turn.Message
 			for _, joins := range a.mailboxes.takeInjections(act, most) {
 				joins.host = it
 				out = append(out, joins.message())
 			}
 			return out
 		},
-		Ask: func(q bus.Question) func(ctx context.Context) (message, error) {
+		Ask: func(q bus.Question) func(ctx context.Context) (turn.Message, error) {
 			w := a.mailboxes.ask(act, q, it.in, a.opts.Now())
-			return func(ctx context.Context) (message, error) {
+			return func(ctx context.Context) (turn.Message, error) {
 				answer, err := a.mailboxes.await(ctx, act, w, q.Expires.Sub(a.opts.Now()))
 				it.touch()
 				if answer == nil {
-					return message{}, err
+					return turn.Message{}, err
 				}
 				return answer.message(), err
 			}

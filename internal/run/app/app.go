@@ -31,6 +31,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
@@ -53,7 +54,7 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger
 	Restart   func(route bus.Route)                                          // see agent.Options
-	Deliver   func(bus.Outbound)                                             // see agent.Options
+	Deliver   func(bus.Outbound)                                             // see turn.Options
 	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error) // see agent.Options
 	// Notify tells the owner, where they wrote last, something that needs no
 	// answer, such as findings that wait for their word. May be nil.
@@ -88,7 +89,7 @@ type Options struct {
 // Observers are those of a program that embeds us.
 type Observers struct {
 	Hooks  []runner.Hooks
-	Events []func(agent.RuntimeEvent) // see agent.Options
+	Events []func(turn.RuntimeEvent) // see turn.Options
 }
 
 // App is an agent with everything it needs.
@@ -253,10 +254,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		TurnOptions: agent.TurnOptions{
+		Options: turn.Options{
 			Workspace: a.Workspace, Sessions: store, Skills: a.Skills, GuestSkills: guestSkills,
-			Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
-			Tools: a.fromServers(agent.Tools{
+			Models: turn.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
+			Tools: a.fromServers(turn.Tools{
 				Set: set, Hooks: o.Observers.Hooks, Results: a.guard.Results(),
 				Subagents: a.subagents(o), Sessions: sessionTools(a, o),
 				My: owntool.Settings{
@@ -266,18 +267,18 @@ func (a *App) build(ctx context.Context, o Options) error {
 				},
 			}),
 			Guard:  a.guard,
-			Memory: agent.Memory{Consolidator: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def)},
-			Turns: agent.Turns{
+			Memory: turn.Memory{Consolidator: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def)},
+			Turns: turn.Turns{
 				Limits: runner.Limits{
 					Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
 					Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
 				},
 				Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
 				Unified:     def.UnifiedSession,
-				Resume:      agent.ResumePolicy(def.ResumeInterrupted),
+				Resume:      turn.ResumePolicy(def.ResumeInterrupted),
 			},
-			Events:  agent.Events{Deliver: o.Deliver, Runtime: o.Observers.Events},
-			Hints:   agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
+			Events:  turn.Events{Deliver: o.Deliver, Runtime: o.Observers.Events},
+			Hints:   turn.Hints{Chars: def.ToolHintMaxLength, Home: home},
 			Secrets: a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 		},
 		Commands:     programCommands(a, o),
@@ -345,7 +346,7 @@ func sessionTools(a *App, o Options) sessiontool.Options {
 
 // fromServers adds the tools of MCP servers, which come and go: what the first turn
 // waits for, and what could not be reached.
-func (a *App) fromServers(t agent.Tools) agent.Tools {
+func (a *App) fromServers(t turn.Tools) turn.Tools {
 	if a.servers != nil {
 		t.More, t.Slow, t.Missing = a.servers.Tools, a.servers.Slow, a.servers.Missing
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	webui "github.com/nanobot-go/nanobot/internal/web"
 )
@@ -65,7 +65,7 @@ func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMes
 }
 
 // keep records how a question was closed.
-func (q *asking) keep(ev agent.RuntimeEvent) {
+func (q *asking) keep(ev turn.RuntimeEvent) {
 	o := ev.Question.Outcome
 	if o.Option == "" && !o.Expired || temporary(ev.Route) {
 		return // its turn ended, or its chat is kept nowhere

@@ -21,11 +21,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	channel "github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -104,7 +104,7 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(turn.ScopeOf(meta))
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
@@ -272,7 +272,7 @@ const firstPrompt = 3000
 func nextPrompt(ctx context.Context, a *app.App, key string) (webui.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
-		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
+		c, err = turn.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
 		return webui.Prompt{}, err

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // pruneResults removes long results of tools that no conversation needs any more,
 // after a turn that added some.
-func (t *turn) pruneResults(ctx context.Context) {
+func (t *Turn) pruneResults(ctx context.Context) {
 	says := func(bucket string) ([]string, error) {
 		if bucket == text.SafeName(t.key) {
 			return wordsOf(t.sess), nil

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -44,16 +44,16 @@ type ContextPart struct {
 // Context measures a conversation of the owner without taking it from whoever
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
-func (e *engine) Context(ctx context.Context, key string) (Context, error) {
+func (e *Engine) Context(ctx context.Context, key string) (Context, error) {
 	sess, err := e.opts.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{
+	t := &Turn{
 		engine: e, key: key, sess: sess, conv: newConversation(),
-		msg: message{In: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, Key: key},
+		msg: Message{In: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, Key: key},
 	}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
@@ -72,7 +72,7 @@ func (e *engine) Context(ctx context.Context, key string) (Context, error) {
 }
 
 // measure fills in the sizes.
-func (t *turn) measure(ctx context.Context, out *Context) error {
+func (t *Turn) measure(ctx context.Context, out *Context) error {
 	tier := prompt.TierOf(t.window())
 	tools, err := t.engine.tools.known(t.toolChoice(tier), tier)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 	add("history", t.conv.Total, 0, len(t.conv.Messages))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
 	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
-	last := lastUsage(t.sess)
+	last := LastUsage(t.sess)
 	out.Last = last.Context
 	return nil
 }

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const undoPaths = 20
 
 // Undone lets the model of a conversation know that files are as they were
 // before, because its changes were undone outside of a turn.
-func (e *engine) Undone(ctx context.Context, key string, paths []string) error {
+func (e *Engine) Undone(ctx context.Context, key string, paths []string) error {
 	sess, err := e.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (e *engine) Undone(ctx context.Context, key string, paths []string) error {
 }
 
 // Undone lets the model of the turn know that files are as they were before.
-func (t *turn) Undone(paths []string) error {
+func (t *Turn) Undone(paths []string) error {
 	t.engine.conversations.of(t.key).state.Reset()
 	return tellUndone(t.sess, paths)
 }

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -57,7 +57,7 @@ type folder struct {
 // enterProject finds the folder that the turn works in. A guest never has one.
 // When it is gone the turn works in the workspace, and is kept inside it if it
 // was kept inside the folder. The person is told.
-func (t *turn) enterProject(ctx context.Context) {
+func (t *Turn) enterProject(ctx context.Context) {
 	policy := t.engine.opts.Guard
 	if policy == nil || t.msg.In.Scope != "" || t.msg.In.Stateless {
 		return
@@ -96,7 +96,7 @@ func (t *turn) enterProject(ctx context.Context) {
 
 // startFolder makes the folder that the owner started the program in that of the
 // conversation. was is the one it had.
-func (t *turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
+func (t *Turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
 	now, err := t.engine.opts.Guard.Start(t.msg.In.Folder)
 	if err != nil {
 		t.msg.Sink.Emit(bus.Outbound{
@@ -120,9 +120,9 @@ func (t *turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
 
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
-func (t *turn) workspaceScope(ctx context.Context) *guard.Scope {
+func (t *Turn) workspaceScope(ctx context.Context) *guard.Scope {
 	chat := t.engine.KeyOf(bus.Inbound{Route: t.msg.In.Route, Scope: t.msg.In.Scope})
-	if e := t.msg.In.Event; e != eventCron && e != eventTrigger || chat == t.key {
+	if e := t.msg.In.Event; e != EventCron && e != eventTrigger || chat == t.key {
 		var s guard.Scope
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return validScope(s)

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // is an ordinary one on a session without a file: no log is read or written,
 // memory takes nothing in, slash commands are just text, and when it is over
 // nothing of it is left here.
-func (e *engine) Stateless(ctx context.Context, m message, around around) error {
+func (e *Engine) Stateless(ctx context.Context, m Message, around Around) error {
 	t := e.newTurn(m, around)
 	if m.In.Shell {
 		t.Reply(phrase.In(m.In.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept."), true)
@@ -32,13 +32,13 @@ func (e *engine) Stateless(ctx context.Context, m message, around around) error 
 }
 
 // remembers reports whether memory may take in what is said.
-func (t *turn) remembers() bool {
+func (t *Turn) remembers() bool {
 	return t.engine.opts.Memory.Consolidator != nil && !t.msg.In.Stateless
 }
 
 // discardSession forgets all that was kept for the turn of a conversation that is
 // nobody's any more.
-func (t *turn) discardSession(ctx context.Context) {
+func (t *Turn) discardSession(ctx context.Context) {
 	if err := t.sess.Release(); err != nil {
 		t.engine.log.ErrorContext(ctx, "release session", "session", t.key, "err", err)
 	}

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// engine answers messages, one turn for each. Its methods are safe for concurrent use.
-type engine struct {
-	opts    *TurnOptions
+// Engine answers messages, one turn for each. Its methods are safe for concurrent use.
+type Engine struct {
+	opts    *Options
 	log     *slog.Logger
 	now     func() time.Time
 	secrets *httpsafe.Registry
@@ -38,11 +38,11 @@ type engine struct {
 	gate          gate // nil: no limit
 
 	mu      sync.Mutex
-	running map[string]*turn // by session, for tools that are about their turn
+	running map[string]*Turn // by session, for tools that are about their turn
 }
 
-// host is what an engine needs of whoever hands it messages.
-type host struct {
+// Host is what an engine needs of whoever hands it messages.
+type Host struct {
 	// Busy reports whether a session has a turn or messages that wait for one.
 	Busy func(key string) bool
 	// Go runs f as a goroutine that whoever runs the engine waits for.
@@ -55,7 +55,7 @@ type host struct {
 	Elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
 }
 
-func newEngine(o *TurnOptions, h host) (*engine, error) {
+func New(o *Options, h Host) (*Engine, error) {
 	about := prompt.Options{
 		Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills,
 		Location: o.Location, Now: o.Now, Log: o.Log,
@@ -63,11 +63,11 @@ func newEngine(o *TurnOptions, h host) (*engine, error) {
 	if o.Guard != nil {
 		about.Guests, about.Foreign = true, o.Guard.Foreign
 	}
-	e := &engine{
+	e := &Engine{
 		opts: o, log: o.Log, now: o.Now, secrets: o.Secrets,
 		prompt: prompt.New(about),
 		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, conversations: newConversations(h.Busy, o.Now),
-		running: map[string]*turn{},
+		running: map[string]*Turn{},
 	}
 	if o.Turns.Concurrency > 0 {
 		e.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
@@ -83,27 +83,27 @@ func newEngine(o *TurnOptions, h host) (*engine, error) {
 }
 
 // Subagents are those that turns started.
-func (e *engine) Subagents() *subagent.Manager { return e.subagents }
+func (e *Engine) Subagents() *subagent.Manager { return e.subagents }
 
 // Skills are those that the sender of messages with a scope may use; may be nil.
-func (e *engine) Skills(scope string) *skill.Library { return e.prompt.Skills(scope) }
+func (e *Engine) Skills(scope string) *skill.Library { return e.prompt.Skills(scope) }
 
 // Prepare finds the tool of a call that the owner's model can make, among those
 // of the last turns, and validates its arguments.
-func (e *engine) Prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
+func (e *Engine) Prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
 	return e.tools.prepare(name, arguments)
 }
 
 // DropCaches lets go of the messages of all conversations that are not worked
 // on. They are read again when they are needed.
-func (e *engine) DropCaches() { e.conversations.dropAll() }
+func (e *Engine) DropCaches() { e.conversations.dropAll() }
 
 // PauseMemory ends what memory does with a conversation, so that a turn need not wait.
-func (e *engine) PauseMemory(ctx context.Context, key string) { e.memory.Pause(ctx, key) }
+func (e *Engine) PauseMemory(ctx context.Context, key string) { e.memory.Pause(ctx, key) }
 
 // FinishMemory takes into memory at once what waits for it; see
 // memoryworker.Worker.Finish. Run must be going on.
-func (e *engine) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
+func (e *Engine) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
 	if e.opts.Memory.Consolidator == nil {
 		return 0
 	}
@@ -111,14 +111,14 @@ func (e *engine) FinishMemory(ctx context.Context, begun func(n int)) (left int)
 }
 
 // attach makes a turn the running one of its session.
-func (e *engine) attach(t *turn) {
+func (e *Engine) attach(t *Turn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running[t.key] = t
 }
 
 // detach ends what attach began.
-func (e *engine) detach(t *turn) {
+func (e *Engine) detach(t *Turn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running[t.key] == t {
@@ -127,7 +127,7 @@ func (e *engine) detach(t *turn) {
 }
 
 // Running finds the running turn a call belongs to.
-func (e *engine) Running(c tool.Call) (*turn, bool) {
+func (e *Engine) Running(c tool.Call) (*Turn, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.running[c.SessionKey]
@@ -138,14 +138,14 @@ func (e *engine) Running(c tool.Call) (*turn, bool) {
 }
 
 // Run takes conversations into memory until ctx ends.
-func (e *engine) Run(ctx context.Context) {
+func (e *Engine) Run(ctx context.Context) {
 	if e.opts.Memory.Consolidator != nil {
 		e.memory.Run(ctx)
 	}
 }
 
 // KeyOf is the session a message belongs to.
-func (e *engine) KeyOf(in bus.Inbound) string {
+func (e *Engine) KeyOf(in bus.Inbound) string {
 	switch {
 	case in.SessionKey != "":
 		return in.SessionKey
@@ -157,7 +157,7 @@ func (e *engine) KeyOf(in bus.Inbound) string {
 
 // place is where a message works: the owner's in the workspace, all others in
 // folders of their own.
-func (e *engine) place(in bus.Inbound) guard.Place {
+func (e *Engine) place(in bus.Inbound) guard.Place {
 	if in.Scope == "" || e.opts.Guard == nil {
 		return guard.Place{Workspace: e.opts.Workspace, Results: e.opts.Tools.Results}
 	}
@@ -166,7 +166,7 @@ func (e *engine) place(in bus.Inbound) guard.Place {
 
 // Ended lets the guard go of what it keeps for a conversation that was stopped or,
 // with stopped false, that a new one replaces.
-func (e *engine) Ended(key string, stopped bool) {
+func (e *Engine) Ended(key string, stopped bool) {
 	if e.opts.Guard != nil {
 		e.opts.Guard.Ended(key, stopped)
 	}
@@ -243,7 +243,7 @@ func (s *slot) leave() {
 
 // Pause gives the slot of the turn back while it waits for somebody else. It is not
 // taken again if the wait fails.
-func (t *turn) Pause(ctx context.Context, wait func() error) error {
+func (t *Turn) Pause(ctx context.Context, wait func() error) error {
 	t.slot.leave()
 	if err := wait(); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (t *turn) Pause(ctx context.Context, wait func() error) error {
 	return t.slot.enter(ctx)
 }
 
-func newID() string {
+func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])

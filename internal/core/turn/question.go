@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // asker is what tools of this turn may ask people with; nil when nobody is there.
-func (t *turn) asker() func(context.Context, bus.Question) (string, error) {
+func (t *Turn) asker() func(context.Context, bus.Question) (string, error) {
 	switch in := t.msg.In; {
 	case in.Interactive:
 		return t.ask
@@ -27,7 +27,7 @@ func (t *turn) asker() func(context.Context, bus.Question) (string, error) {
 
 // ask puts a question to the person and waits for the answer. The turn gives
 // its slot back meanwhile: a person takes as long as they take.
-func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
+func (t *Turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	select { // one question at a time
 	case t.asking <- struct{}{}:
 		defer func() { <-t.asking }()
@@ -35,7 +35,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if q.ID == "" {
-		q.ID = newID()
+		q.ID = NewID()
 	}
 	q.Code = newCode()
 	in := t.msg.In
@@ -44,7 +44,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	wait := t.around.Ask(q) // open before it is shown: an answer may come at once
 	t.msg.Sink.Emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
 
-	var answer message
+	var answer Message
 	var waited time.Duration
 	answered := false
 	err := t.Pause(ctx, func() error {
@@ -66,7 +66,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 }
 
 // closed tells that a question is not open any more, and how it was answered if it was.
-func (t *turn) closed(q bus.Question, answer message, err error) {
+func (t *Turn) closed(q bus.Question, answer Message, err error) {
 	q.Outcome = &bus.Outcome{Expired: errors.Is(err, tool.ErrNoAnswer)}
 	if answer.Sink != nil {
 		var remark string
@@ -101,7 +101,7 @@ func newCode() string {
 
 // keepAnswer stores question and answer, unseen by the model: the answer is a
 // message that was accepted.
-func (t *turn) keepAnswer(q bus.Question, answer message, waited time.Duration) error {
+func (t *Turn) keepAnswer(q bus.Question, answer Message, waited time.Duration) error {
 	if answer.In.ID != "" && t.sess.SeenInbound(answer.In.ID) {
 		answer.Sink.Done(nil)
 		return tool.ErrNoAnswer // an old message delivered again is no answer

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ const titleChars = 60
 // user. It costs no model call and does not change afterwards, so that lists show
 // what a conversation began with when its beginning is long in the archive. The
 // user may give it another title.
-func (t *turn) keepTitle() error {
+func (t *Turn) keepTitle() error {
 	var has string
 	if t.msg.In.Event != "" || t.sess.Meta(session.TitleKey, &has) && has != "" {
 		return nil

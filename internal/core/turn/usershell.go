@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const textShellCut = "The program was stopped while this command ran. It may hav
 // Shell runs a command line that the owner typed, without a model. That it
 // was asked for is on the disk before it begins, so it never runs twice; what
 // came out is for the person and, with the next turn, for the model.
-func (t *turn) Shell(ctx context.Context, seen bool) error {
+func (t *Turn) Shell(ctx context.Context, seen bool) error {
 	in := t.msg.In
 	if seen {
 		return t.shellAgain(ctx)
@@ -54,14 +54,14 @@ func (t *turn) Shell(ctx context.Context, seen bool) error {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return stopError(cause)
+		return StopError(cause)
 	}
 	t.shellReply(explain.CodeBlock(t.engine.secrets.Redact(res.Content.String())), t.id)
 	return nil
 }
 
 // shellRefused says why a message is not run as a command.
-func (t *turn) shellRefused() string {
+func (t *Turn) shellRefused() string {
 	switch in := t.msg.In; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
 		return phrase.In(in.Language, "Only an owner can run commands, in a direct chat.")
@@ -74,7 +74,7 @@ func (t *turn) shellRefused() string {
 }
 
 // runShell runs the command and shows that it does.
-func (t *turn) runShell(ctx context.Context, line string) tool.Result {
+func (t *Turn) runShell(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
 		ID: "shell-" + t.id, Name: "exec", Route: t.msg.In.Route, SessionKey: t.key, Project: t.folder.project,
 		SenderID: t.msg.In.SenderID, Person: t.msg.In.Person(), TurnID: t.id, UserText: line, Publish: t.progress.publish,
@@ -92,7 +92,7 @@ func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 
 // userShell is what runs the command lines that the owner types; nil if there are no
 // commands.
-func (e *engine) userShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
+func (e *Engine) userShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
 	if e.opts.Guard == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (e *engine) userShell() func(ctx context.Context, c tool.Call, command stri
 }
 
 // keepShell keeps what came out, for people and for the model, in one write.
-func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
+func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
 	out := t.engine.secrets.Redact(res.Content.String())
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
 	told := prompt.EscapeMarkers(out)
@@ -130,7 +130,7 @@ func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 
 // shellAgain answers a command that an earlier process began: with what it
 // printed, or with the news that nobody knows.
-func (t *turn) shellAgain(ctx context.Context) error {
+func (t *Turn) shellAgain(ctx context.Context) error {
 	recs := t.sess.Messages()
 	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.msg.In.ID })
 	if at < 0 || recs[at].Event != eventShell {
@@ -153,7 +153,7 @@ func (t *turn) shellAgain(ctx context.Context) error {
 	return nil
 }
 
-func (t *turn) shellReply(text, turn string) {
+func (t *Turn) shellReply(text, turn string) {
 	t.msg.Sink.Emit(bus.Outbound{
 		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: t.engine.secrets.Redact(text), Meta: t.msg.In.Meta,
 		Turn: &bus.Turn{

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"cmp"
@@ -39,18 +39,18 @@ const (
 	textNotKept = "This message was handled before, and the conversation does not hold an answer to it any more. Send it as a new message if you still need one."
 )
 
-// resumption is what becomes of a message that an earlier process worked on.
-type resumption int
+// Resumption is what becomes of a message that an earlier process worked on.
+type Resumption int
 
 const (
-	takenUp   resumption = iota // its turn goes on
-	allSaid                     // it was answered, or its sender was told that it is not
-	leftAlone                   // nothing is done about it
+	TakenUp   Resumption = iota // its turn goes on
+	AllSaid                     // it was answered, or its sender was told that it is not
+	LeftAlone                   // nothing is done about it
 )
 
 // Resume decides about a message that is in the session already, because an
 // earlier process worked on it.
-func (t *turn) Resume() resumption {
+func (t *Turn) Resume() Resumption {
 	p := transcript.FindPast(t.sess.Messages(), t.msg.In.ID)
 	switch {
 	case p.Answered || p.Tries >= resumeMax || t.engine.opts.Turns.Resume == ResumeNotify:
@@ -58,17 +58,17 @@ func (t *turn) Resume() resumption {
 			out.Turn.ID = cmp.Or(p.Turn, t.id)
 			t.msg.Sink.Emit(out)
 		}
-		return allSaid
+		return AllSaid
 	case t.engine.opts.Turns.Resume == ResumeOff:
-		return leftAlone
+		return LeftAlone
 	}
 	t.resumed = true
-	return takenUp
+	return TakenUp
 }
 
 // stored is the final reply to a message that nothing more is done about, and false
 // if it does not go out.
-func (e *engine) stored(m message, p transcript.Past) (bus.Outbound, bool) {
+func (e *Engine) stored(m Message, p transcript.Past) (bus.Outbound, bool) {
 	turn := &bus.Turn{ID: p.Turn, SessionKey: m.Key, StopReason: string(runner.Completed)}
 	text, plain := "", true
 	switch {
@@ -97,7 +97,7 @@ func (e *engine) stored(m message, p transcript.Past) (bus.Outbound, bool) {
 // Recall is the final reply to a message that was completed before, for a
 // client that says it again. It has no text if the message joined the turn of
 // another one.
-func (e *engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
+func (e *Engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 	key := e.KeyOf(in)
 	var recs []session.Record
 	for r, err := range e.opts.Sessions.Records(ctx, key) {
@@ -108,7 +108,7 @@ func (e *engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 		recs = append(recs, r)
 	}
 	p := transcript.FindPast(recs, in.ID)
-	out, ok := e.stored(message{In: in, Key: key}, p)
+	out, ok := e.stored(Message{In: in, Key: key}, p)
 	if joined := p.Answered && p.Tries > 0; !ok && !joined {
 		out.Text = phrase.In(in.Language, textNotKept)
 	}
@@ -117,7 +117,7 @@ func (e *engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 }
 
 // userMessage is a message as it is kept and as it is sent.
-func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
+func (t *Turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
 	about := prompt.About{Folder: t.folder.lines(t.sess, t.engine.opts.Workspace)}
 	if g, active := owntool.Goal(t.sess); active && !t.goal.open {
 		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
@@ -128,7 +128,7 @@ func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record,
 
 // question is the message the turn begins with: what came in, or the word to
 // go on.
-func (t *turn) question(ctx context.Context) (session.Record, llm.Message) {
+func (t *Turn) question(ctx context.Context) (session.Record, llm.Message) {
 	in := t.msg.In
 	if t.resumed {
 		in.Text, in.Media, in.At = textResume, nil, t.engine.now()

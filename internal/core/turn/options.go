@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -39,8 +39,8 @@ type Runtime struct {
 // ModelChoice precedes the name of a model where the name of a preset stands.
 const ModelChoice = "model "
 
-// TurnOptions are those of an engine. Workspace, Sessions and Models.Runtime are required.
-type TurnOptions struct {
+// Options are those of an engine. Workspace, Sessions and Models.Runtime are required.
+type Options struct {
 	Workspace string
 	Sessions  *session.Store
 	Models    Models
@@ -170,8 +170,8 @@ type Hints struct {
 	Home  string // shown as ~
 }
 
-// complete checks options and fills in what was left out.
-func (o *TurnOptions) complete() error {
+// Complete checks options and fills in what was left out.
+func (o *Options) Complete() error {
 	if o.Workspace == "" || o.Sessions == nil || o.Models.Runtime == nil {
 		return errors.New("agent: workspace, sessions and runtime are required")
 	}

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type frame struct {
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (e *engine) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
+func (e *Engine) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
 	rt, err := e.opts.Models.Runtime(ctx, preset)
 	if err != nil && preset != "" {
 		rt, err = e.opts.Models.Runtime(ctx, "")
@@ -75,7 +75,7 @@ func (f frame) size(c *transcript.View) int { return int(float64(f.head+c.Total)
 // makeRoom sees to it that the conversation fits. Memory takes in the oldest
 // turns first; where that is not possible, or takes too long, they are left
 // out of the prompt and wait in the session until memory has them.
-func (t *turn) makeRoom(ctx context.Context) error {
+func (t *Turn) makeRoom(ctx context.Context) error {
 	t.complete(ctx)
 	f := &t.frame
 	if t.remembers() && f.budget > 0 && f.size(&t.conv.View) > f.budget {
@@ -101,7 +101,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 }
 
 // complete adds to the frame what its session remembers.
-func (t *turn) complete(ctx context.Context) {
+func (t *Turn) complete(ctx context.Context) {
 	f := &t.frame
 	f.system, f.head, f.outside = f.base, f.baseHead, false
 	add := func(own string) {
@@ -123,7 +123,7 @@ func (t *turn) complete(ctx context.Context) {
 }
 
 // takeIn summarises the oldest turns while the user waits, but not for long.
-func (t *turn) takeIn(ctx context.Context, f frame) error {
+func (t *Turn) takeIn(ctx context.Context, f frame) error {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
 	changed, err := t.engine.opts.Memory.Consolidator.Run(ctx, memory.Task{
@@ -143,7 +143,7 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 
 // StartNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
-func (t *turn) StartNewSession(ctx context.Context) error {
+func (t *Turn) StartNewSession(ctx context.Context) error {
 	if t.engine.opts.Memory.Consolidator != nil {
 		name, err := t.engine.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
@@ -169,7 +169,7 @@ func (t *turn) StartNewSession(ctx context.Context) error {
 }
 
 // afterTurn plans what memory has to do with the session now.
-func (t *turn) afterTurn(used int, said string) {
+func (t *Turn) afterTurn(used int, said string) {
 	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
 		return
 	}

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -159,14 +159,14 @@ func (s *toolSets) absent(name string) string {
 	return ""
 }
 
-func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
+func (t *Turn) toolChoice(tier prompt.Tier) toolChoice {
 	_, goal := owntool.Goal(t.sess)
 	return toolChoice{tier.Name, goal, t.msg.In.Scope != ""}
 }
 
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
-func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
+func (t *Turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
 	if t.msg.In.NoTools {
 		return tool.NewSet()
 	}

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // inject converts waiting messages into user messages of the running turn.
 // Each is kept in the session before the model sees it.
-func (t *turn) inject(ctx context.Context, most int) (out []llm.Message, outside bool) {
+func (t *Turn) inject(ctx context.Context, most int) (out []llm.Message, outside bool) {
 	for _, m := range t.around.More(most) {
 		if m.In.ID != "" && t.sess.SeenInbound(m.In.ID) {
 			m.Sink.Join()

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -201,7 +201,7 @@ func (p *progress) publish(ctx context.Context, o bus.Outbound) error {
 	return nil
 }
 
-// streamID names the visible messages of a turn, counted from 0.
+// streamID names the visible messages of a Turn, counted from 0.
 func (p *progress) streamID(segment int) string {
 	return p.key + ":" + strconv.FormatInt(p.begun.UnixNano(), 10) + ":" + strconv.Itoa(segment)
 }

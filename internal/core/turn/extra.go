@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (x Extra) tools(set *tool.Set) (*tool.Set, error) {
 }
 
 // runtimeFor is the model of a turn.
-func (e *engine) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime, error) {
+func (e *Engine) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime, error) {
 	if x.ModelName != "" {
 		if preset = x.ModelName; !slices.Contains(e.opts.Models.Presets, preset) {
 			preset = ModelChoice + preset
@@ -60,12 +60,12 @@ func (e *engine) runtimeFor(ctx context.Context, preset string, x Extra) (Runtim
 
 // programHooks are the hooks of the program around the agent, which decide
 // about the calls of a turn and of its subagents.
-func (t *turn) programHooks() []runner.Hooks {
+func (t *Turn) programHooks() []runner.Hooks {
 	return slices.Concat(t.engine.opts.Tools.Hooks, t.msg.Extra.Hooks)
 }
 
 // redacted is an outcome as the program around the agent gets it.
-func (t *turn) redacted(res runner.Result) runner.Result {
+func (t *Turn) redacted(res runner.Result) runner.Result {
 	res.Text, res.New = t.engine.secrets.Redact(res.Text), slices.Clone(res.New)
 	for i := range res.New {
 		m := &res.New[i]

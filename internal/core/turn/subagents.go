@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const (
 )
 
 // parentOf finds the turn that a call to start a subagent belongs to.
-func (e *engine) parentOf(c tool.Call) (subagent.Parent, bool) {
+func (e *Engine) parentOf(c tool.Call) (subagent.Parent, bool) {
 	t, ok := e.Running(c)
 	if !ok {
 		return subagent.Parent{}, false
@@ -35,7 +35,7 @@ func (e *engine) parentOf(c tool.Call) (subagent.Parent, bool) {
 
 // showStep shows what a subagent does as the output of the call that started it,
 // whose turn may be over.
-func (t *turn) showStep(started, step tool.Call) {
+func (t *Turn) showStep(started, step tool.Call) {
 	deliver := t.engine.opts.Events.Deliver
 	if !t.msg.In.WantsStream || deliver == nil {
 		return
@@ -50,7 +50,7 @@ func (t *turn) showStep(started, step tool.Call) {
 
 // subagentSpec is the run of a subagent: the model of the turn that spawned
 // it, a fresh history, and the tools that concern nobody but itself.
-func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
+func (t *Turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 	limits := t.engine.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	limits.Time, limits.Iterations = subagentTime, cmp.Or(t.engine.opts.Tools.Subagents.Iterations, subagentIterations)

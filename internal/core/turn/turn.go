@@ -1,4 +1,14 @@
-package agent
+// Package turn answers one message: it finds the model and the folder, keeps the
+// message and the mark of an open turn, composes the prompt, lets the runner work,
+// shows what happens meanwhile, and closes the turn in its session. It hides prompt
+// building, the goal of a session, questions to people, subagents, what is kept of a
+// turn and when.
+//
+// An Engine never sees a mailbox: a Message brings a Sink for what is said in answer
+// to it, and Around gives the turn messages that may join it and answers of people.
+// The caller has one turn of a session at a time. All methods of an Engine are safe
+// for concurrent use, those of a Turn are not.
+package turn
 
 import (
 	"cmp"
@@ -20,11 +30,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// turn is everything that belongs to one message being answered.
-type turn struct {
-	engine *engine
-	msg    message
-	around around
+// Turn is everything that belongs to one message being answered.
+type Turn struct {
+	engine *Engine
+	msg    Message
+	around Around
 	id     string
 	key    string
 	sess   *session.Session
@@ -46,10 +56,10 @@ type turn struct {
 }
 
 // newTurn makes the turn of a message.
-func (e *engine) newTurn(m message, a around) *turn {
-	t := &turn{
+func (e *Engine) newTurn(m Message, a Around) *Turn {
+	t := &Turn{
 		engine: e, msg: m, around: a,
-		id: newID(), key: m.Key, begun: e.now(),
+		id: NewID(), key: m.Key, begun: e.now(),
 		slot: slot{gate: e.gate}, asking: make(chan struct{}, 1),
 	}
 	t.progress = &progress{
@@ -61,7 +71,7 @@ func (e *engine) newTurn(m message, a around) *turn {
 }
 
 // Begin makes the turn of a message in its session, which the caller holds until end.
-func (e *engine) Begin(sess *session.Session, m message, a around) (*turn, error) {
+func (e *Engine) Begin(sess *session.Session, m Message, a Around) (*Turn, error) {
 	t := e.newTurn(m, a)
 	t.sess = sess
 	idle := e.opts.Memory.IdleCompact
@@ -74,14 +84,14 @@ func (e *engine) Begin(sess *session.Session, m message, a around) (*turn, error
 }
 
 // End lets nobody find the turn any more.
-func (t *turn) End() { t.engine.detach(t) }
+func (t *Turn) End() { t.engine.detach(t) }
 
 // usageKey is the session metadata that holds what the last turn took, as in the
 // Python version.
 const usageKey = "_last_usage"
 
-// usage is what a turn took, in tokens.
-type usage struct {
+// Usage is what a turn took, in tokens.
+type Usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Cached     int `json:"cached_tokens,omitempty"`
@@ -89,17 +99,17 @@ type usage struct {
 	Budget     int `json:"context_budget,omitempty"`
 }
 
-// lastUsage is what the last turn of a session took.
-func lastUsage(s *session.Session) (u usage) {
+// LastUsage is what the last turn of a session took.
+func LastUsage(s *session.Session) (u Usage) {
 	s.Meta(usageKey, &u)
 	return u
 }
 
 // Session is the conversation that the turn belongs to.
-func (t *turn) Session() *session.Session { return t.sess }
+func (t *Turn) Session() *session.Session { return t.sess }
 
 // Inbound is the message that the turn answers.
-func (t *turn) Inbound() bus.Inbound { return t.msg.In }
+func (t *Turn) Inbound() bus.Inbound { return t.msg.In }
 
 // Why a turn ends without an answer.
 var (
@@ -109,8 +119,8 @@ var (
 	ErrClosed = errors.New("the agent is shutting down")
 )
 
-// stopError tells a stop by the user from the end of the program.
-func stopError(cause error) error {
+// StopError tells a stop by the user from the end of the program.
+func StopError(cause error) error {
 	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrStopped) {
 		return cause
 	}
@@ -118,7 +128,7 @@ func stopError(cause error) error {
 }
 
 // Answer runs a normal turn.
-func (t *turn) Answer(ctx context.Context) error {
+func (t *Turn) Answer(ctx context.Context) error {
 	defer t.over.End()
 	var preset string
 	t.sess.Meta(owntool.PresetKey, &preset)
@@ -179,7 +189,7 @@ const groupCommit = 20 * time.Millisecond
 // syncSoon makes what was written durable within groupCommit, beside the turn.
 // The returned func waits for that, or calls it off because the end of the
 // turn syncs anyway.
-func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
+func (t *Turn) syncSoon(ctx context.Context) (wait func() error) {
 	over := make(chan struct{})
 	synced := make(chan error, 1) // the goroutine never blocks on it
 	go func() {
@@ -196,7 +206,7 @@ func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
 }
 
 // run builds the prompt and lets the runner work, holding a slot of the gate.
-func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
+func (t *Turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
 	if err := t.slot.enter(ctx); err != nil {
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
@@ -263,7 +273,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
-func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
+func (t *Turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 	limits = t.engine.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	limits, answer = tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
@@ -277,7 +287,7 @@ func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 // turn begins: in its message, in what is replayed of the conversation, or in
 // the summary of what is not. What memory holds of other conversations does not
 // count, so that a new one begins clean.
-func (t *turn) tainted() bool {
+func (t *Turn) tainted() bool {
 	for i := range t.msg.In.History { // of a kept conversation these are the instructions
 		if s := &t.msg.In.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.msg.In.Stateless) {
 			return true
@@ -295,7 +305,7 @@ func typed(in bus.Inbound) string {
 }
 
 // window is how much of the model's context window the turn may use.
-func (t *turn) window() int {
+func (t *Turn) window() int {
 	window := t.modelWindow()
 	if own := owntool.Window(t.sess); own > 0 && (window <= 0 || own < window) {
 		return own
@@ -305,7 +315,7 @@ func (t *turn) window() int {
 
 // modelWindow is the model's context window, as configured or as small as it
 // turned out to be.
-func (t *turn) modelWindow() int {
+func (t *Turn) modelWindow() int {
 	if w, ok := t.engine.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
@@ -315,7 +325,7 @@ func (t *turn) modelWindow() int {
 }
 
 // record keeps messages of the turn the moment they exist.
-func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
+func (t *Turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
 		failure := ""
@@ -331,7 +341,7 @@ func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 // failure is what the person reads instead of an answer, from the message that
 // stands for it in the history. It is stored with that message: the process may
 // end before the person has read it.
-func (t *turn) failure(m llm.Message) string {
+func (t *Turn) failure(m llm.Message) string {
 	said := m.Content.String()
 	if _, fatal := errors.AsType[*tool.FatalError](t.err); fatal || t.err == nil {
 		return t.engine.secrets.Redact(said)
@@ -343,7 +353,7 @@ func (t *turn) failure(m llm.Message) string {
 }
 
 // explain says in words for the person why the turn failed.
-func (t *turn) explain(err error) string {
+func (t *Turn) explain(err error) string {
 	say := explain.Kept
 	if t.msg.In.Stateless || t.msg.In.Event != "" { // there is no conversation to go on with, or it is another one
 		say = explain.In
@@ -352,7 +362,7 @@ func (t *turn) explain(err error) string {
 }
 
 // stored is a message of the turn as it is kept.
-func (t *turn) stored(m llm.Message) session.Record {
+func (t *Turn) stored(m llm.Message) session.Record {
 	m.Content.Text = t.engine.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
 	if m.Role == llm.ToolRole {
@@ -367,14 +377,14 @@ func (t *turn) stored(m llm.Message) session.Record {
 
 // note keeps what /status shows, which reaches the disk with the end of the turn,
 // and returns the size of the last prompt.
-func (t *turn) note(res runner.Result, budget int) (used int, err error) {
+func (t *Turn) note(res runner.Result, budget int) (used int, err error) {
 	used = cmp.Or(res.Prompt, res.Estimated)
 	t.engine.conversations.note(t.conv)
-	return used, t.sess.SetMeta(usageKey, usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
+	return used, t.sess.SetMeta(usageKey, Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
 }
 
 // conclude closes the turn in the session and sends the reply.
-func (t *turn) conclude(ctx context.Context, res runner.Result) error {
+func (t *Turn) conclude(ctx context.Context, res runner.Result) error {
 	sum, said := t.outcome(res)
 	if err := t.sess.Note(t.progress.note(*sum)); err != nil {
 		return err
@@ -391,7 +401,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		if _, err := t.sess.Recover(t.engine.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
 		}
-		return stopError(context.Cause(ctx))
+		return StopError(context.Cause(ctx))
 	}
 	if err := t.sess.EndTurn(); err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
@@ -423,7 +433,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 func failed(res runner.Result) bool { return res.Stop == runner.ModelError && res.Err != nil }
 
 // outcome is the summary of the turn, and what the person reads.
-func (t *turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
+func (t *Turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
 	sum, said = t.summary(res), t.engine.secrets.Redact(res.Text)
 	if failed(res) {
 		sum.Error = t.explain(res.Err)
@@ -438,7 +448,7 @@ func (t *turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
 	return sum, said
 }
 
-func (t *turn) summary(res runner.Result) *bus.Turn {
+func (t *Turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
 		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.engine.secrets.Redact(res.Refused),
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
@@ -453,12 +463,12 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 }
 
 // Reply answers a message without the model.
-func (t *turn) Reply(text string, plain bool) {
+func (t *Turn) Reply(text string, plain bool) {
 	t.msg.Sink.Emit(t.msg.final(text, plain, &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)}))
 }
 
 // hooks tell the turn what happens to it.
-func (t *turn) hooks() runner.Hooks {
+func (t *Turn) hooks() runner.Hooks {
 	return runner.Hooks{
 		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: t.goesOn,

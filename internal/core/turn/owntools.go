@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // ownTools makes the tools about the agent itself: those that are always there, those
 // of a goal, and those of the owner.
-func (e *engine) ownTools(h host) (err error) {
+func (e *Engine) ownTools(h Host) (err error) {
 	send := owntool.Messenger{Elsewhere: h.Elsewhere}
 	if e.opts.Guard != nil {
 		send.Media = e.opts.Guard.Media
@@ -34,7 +34,7 @@ func (e *engine) ownTools(h host) (err error) {
 }
 
 // goaled finds the turn of a call about its goal.
-func (e *engine) goaled(c tool.Call) (owntool.Goaled, bool) {
+func (e *Engine) goaled(c tool.Call) (owntool.Goaled, bool) {
 	t, ok := e.Running(c)
 	if !ok {
 		return owntool.Goaled{}, false
@@ -43,7 +43,7 @@ func (e *engine) goaled(c tool.Call) (owntool.Goaled, bool) {
 }
 
 // shownTo is what the my tool shows in the turn of a call.
-func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
+func (e *Engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation, bool) {
 	t, ok := e.Running(c)
 	if !ok {
 		return owntool.Conversation{}, false
@@ -52,7 +52,7 @@ func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)
-	last := lastUsage(t.sess)
+	last := LastUsage(t.sess)
 	return owntool.Conversation{
 		Session: t.sess, Presets: o.Models.Presets, Futile: t.futile,
 		Try: func(preset string) error {
@@ -73,7 +73,7 @@ func (e *engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation
 }
 
 // futile says why the my tool would change nothing by a number.
-func (t *turn) futile(key string, n int) string {
+func (t *Turn) futile(key string, n int) string {
 	window := t.modelWindow()
 	switch results := prompt.TierOf(window).Results; {
 	case key == "context_window_tokens" && window > 0 && n > window:

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"fmt"
@@ -12,14 +12,14 @@ import (
 // Events of messages that a schedule wrote. They are also the names under
 // which their turns are accounted for.
 const (
-	eventCron      = "cron"
+	EventCron      = "cron"
 	eventHeartbeat = "heartbeat"
 	eventTrigger   = "trigger"
 )
 
-// scheduled reports whether a message was written by a schedule.
-func scheduled(in bus.Inbound) bool {
-	return in.Event == eventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
+// Scheduled reports whether a message was written by a schedule.
+func Scheduled(in bus.Inbound) bool {
+	return in.Event == EventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
 }
 
 // source is what the turn of a message is accounted under.
@@ -28,10 +28,10 @@ func source(in bus.Inbound) string {
 		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
 	}
 	switch in.Event {
-	case eventCron, eventHeartbeat:
+	case EventCron, eventHeartbeat:
 		return in.Event
 	case eventTrigger:
-		return eventCron
+		return EventCron
 	}
 	return ""
 }
@@ -46,14 +46,14 @@ func guestSource(in bus.Inbound) string {
 
 // ofJob reports whether the message is a run of a job, in the conversation of
 // that job alone.
-func (t *turn) ofJob() bool {
-	return scheduled(t.msg.In) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
+func (t *Turn) ofJob() bool {
+	return Scheduled(t.msg.In) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
 }
 
 // beginRun makes each run of a job begin with its message alone: earlier runs
 // are kept for reading and not replayed. So a run costs the same every day, and
 // begins without the words from outside that earlier ones saw.
-func (t *turn) beginRun() error {
+func (t *Turn) beginRun() error {
 	if !t.ofJob() || t.resumed {
 		return nil
 	}

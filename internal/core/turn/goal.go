@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 )
 
 // SetGoal keeps the goal and shows it.
-func (t *turn) SetGoal(g bus.Goal) error {
+func (t *Turn) SetGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (t *turn) SetGoal(g bus.Goal) error {
 }
 
 // Pursue makes a message that sets a goal a turn that works on it.
-func (t *turn) Pursue(ctx context.Context, objective string) error {
+func (t *Turn) Pursue(ctx context.Context, objective string) error {
 	if err := t.SetGoal(bus.Goal{Status: "active", Objective: objective, StartedAt: t.engine.now()}); err != nil {
 		return fmt.Errorf("set the goal: %w", err)
 	}
@@ -37,7 +37,7 @@ func (t *turn) Pursue(ctx context.Context, objective string) error {
 
 // shownGoal is the goal of the conversation as clients see it, nil if it has
 // none.
-func (t *turn) shownGoal() *bus.Goal {
+func (t *Turn) shownGoal() *bus.Goal {
 	g, _ := owntool.Goal(t.sess)
 	if g.Status == "" {
 		return nil
@@ -55,7 +55,7 @@ type pursuit struct {
 // workOn works on the goal for as long as it is open: whenever the model comes to
 // rest, or has used up the steps of a run, it is reminded, within the ceilings.
 // A goal that cannot go on is blocked, and the user reads why.
-func (t *turn) workOn(ctx context.Context, res runner.Result) (runner.Result, error) {
+func (t *Turn) workOn(ctx context.Context, res runner.Result) (runner.Result, error) {
 	for last := res; last.Stop != runner.Cancelled; {
 		g, active := owntool.Goal(t.sess)
 		if !active || last.Stop == runner.Completed && last.Text == "" {
@@ -131,14 +131,14 @@ func obstacle(res runner.Result) string {
 }
 
 // goesOn reports whether the goal goes on when a run has used up its steps.
-func (t *turn) goesOn() bool {
+func (t *Turn) goesOn() bool {
 	g, active := owntool.Goal(t.sess)
 	return active && !t.around.EndsGoal() && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.engine.now()) == ""
 }
 
 // remind keeps the message that the next round begins with. What the message
 // tool sent in the round before is not the answer of this one.
-func (t *turn) remind(g bus.Goal) (llm.Message, error) {
+func (t *Turn) remind(g bus.Goal) (llm.Message, error) {
 	next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
 		"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
