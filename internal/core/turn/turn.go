@@ -127,9 +127,65 @@ func StopError(cause error) error {
 	return ErrStopped
 }
 
-// Answer runs a normal turn.
+// Answer runs a normal turn: it opens it, works on it until there is an answer and no
+// goal that goes on, and closes it.
 func (t *Turn) Answer(ctx context.Context) error {
 	defer t.over.End()
+	asked, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	t.tell(RuntimeEvent{Kind: TurnStatus, Status: "running"})
+	defer t.tell(RuntimeEvent{Kind: TurnStatus, Status: "idle"})
+
+	// The message is in the file, which outlives this process. Making it
+	// outlive the power too is done while the model is asked.
+	wait := func() error { return nil } // a message from a queue is safe there
+	if !t.msg.Queued {
+		wait = t.syncSoon(ctx)
+	}
+	res, err := t.run(ctx, asked)
+	if err == nil {
+		res, err = t.workOn(ctx, res)
+	}
+	if t.msg.Extra.Ended != nil {
+		t.msg.Extra.Ended(t.redacted(res))
+	}
+	t.over.End() // before the answer is complete, so that what comes after it finds that done
+	if err := errors.Join(wait(), err); err != nil {
+		return err
+	}
+	return t.close(ctx, res)
+}
+
+// open finds the model and the folder, names the conversation, and keeps the message
+// with the mark of an open turn. It returns what the model is to answer.
+func (t *Turn) open(ctx context.Context) (asked llm.Message, err error) {
+	rt, err := t.chooseModel(ctx)
+	if err != nil {
+		return asked, err
+	}
+	t.rt = rt
+	t.enterProject(ctx)
+
+	if err = t.beginRun(); err != nil {
+		return asked, err
+	}
+	if err = t.keepTitle(); err != nil {
+		return asked, fmt.Errorf("keep the title: %w", err)
+	}
+	rec, asked := t.question(ctx)
+	if err = t.sess.BeginTurn(t.id, rec); err != nil {
+		return asked, fmt.Errorf("keep the message: %w", err)
+	}
+
+	t.tell(RuntimeEvent{Kind: InputAccepted})
+	t.tell(RuntimeEvent{Kind: TurnStarted})
+	return asked, nil
+}
+
+// chooseModel is the model that answers: what the message or the conversation asks for.
+func (t *Turn) chooseModel(ctx context.Context) (Runtime, error) {
 	var preset string
 	t.sess.Meta(owntool.PresetKey, &preset)
 	if t.msg.In.Preset != "" {
@@ -141,45 +197,7 @@ func (t *Turn) Answer(ctx context.Context) error {
 		t.engine.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
 		rt, err = t.engine.runtimeFor(ctx, "", t.msg.Extra)
 	}
-	if err != nil {
-		return err
-	}
-	t.rt = rt
-	t.enterProject(ctx)
-	if err := t.beginRun(); err != nil {
-		return err
-	}
-	if err := t.keepTitle(); err != nil {
-		return fmt.Errorf("keep the title: %w", err)
-	}
-	rec, msg := t.question(ctx)
-	if err := t.sess.BeginTurn(t.id, rec); err != nil {
-		return fmt.Errorf("keep the message: %w", err)
-	}
-	for _, kind := range []RuntimeKind{InputAccepted, TurnStarted} {
-		t.tell(RuntimeEvent{Kind: kind})
-	}
-	t.tell(RuntimeEvent{Kind: TurnStatus, Status: "running"})
-	defer t.tell(RuntimeEvent{Kind: TurnStatus, Status: "idle"})
-
-	// The message is in the file, which outlives this process. Making it
-	// outlive the power too is done while the model is asked.
-	wait := func() error { return nil } // a message from a queue is safe there
-	if !t.msg.Queued {
-		wait = t.syncSoon(ctx)
-	}
-	res, err := t.run(ctx, msg)
-	if err == nil {
-		res, err = t.workOn(ctx, res)
-	}
-	if t.msg.Extra.Ended != nil {
-		t.msg.Extra.Ended(t.redacted(res))
-	}
-	t.over.End() // before the answer is complete, so that what comes after it finds that done
-	if err := errors.Join(wait(), err); err != nil {
-		return err
-	}
-	return t.conclude(ctx, res)
+	return rt, err
 }
 
 // groupCommit is how long the sync of a user's message may be put off, in the
@@ -205,71 +223,127 @@ func (t *Turn) syncSoon(ctx context.Context) (wait func() error) {
 	return func() error { close(over); return <-synced }
 }
 
-// run builds the prompt and lets the runner work, holding a slot of the gate.
-func (t *Turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
+// run composes a request and lets the runner work, holding a slot of the gate.
+func (t *Turn) run(ctx context.Context, asked llm.Message) (runner.Result, error) {
 	if err := t.slot.enter(ctx); err != nil {
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
 	defer t.slot.leave()
 	t.tell(RuntimeEvent{Kind: TurnAdmitted})
-	t.conv = t.engine.conversations.of(t.key)
-	t.conv.follow(t.sess)
-	tier := prompt.TierOf(t.window())
-	tools, err := t.chooseTools(ctx, tier)
+
+	spec, err := t.compose(ctx, asked)
 	if err != nil {
-		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
-	}
-	place := t.engine.place(t.msg.In)
-	if t.folder.project.Started {
-		place.Folder = t.folder.project.Dir
-	}
-	system := t.engine.prompt.System(t.msg.In.Route.Channel, t.msg.In.Scope, place, tier)
-	scale := t.engine.models.calibration(t.rt.Name).Factor()
-	limits, answer := t.bounds(tier)
-	budget := runner.InputBudget(limits, answer)
-	head := t.engine.models.headTokens(system, tier, tools)
-	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale, described: t.frame.described || tools.Foreign()}
-	if err := t.makeRoom(ctx); err != nil {
 		return runner.Result{}, err
 	}
-	system, head = t.frame.system, t.frame.head
-	if t.rt.Check != nil {
-		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
-			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: warning})
-		}
-	}
-	msgs, tokens := t.conv.Messages, t.conv.Total
-	t.conv.Sent = len(msgs)
-	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
-		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], transcript.WithCurrent(msgs[len(msgs)-1], current))
-		tokens = 0
-	}
-	spec := runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
-		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
-		Call: tool.Call{
-			Route: t.msg.In.Route, SessionKey: t.key, Scope: t.msg.In.Scope, Project: t.folder.project, SenderID: t.msg.In.SenderID, Person: t.msg.In.Person(), TurnID: t.id, Turn: &t.over, UserText: typed(t.msg.In),
-			State: t.conv.state, Publish: t.progress.publish, Ask: t.asker(), Tainted: t.tainted(),
-		},
-		Source:     source(t.msg.In),
-		Guard:      t.engine.opts.Guard,
-		Redact:     t.engine.secrets.Redact,
-		Hooks:      append([]runner.Hooks{t.hooks(), t.progress.hooks()}, t.programHooks()...),
-		OffloadDir: t.engine.place(t.msg.In).Results,
-		Record:     t.record,
-		Sync:       t.sess.Sync,
-		Inject:     t.inject,
-		Whole:      t.msg.Queued, // its reply is kept only as the end of the turn
-		Log:        t.engine.log.With("session", t.key, "turn", t.id),
-	}
 	res, err := runner.Run(ctx, spec)
+
 	t.engine.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
-	used, kept := t.note(res, budget)
+	used, kept := t.note(res, t.frame.budget)
 	t.afterTurn(used, res.Text)
 	if runner.Offloaded(res.New) {
 		t.pruneResults(ctx)
 	}
 	return res, errors.Join(err, kept)
+}
+
+// compose brings the conversation up to date, makes room for it, and describes the run.
+func (t *Turn) compose(ctx context.Context, asked llm.Message) (runner.Spec, error) {
+	t.conv = t.engine.conversations.of(t.key)
+	t.conv.follow(t.sess)
+
+	tier := prompt.TierOf(t.window())
+	tools, err := t.chooseTools(ctx, tier)
+	if err != nil {
+		return runner.Spec{}, fmt.Errorf("choose tools: %w", err)
+	}
+	limits, answer := t.bounds(tier)
+	t.frame = t.newFrame(tier, tools, runner.InputBudget(limits, answer), answer)
+	if err := t.makeRoom(ctx); err != nil {
+		return runner.Spec{}, err
+	}
+	t.warnOfSize(ctx)
+
+	msgs, tokens := t.conv.Messages, t.conv.Total
+	t.conv.Sent = len(msgs)
+	if asked.Content.Blocks != nil { // pictures are sent once and remembered by name
+		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], transcript.WithCurrent(msgs[len(msgs)-1], asked))
+		tokens = 0
+	}
+	return runner.Spec{
+		Model:       t.rt.Model,
+		ModelName:   t.rt.Name,
+		System:      t.frame.system,
+		Messages:    msgs,
+		Tokens:      tokens,
+		HeadTokens:  t.frame.head,
+		Tools:       tools,
+		MaxTokens:   answer,
+		Temperature: t.rt.Temperature,
+		Effort:      t.rt.Effort,
+		Limits:      limits,
+		Scale:       t.frame.scale,
+		Call:        t.call(),
+		Source:      source(t.msg.In),
+		Guard:       t.engine.opts.Guard,
+		Redact:      t.engine.secrets.Redact,
+		Hooks:       append([]runner.Hooks{t.hooks(), t.progress.hooks()}, t.programHooks()...),
+		OffloadDir:  t.engine.place(t.msg.In).Results,
+		Record:      t.record,
+		Sync:        t.sess.Sync,
+		Inject:      t.inject,
+		Whole:       t.msg.Queued, // its reply is kept only as the end of the turn
+		Log:         t.engine.log.With("session", t.key, "turn", t.id),
+	}, nil
+}
+
+// newFrame is what the requests of a run have in common, before what the session remembers.
+func (t *Turn) newFrame(tier prompt.Tier, tools *tool.Set, budget, answer int) frame {
+	place := t.engine.place(t.msg.In)
+	if t.folder.project.Started {
+		place.Folder = t.folder.project.Dir
+	}
+	system := t.engine.prompt.System(t.msg.In.Route.Channel, t.msg.In.Scope, place, tier)
+	return frame{
+		rt:        t.rt,
+		base:      system,
+		baseHead:  t.engine.models.headTokens(system, tier, tools),
+		described: t.frame.described || tools.Foreign(),
+		tools:     tools.Defs(),
+		budget:    budget,
+		answer:    answer,
+		scale:     t.engine.models.calibration(t.rt.Name).Factor(),
+	}
+}
+
+// warnOfSize tells the person if the prompt and the answer are too much for the server
+// of the model.
+func (t *Turn) warnOfSize(ctx context.Context) {
+	if t.rt.Check == nil {
+		return
+	}
+	if warning := t.rt.Check(ctx, t.frame.size(&t.conv.View)+t.frame.answer); warning != "" {
+		t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: warning})
+	}
+}
+
+// call is what every call of a tool carries.
+func (t *Turn) call() tool.Call {
+	in := t.msg.In
+	return tool.Call{
+		Route:      in.Route,
+		SessionKey: t.key,
+		Scope:      in.Scope,
+		Project:    t.folder.project,
+		SenderID:   in.SenderID,
+		Person:     in.Person(),
+		TurnID:     t.id,
+		Turn:       &t.over,
+		UserText:   typed(in),
+		State:      t.conv.state,
+		Publish:    t.progress.publish,
+		Ask:        t.asker(),
+		Tainted:    t.tainted(),
+	}
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
@@ -383,40 +457,51 @@ func (t *Turn) note(res runner.Result, budget int) (used int, err error) {
 	return used, t.sess.SetMeta(usageKey, Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Context: used, Budget: budget})
 }
 
-// conclude closes the turn in the session and sends the reply.
-func (t *Turn) conclude(ctx context.Context, res runner.Result) error {
+// close ends the turn in its session and sends the reply.
+func (t *Turn) close(ctx context.Context, res runner.Result) error {
 	sum, said := t.outcome(res)
 	if err := t.sess.Note(t.progress.note(*sum)); err != nil {
 		return err
 	}
 	if res.Stop == runner.Cancelled {
-		if res.Text != "" { // what there was of the answer, and that it is not all
-			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
-			mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
-			if err := t.sess.Append(part, mark); err != nil {
-				return fmt.Errorf("keep the beginning of the answer: %w", err)
-			}
-		}
-		// The same repair that follows a crash makes the history whole again.
-		if _, err := t.sess.Recover(t.engine.tools.readOnly); err != nil {
-			return fmt.Errorf("close the stopped turn: %w", err)
-		}
-		return StopError(context.Cause(ctx))
+		return t.closeStopped(ctx, res)
 	}
 	if err := t.sess.EndTurn(); err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
 	t.tell(RuntimeEvent{Kind: TurnPersisted})
+
 	if res.ContextLimit > 0 {
 		t.engine.models.windows.Store(t.rt.Name, res.ContextLimit)
 		t.engine.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
-	out := bus.Outbound{
-		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: said,
-		Streamed: res.Streamed && t.msg.In.WantsStream && !failed(res), Meta: t.msg.In.Meta, Turn: sum,
+	t.msg.Sink.Emit(t.final(res, sum, said))
+	t.tell(RuntimeEvent{Kind: TurnCompleted, Turn: sum})
+	return nil
+}
+
+// closeStopped keeps what there was of the answer, and makes the history whole again.
+func (t *Turn) closeStopped(ctx context.Context, res runner.Result) error {
+	if res.Text != "" { // what there was of the answer, and that it is not all
+		part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
+		mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+		if err := t.sess.Append(part, mark); err != nil {
+			return fmt.Errorf("keep the beginning of the answer: %w", err)
+		}
 	}
+	// The same repair that follows a crash makes the history whole again.
+	if _, err := t.sess.Recover(t.engine.tools.readOnly); err != nil {
+		return fmt.Errorf("close the stopped turn: %w", err)
+	}
+	return StopError(context.Cause(ctx))
+}
+
+// final is the last reply of the turn.
+func (t *Turn) final(res runner.Result, sum *bus.Turn, said string) bus.Outbound {
+	out := t.msg.final(said, false, sum)
+	out.Streamed = res.Streamed && t.msg.In.WantsStream && !failed(res)
 	if t.progress.hasAnswered() {
-		out.Streamed = false // see progress.hooks
+		out.Streamed = false // see progress.stream
 		if res.Stop == runner.Completed || res.Stop == runner.EmptyFinal {
 			out.Text = ""
 		}
@@ -424,9 +509,7 @@ func (t *Turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.goal.end != "" {
 		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
 	}
-	t.msg.Sink.Emit(out)
-	t.tell(RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
-	return nil
+	return out
 }
 
 // failed reports whether the model gave no answer.
@@ -450,9 +533,23 @@ func (t *Turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
 
 func (t *Turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.engine.secrets.Redact(res.Refused),
-		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
-		DurationMS: t.engine.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
+		ID:         t.id,
+		SessionKey: t.key,
+		Model:      t.rt.Display,
+		Preset:     t.rt.Preset,
+		Fallback:   res.FallbackModel,
+		Window:     t.window(),
+		Goal:       t.shownGoal(),
+		StopReason: string(res.Stop),
+		Iterations: res.Requests,
+		Truncated:  res.Cut,
+		Refused:    t.engine.secrets.Redact(res.Refused),
+		Usage: bus.Usage{
+			Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached,
+			Estimated: res.Usage.Estimated,
+		},
+		DurationMS: t.engine.now().Sub(t.begun).Milliseconds(),
+		Clean:      !res.Tainted,
 	}
 	t.progress.price(&s.Usage)
 	for _, e := range res.Tools {
