@@ -14,7 +14,7 @@ check: fmt-check lint deps-check web-check tools-test tests race-shared web-test
 check: SPECS = --quick
 
 check-deep: check race ## check, and whether tests notice deliberate breakages of the core
-	cd tools && $(GO) run ./mutate -root .. internal/core/runner internal/core/agent internal/core/session internal/guard/approve internal/guard
+	cd tools && $(GO) run ./mutate -root .. internal/core/runner internal/core/agent internal/core/turn=internal/core/agent internal/core/session internal/guard/approve internal/guard
 	if command -v npx >/dev/null; then $(MAKE) mcp-suite; else echo "npx is missing: the MCP conformance suite is left out"; fi
 
 mcp-suite: ## the client part of the public MCP conformance suite; needs npx and the network

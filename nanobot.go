@@ -24,8 +24,8 @@ import (
 	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
@@ -62,19 +62,19 @@ type (
 	// error is a result that the model reads.
 	ToolFatalError = tool.FatalError
 	// RuntimeEvent is something that happened to a turn; see WithSubscriber.
-	RuntimeEvent = agent.RuntimeEvent
+	RuntimeEvent = turn.RuntimeEvent
 )
 
 // The kinds of RuntimeEvent.
 const (
-	InputAccepted = agent.InputAccepted
-	TurnStarted   = agent.TurnStarted
-	TurnAdmitted  = agent.TurnAdmitted
-	TurnStatus    = agent.TurnStatus
-	TurnPersisted = agent.TurnPersisted
-	TurnCompleted = agent.TurnCompleted
-	GoalChanged   = agent.GoalChanged
-	ModelChanged  = agent.ModelChanged
+	InputAccepted = turn.InputAccepted
+	TurnStarted   = turn.TurnStarted
+	TurnAdmitted  = turn.TurnAdmitted
+	TurnStatus    = turn.TurnStatus
+	TurnPersisted = turn.TurnPersisted
+	TurnCompleted = turn.TurnCompleted
+	GoalChanged   = turn.GoalChanged
+	ModelChanged  = turn.ModelChanged
 )
 
 // The reasons why a turn ends.
@@ -109,7 +109,7 @@ const (
 )
 
 // ErrStopped is returned when a turn was stopped before it had an answer.
-var ErrStopped = agent.ErrStopped
+var ErrStopped = turn.ErrStopped
 
 // NewTool makes a tool from a typed function; the parameters' schema comes from
 // In's fields (tags json, desc, enum, min, max).
@@ -146,8 +146,8 @@ type Input struct {
 }
 
 // extra is what the message brings along for its turn.
-func (in Input) extra(ended func(Outcome)) agent.Extra {
-	return agent.Extra{Tools: in.Tools, Offer: in.Offer, Hooks: in.Hooks, ModelName: in.ModelName, Model: in.Model, Ended: ended}
+func (in Input) extra(ended func(Outcome)) turn.Extra {
+	return turn.Extra{Tools: in.Tools, Offer: in.Offer, Hooks: in.Hooks, ModelName: in.ModelName, Model: in.Model, Ended: ended}
 }
 
 // inbound is the message as the agent takes it.

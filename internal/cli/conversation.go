@@ -20,8 +20,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/cli/tui"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
@@ -121,7 +121,7 @@ func folderOf(ctx context.Context, past *session.Store, key string) (string, err
 	if err != nil {
 		return "", err
 	}
-	if scope := agent.ScopeOf(meta); scope != nil {
+	if scope := turn.ScopeOf(meta); scope != nil {
 		return scope.Path, nil
 	}
 	return "", nil

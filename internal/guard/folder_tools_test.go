@@ -9,8 +9,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
@@ -27,7 +27,7 @@ func (s *shared) settleChat(key, mode string) {
 		s.t.Fatal(err)
 	}
 	err = s.app.Sessions.Annotate(s.t.Context(), key, func(sess *session.Session) error {
-		return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: filepath.Join(ws, "proj"), Mode: mode})
+		return sess.SetMeta(turn.WorkspaceScopeKey, guard.Scope{Path: filepath.Join(ws, "proj"), Mode: mode})
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -308,9 +308,9 @@ func (g *Guard) Explain(ctx context.Context, t tool.Tool, c tool.Call) approve.E
 	return g.policy.Explain(ctx, t, c)
 }
 
-// Approve decides about a call and keeps what it is going to change. It
-// returns the result of a call that must not run, or nil.
-func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+// Begin decides about a call and keeps what it is going to change. It
+// returns the result of a call that must not run, or nil. End follows in any case.
+func (g *Guard) Begin(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
 	policy, done, err := g.guests.policy(ctx, c)
 	if err != nil {
 		no := tool.Fail(tool.Internal, "%v", err)
@@ -343,7 +343,6 @@ func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Res
 	if t.Paths != nil {
 		if err := g.tracker.writes(c, t.Paths(c.Input)); err != nil {
 			no := tool.Fail(tool.Internal, "the file was not written, because where it comes from cannot be recorded: %v", err)
-			g.After(ctx, c, no, 0)
 			return &no
 		}
 	}
@@ -384,9 +383,9 @@ func (g *Guard) keep(ctx context.Context, t tool.Tool, c tool.Call) {
 	}
 }
 
-// After records what a call changed and which addresses a search named, and
+// End records what a call changed and which addresses a search named, and
 // shows edits of files in the chat.
-func (g *Guard) After(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
+func (g *Guard) End(ctx context.Context, c tool.Call, r tool.Result) {
 	if c.Name == "web_search" && !r.IsError {
 		if policy, done, err := g.guests.policy(ctx, c); err == nil {
 			policy.Saw(c, r.Content.String())
@@ -418,8 +417,10 @@ func (g *Guard) After(ctx context.Context, c tool.Call, r tool.Result, _ time.Du
 	_ = c.Publish(ctx, bus.Outbound{Kind: bus.FileEdit, Route: c.Route, Edits: edits}) // it only shows what happened
 }
 
-// Undo implements agent.Undoer: it takes back changes of the owner's turns,
-// and of guests' turns in their own workspaces.
+// Undo takes back a turn of a session, the last one that changed files if turn is
+// empty: of the owner, or of a guest in their own workspace. force also replaces
+// files that changed since. paths are the files it touched; the reply is Markdown
+// for the person who wrote the message.
 func (g *Guard) Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error) {
 	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {
@@ -429,7 +430,7 @@ func (g *Guard) Undo(ctx context.Context, in bus.Inbound, session, turn string, 
 	return chat.Undo(ctx, session, turn, force)
 }
 
-// Diff implements agent.Undoer.
+// Diff shows what a turn changed; an empty turn is the last one.
 func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error) {
 	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {
@@ -439,7 +440,7 @@ func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) 
 	return chat.Diff(ctx, session, turn)
 }
 
-// Turns implements agent.Undoer.
+// Turns lists the turns of a session that changed files, newest first.
 func (g *Guard) Turns(ctx context.Context, in bus.Inbound, session string) (string, error) {
 	chat, done, err := g.changesOf(ctx, in, session)
 	if err != nil {

@@ -33,7 +33,7 @@ func approved(t *testing.T, g *Guard, c tool.Call, path string) bool {
 		t.Fatal(err)
 	}
 	c.Input = input
-	return g.Approve(t.Context(), byName(g.FileTools())["write_file"], c) == nil
+	return g.Begin(t.Context(), byName(g.FileTools())["write_file"], c) == nil
 }
 
 // The policy about a guest's call knows the guest's files: it sees that one of

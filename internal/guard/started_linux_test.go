@@ -10,8 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
@@ -167,7 +167,7 @@ func TestStartedElsewhere(t *testing.T) {
 
 	other := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"enable":false}}}`)
 	err := other.app.Sessions.Annotate(t.Context(), "test:owner", func(sess *session.Session) error {
-		return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: t.TempDir(), Mode: guard.AccessStarted})
+		return sess.SetMeta(turn.WorkspaceScopeKey, guard.Scope{Path: t.TempDir(), Mode: guard.AccessStarted})
 	})
 	if err != nil {
 		t.Fatal(err)

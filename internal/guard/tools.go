@@ -116,7 +116,7 @@ func (g *Guard) UserShell() func(ctx context.Context, c tool.Call, command strin
 		c.Name, c.Input = t.Name, input
 		g.keep(ctx, t, c)
 		res, err := tool.Execute(ctx, t, c, g.log)
-		g.After(ctx, c, res, 0)
+		g.End(ctx, c, res)
 		return res, err
 	}
 }

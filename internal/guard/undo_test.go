@@ -12,8 +12,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -115,7 +115,7 @@ func TestUndoInEveryPlace(t *testing.T) {
 			s.put("proj/own.txt", "own\n")
 		}
 		err = s.app.Sessions.Annotate(t.Context(), "test:owner", func(sess *session.Session) error {
-			return sess.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
+			return sess.SetMeta(turn.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func TestCommandsHaveRows(t *testing.T) {
 			known = append(known, "/"+alias)
 		}
 	}
-	handlers := []string{"internal/core/agent", "internal/run/app", "internal/run/gateway", "internal/cli/tui", "internal/chat", "internal/chat/access", "internal/chat/deliver", "internal/chat/platform/telegram", "internal/chat/platform/email", "internal/web/socket"}
+	handlers := []string{"internal/core/agent", "internal/core/turn", "internal/run/app", "internal/run/gateway", "internal/cli/tui", "internal/chat", "internal/chat/access", "internal/chat/deliver", "internal/chat/platform/telegram", "internal/chat/platform/email", "internal/web/socket"}
 	found := 0
 	walkSources(t, func(file string) {
 		if !slices.Contains(handlers, path.Dir(file)) || strings.HasSuffix(file, "_test.go") {

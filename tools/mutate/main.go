@@ -4,6 +4,8 @@
 // by another one. Files are never changed: go test gets an overlay.
 //
 //	go run ./tools/mutate [-n 4] [-seed 1] [-most 0.4] internal/core/runner ...
+//
+// The tests of a package stand in its folder, or where an = behind its name says.
 package main
 
 import (
@@ -21,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +113,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
+// tested splits a name from the package whose tests are run, by default the given one.
+func tested(name, byDefault string) (string, string) {
+	if name, tests, ok := strings.Cut(name, "="); ok {
+		return name, tests
+	}
+	return name, byDefault
+}
+
 // named reads a list of breakages: per line a file, a text that stands in it
 // once, and what it becomes, with tabs between them.
 func named(root, list string) (all []mutant, err error) {
@@ -121,7 +132,8 @@ func named(root, list string) (all []mutant, err error) {
 		if len(parts) != 3 {
 			return nil, fmt.Errorf("%q: want a file, a text and another one", row)
 		}
-		src, err := os.ReadFile(filepath.Join(root, parts[0]))
+		file, tests := tested(parts[0], path.Dir(parts[0]))
+		src, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			return nil, err
 		}
@@ -130,8 +142,8 @@ func named(root, list string) (all []mutant, err error) {
 		}
 		at := strings.Index(string(src), parts[1])
 		all = append(all, mutant{
-			file: parts[0], at: at, old: parts[1], new: parts[2], must: true,
-			line: 1 + strings.Count(string(src[:at]), "\n"), pkg: filepath.ToSlash(filepath.Dir(parts[0])),
+			file: file, at: at, old: parts[1], new: parts[2], must: true,
+			line: 1 + strings.Count(string(src[:at]), "\n"), pkg: tests,
 		})
 	}
 	return all, nil
@@ -140,6 +152,7 @@ func named(root, list string) (all []mutant, err error) {
 // candidates finds the operators of a package that can be swapped. Tests of
 // errors are left out: most of them guard against what never happens.
 func candidates(root, pkg string) (all []mutant, err error) {
+	pkg, tests := tested(pkg, pkg)
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 	if err != nil {
 		return nil, err
@@ -160,7 +173,7 @@ func candidates(root, pkg string) (all []mutant, err error) {
 				return true
 			}
 			pos := set.Position(e.OpPos)
-			all = append(all, mutant{file: pkg + "/" + base, at: pos.Offset, line: pos.Line, old: e.Op.String(), new: swaps[e.Op].String(), pkg: pkg})
+			all = append(all, mutant{file: pkg + "/" + base, at: pos.Offset, line: pos.Line, old: e.Op.String(), new: swaps[e.Op].String(), pkg: tests})
 			return true
 		})
 	}

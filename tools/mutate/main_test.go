@@ -39,6 +39,16 @@ func TestRun(t *testing.T) {
 	if noticed, err := try(t.Context(), root, list[0]); err != nil || !noticed {
 		t.Errorf("noticed %v, %v", noticed, err)
 	}
+	for name, in := range map[string]string{"p": "p", "p=q": "q"} { // whose tests run
+		found, err := candidates(root, name)
+		if err != nil || len(found) != 2 || found[0].file != "p/p.go" || found[0].pkg != in {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+	list, err = named(root, "p/p.go=q\tage >= 18\tage >= 21\n")
+	if err != nil || len(list) != 1 || list[0].file != "p/p.go" || list[0].pkg != "q" {
+		t.Errorf("%v, %v", list, err)
+	}
 	if _, err := named(root, "p/p.go\tbool\tint\n"); err == nil {
 		t.Error("a text that stands there often is accepted")
 	}

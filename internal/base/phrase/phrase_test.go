@@ -110,7 +110,7 @@ var sayers = map[string]int{
 
 // sources are functions that return sentences, and fields that hold them.
 var (
-	sources = []string{"internal/core/agent.obstacle", "internal/guard/approve.special"}
+	sources = []string{"internal/core/turn.obstacle", "internal/guard/approve.special"}
 	fields  = map[string]string{"internal/core/agent": "Help", "internal/run/app": "Help", "internal/guard/approve": "what"}
 )
 

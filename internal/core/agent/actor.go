@@ -2,45 +2,43 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/transcript"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // submit puts a message into its mailbox, or answers it at once.
 func (a *Agent) submit(it *envelope) error {
 	if it.in.At.IsZero() {
-		it.in.At = a.deps.now()
+		it.in.At = a.opts.Now()
 	}
-	it.in.Scope = a.deps.scopeOf(it.in.Scope)
+	it.in.Scope = a.scopeOf(it.in.Scope)
 	if it.in.Answer != nil {
 		return a.submitAnswer(it)
 	}
 	if c, ok := a.command(it); ok {
 		if c.row.Ends && c.fits() {
 			// At once, so that what comes right behind it is safe.
-			c.stopped = a.deps.mailboxes.cut(it.key, &it.in)
+			c.stopped = a.mailboxes.cut(it.key, &it.in)
 		}
 		if c.atOnce() {
-			err := a.deps.mailboxes.spawn(func(base context.Context) { c.stopped.drop(ErrStopped); c.beside(base) })
+			err := a.mailboxes.spawn(func(base context.Context) { c.stopped.drop(turn.ErrStopped); c.beside(base) })
 			if err != nil {
 				c.stopped.drop(err)
 			}
 			return err
 		}
-		c.stopped.drop(ErrStopped)
+		c.stopped.drop(turn.ErrStopped)
 	}
-	return a.deps.mailboxes.put(it)
+	return a.mailboxes.put(it)
 }
 
 // submitAnswer takes an answer to its question, or says that there is none.
 func (a *Agent) submitAnswer(it *envelope) error {
-	taken, open := a.deps.mailboxes.answer(it)
+	taken, open := a.mailboxes.answer(it)
 	if taken {
 		return nil
 	}
@@ -48,21 +46,21 @@ func (a *Agent) submitAnswer(it *envelope) error {
 }
 
 // BusyWith reports whether a conversation has a turn or messages that wait for one.
-func (a *Agent) BusyWith(key string) bool { return a.deps.mailboxes.holds(key) }
+func (a *Agent) BusyWith(key string) bool { return a.mailboxes.holds(key) }
 
 // Stop ends the running turn of a session, drops the messages queued before
 // now, waits a short while for everything to come to rest and says what happened.
 func (a *Agent) Stop(ctx context.Context, key string) string {
-	s := a.deps.mailboxes.cut(key, nil)
-	s.drop(ErrStopped)
+	s := a.mailboxes.cut(key, nil)
+	s.drop(turn.ErrStopped)
 	return a.settle(ctx, key, s)
 }
 
 // StopMessage ends the work on one message, whether it has a turn or waits for
 // one. In a conversation that people take part in nothing else is stopped.
 func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
-	key := a.deps.keyOf(in)
-	a.deps.mailboxes.abandon(key, in.ID, ErrStopped)
+	key := a.engine.KeyOf(in)
+	a.mailboxes.abandon(key, in.ID, turn.ErrStopped)
 	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
 		a.Stop(ctx, key)
 	}
@@ -77,10 +75,8 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 		}
 		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
 	}
-	if a.deps.opts.Events.Ended != nil {
-		a.deps.opts.Events.Ended(key, true)
-	}
-	helpers := a.deps.subagents.Stop(key)
+	a.engine.Ended(key, true)
+	helpers := a.engine.Subagents().Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
 		return phrase.Of(ctx, "Nothing is running.")
 	}
@@ -104,31 +100,14 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 	return reply
 }
 
-// inject converts waiting messages into user messages of the running turn.
-// Each is kept in the session before the model sees it.
-func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bool) {
-	items := t.deps.mailboxes.takeInjections(t.act, n)
-	for _, it := range items {
-		if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
-			t.join(it)
-			continue
-		}
-		rec, msg := t.userMessage(ctx, it.in)
-		if err := t.sess.Append(rec); err != nil {
-			t.deps.log.ErrorContext(ctx, "keep injected message", "session", t.key, "err", err)
-			it.finish(fmt.Errorf("keep the message: %w", err))
-			continue
-		}
-		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.In(it.in.Language, "added to the running turn")})
-		t.join(it)
-		t.deps.tell(it, RuntimeEvent{Kind: InputAccepted, TurnID: t.id, Began: t.begun})
-		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)
-	}
-	if len(out) > 0 {
-		t.setAnswered(false) // these wait for an answer of their own
-		if err := t.sess.Sync(ctx); err != nil {
-			t.deps.log.ErrorContext(ctx, "sync injected messages", "session", t.key, "err", err)
+// scopeOf is whose memory a message belongs to. A channel gives each person in
+// each chat a scope, "<channel>:<chat>/<person>"; in chats that the owner
+// declared as shared all people have one in common, "<channel>:<chat>".
+func (a *Agent) scopeOf(scope string) string {
+	for _, chat := range a.opts.SharedMemory {
+		if chat != "" && strings.HasPrefix(scope, chat+"/") {
+			return chat
 		}
 	}
-	return out, outside
+	return scope
 }

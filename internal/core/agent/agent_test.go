@@ -28,6 +28,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -87,14 +88,14 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.opts = agent.Options{
-		Workspace: h.ws, Tools: agent.Tools{Set: set}, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
-		Models: agent.Models{
-			Runtime: func(_ context.Context, preset string) (agent.Runtime, error) {
+	h.opts.Options = turn.Options{
+		Workspace: h.ws, Tools: turn.Tools{Set: set}, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
+		Models: turn.Models{
+			Runtime: func(_ context.Context, preset string) (turn.Runtime, error) {
 				if preset == "gone" {
-					return agent.Runtime{}, errors.New("no such preset")
+					return turn.Runtime{}, errors.New("no such preset")
 				}
-				return agent.Runtime{Model: h.model, Name: "m" + preset, Display: "script" + preset, MaxTokens: 1000, Window: 100000}, nil
+				return turn.Runtime{Model: h.model, Name: "m" + preset, Display: "script" + preset, MaxTokens: 1000, Window: 100000}, nil
 			},
 			Presets: []string{"fast"},
 			Usage:   func(context.Context) (string, error) { return "spent 3 cents", nil },
@@ -395,7 +396,7 @@ func TestStopThenNew(t *testing.T) {
 	h := newHouse(t, m).start()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := h.collect(in("1", "long")); !errors.Is(err, agent.ErrStopped) {
+		if _, err := h.collect(in("1", "long")); !errors.Is(err, turn.ErrStopped) {
 			t.Errorf("the stopped turn ended with %v", err)
 		}
 	})
@@ -419,7 +420,7 @@ func TestStopKeepsThePart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var said strings.Builder
 	for o, err := range h.agent.Ask(ctx, msg) {
-		if err != nil && !errors.Is(err, agent.ErrStopped) {
+		if err != nil && !errors.Is(err, turn.ErrStopped) {
 			t.Error(err)
 		}
 		said.WriteString(o.Text)
@@ -452,7 +453,7 @@ func TestStop(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, s := range []string{"long", "queued"} {
 				wg.Go(func() {
-					if _, err := h.collect(in("1", s)); !errors.Is(err, agent.ErrStopped) {
+					if _, err := h.collect(in("1", s)); !errors.Is(err, turn.ErrStopped) {
 						t.Errorf("%s ended with %v, want stopped", s, err)
 					}
 				})
@@ -896,8 +897,8 @@ func TestWindowMovesRarely(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply(strings.Repeat("word ", 60)) }
 	h := newHouse(t, m)
-	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
-		return agent.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 500, Window: 8000}, nil
+	h.opts.Models.Runtime = func(context.Context, string) (turn.Runtime, error) {
+		return turn.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 500, Window: 8000}, nil
 	}
 	h.start()
 	moves, turns := 0, 120

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -31,7 +32,7 @@ func runHelp(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runSkills(ctx context.Context, c *Call) (Reply, error) {
-	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
+	skills := c.agent.engine.Skills(c.Inbound.Scope)
 	if skills == nil || len(skills.List()) == 0 {
 		return Say(phrase.Of(ctx, "No skills are installed.")), nil
 	}
@@ -43,13 +44,6 @@ func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
-// Running lists and stops commands that go on after their call. Without a
-// conversation it does so for those of all conversations.
-type Running interface {
-	Running(session string) []string // one line each
-	StopCommand(session, id string) bool
-}
-
 // reach is the conversation whose commands a person sees; "" is all, for owners.
 func (c *Call) reach() string {
 	if c.owner() {
@@ -59,31 +53,31 @@ func (c *Call) reach() string {
 }
 
 func runPS(ctx context.Context, c *Call) (Reply, error) {
-	running := c.agent.deps.opts.Tools.Running
+	guard := c.agent.opts.Guard
 	words := strings.Fields(c.Args)
 	switch {
 	case len(words) == 0:
-		if running == nil {
+		if guard == nil {
 			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
-		lines := running.Running(c.reach())
+		lines := guard.Running(c.reach())
 		if len(lines) == 0 {
 			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
 		return Say(strings.Join(lines, "\n") + "\n" + phrase.Of(ctx, "/ps stop ID stops one.")), nil
 	case len(words) != 2 || words[0] != "stop":
 		return Say(c.usageLine(ctx)), nil
-	case running == nil || !running.StopCommand(c.reach(), words[1]):
+	case guard == nil || !guard.StopCommand(c.reach(), words[1]):
 		return Say(phrase.Of(ctx, "No command %s is running. /ps lists those that are.", words[1])), nil
 	}
 	return Say(phrase.Of(ctx, "Stopped.")), nil
 }
 
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.deps.opts.Models.Usage == nil {
+	if c.agent.opts.Models.Usage == nil {
 		return Say(phrase.Of(ctx, "What model calls cost is not counted here.")), nil
 	}
-	s, err := c.agent.deps.opts.Models.Usage(ctx)
+	s, err := c.agent.opts.Models.Usage(ctx)
 	if err != nil {
 		return Say(phrase.Of(ctx, "The record of model calls cannot be read: %v", err)), nil
 	}
@@ -96,31 +90,29 @@ func runStop(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runRestart(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.deps.opts.Events.Restart == nil {
+	if c.agent.opts.Restart == nil {
 		return Say(phrase.Of(ctx, "Nothing to restart here: this program ends after its answer.")), nil
 	}
-	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
+	return Reply{Text: phrase.Of(ctx, "Restarting."), Then: func() { c.agent.opts.Restart(c.Inbound.Route) }}, nil
 }
 
 func runNew(ctx context.Context, c *Call) (Reply, error) {
-	if err := c.turn.startNewSession(ctx); err != nil {
+	if err := c.turn.StartNewSession(ctx); err != nil {
 		return Reply{}, err
 	}
-	if c.agent.deps.opts.Events.Ended != nil {
-		c.agent.deps.opts.Events.Ended(c.turn.key, false)
-	}
+	c.agent.engine.Ended(c.env.key, false)
 	return Reply{Text: phrase.Of(ctx, "New conversation. The old one is kept in the archive."), unkept: true}, nil
 }
 
 // runTrigger binds a trigger to this conversation.
 func runTrigger(ctx context.Context, c *Call) (Reply, error) {
 	switch {
-	case c.agent.deps.opts.Schedule.Trigger == nil:
+	case c.agent.opts.Schedule.Trigger == nil:
 		return Say(phrase.Of(ctx, "Triggers need a gateway.")), nil
 	case c.Args == "":
 		return Say(phrase.Of(ctx, "Give it a name: /trigger backup-done")), nil
 	}
-	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
+	reply, err := c.agent.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.env.key)
 	if err != nil {
 		return Say(phrase.Of(ctx, "The trigger was not made: %v", err)), nil
 	}
@@ -177,7 +169,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 
 // presets are the names that /model takes besides those of models.
 func (c *Call) presets() []string {
-	return append([]string{"default"}, c.agent.deps.opts.Models.Presets...)
+	return append([]string{"default"}, c.agent.opts.Models.Presets...)
 }
 
 // showModel is /model without arguments.
@@ -192,11 +184,11 @@ func showModel(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, err
 	}
 	current := phrase.Of(ctx, "unknown")
-	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		current = rt.Display
 	}
 	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
-	if strings.HasPrefix(preset, ModelChoice) {
+	if strings.HasPrefix(preset, turn.ModelChoice) {
 		how = phrase.Of(ctx, "chosen with /model")
 	}
 	return Say(phrase.Of(ctx, "Model: %s (%s)\nAvailable: %s, or a model of a configured provider: /model provider/model", current, how, strings.Join(c.presets(), ", "))), nil
@@ -211,7 +203,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(phrase.Of(ctx, "There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
 	}
-	preset, how := ModelChoice+c.Args, ""
+	preset, how := turn.ModelChoice+c.Args, ""
 	if i >= 0 {
 		preset, how = names[i], " ("+phrase.Of(ctx, "preset %s", names[i])+")"
 	}
@@ -219,18 +211,17 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if preset == "default" {
 		value, preset = nil, ""
 	}
-	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
+	rt, err := c.agent.opts.Models.Runtime(ctx, preset)
 	if err != nil {
 		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
 	}
-	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
+	if err := t.Session().SetMeta(owntool.PresetKey, value); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	if err := t.sess.SaveMeta(); err != nil {
+	if err := t.Session().SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
-	t.rt = rt
-	tell(t, RuntimeEvent{Kind: ModelChanged})
+	t.ChangedModel(rt)
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
@@ -238,26 +229,26 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 // says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key
-	waiting := a.deps.mailboxes.waiting(key)
+	waiting := a.mailboxes.waiting(key)
 	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\n", a.deps.opts.Version)
+	fmt.Fprintf(&b, "nanobot %s\n", a.opts.Version)
 	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
-	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active()))
-	for _, line := range a.deps.subagents.Progress(key) {
+	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))
+	for _, line := range a.engine.Subagents().Progress(key) {
 		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
-	if running := a.deps.opts.Tools.Running; running != nil {
-		if n := len(running.Running(key)); n > 0 {
+	if guard := a.opts.Guard; guard != nil {
+		if n := len(guard.Running(key)); n > 0 {
 			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
 		}
 	}
 	if waiting > 0 {
 		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
 	}
-	if c.owner() && a.deps.opts.Events.Problems != nil {
-		for _, p := range a.deps.opts.Events.Problems() {
+	if c.owner() && a.opts.Problems != nil {
+		for _, p := range a.opts.Problems() {
 			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
 		}
 	}
@@ -268,13 +259,13 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 // if there is none yet.
 func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
 	var preset string
-	var last lastUsage
+	var last turn.Usage
 	if sess != nil {
 		sess.Meta(owntool.PresetKey, &preset)
-		sess.Meta(usageKey, &last)
+		last = turn.LastUsage(sess)
 	}
 	model := phrase.Of(ctx, "none")
-	if rt, err := c.agent.deps.opts.Models.Runtime(ctx, preset); err == nil {
+	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		model = rt.Display
 	} else {
 		model += ": " + err.Error()
@@ -307,4 +298,36 @@ func uptime(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// runGoal is /goal. With words it sets the goal and makes them the message of a
+// turn; without it tells how things stand.
+func runGoal(ctx context.Context, c *Call) (Reply, error) {
+	t := c.turn
+	g, active := owntool.Goal(t.Session())
+	switch {
+	case c.Args == "" && !active:
+		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
+	case c.Args == "":
+		return Say(phrase.Of(ctx, "Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, phrase.Count(ctx, g.Rounds, "round"))), nil
+	case stopsGoal(c.Args):
+		if !active {
+			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
+		}
+		g.Status = "cancelled"
+		if err := t.SetGoal(g); err != nil {
+			return Reply{}, fmt.Errorf("stop the goal: %w", err)
+		}
+		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
+	}
+	return Reply{answered: true}, t.Pursue(ctx, c.Args)
+}
+
+// stopsGoal reports whether /goal ends the goal with these arguments.
+func stopsGoal(args string) bool { return strings.EqualFold(args, "stop") }
+
+// endsGoal reports whether a message is a command that ends the goal.
+func (a *Agent) endsGoal(it *envelope) bool {
+	c, ok := a.command(it)
+	return ok && c.row.EndsGoal != nil && c.row.EndsGoal(c.Args)
 }

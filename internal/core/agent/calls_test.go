@@ -8,7 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -34,8 +34,8 @@ func writer(pieces []string) llm.Model {
 }
 
 func withModel(h *house, m llm.Model) {
-	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
-		return agent.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 1000, Window: 1_000_000}, nil
+	h.opts.Models.Runtime = func(context.Context, string) (turn.Runtime, error) {
+		return turn.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 1000, Window: 1_000_000}, nil
 	}
 }
 

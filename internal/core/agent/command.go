@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -49,8 +50,8 @@ type Call struct {
 	row     Command
 	agent   *Agent
 	env     *envelope
-	turn    *turn   // nil beside a turn
-	stopped stopped // what it ended
+	turn    *turn.Turn // nil beside a turn
+	stopped stopped    // what it ended
 }
 
 // Reply is the answer to a command. A command that has the conversation to
@@ -173,7 +174,7 @@ func (c *Call) atOnce() bool { return c.row.DuringTurn || c.row.Looks != nil && 
 // look calls fn with the conversation as it is on disk, nil if there is none,
 // without taking it from a turn that works on it.
 func (c *Call) look(fn func(*session.Session)) error {
-	sess, err := c.agent.deps.opts.Sessions.Peek(c.env.key)
+	sess, err := c.agent.opts.Sessions.Peek(c.env.key)
 	if errors.Is(err, session.ErrNotFound) {
 		fn(nil)
 		return nil
@@ -220,22 +221,22 @@ func (c *Call) beside(base context.Context) {
 		reply, err = c.row.Run(ctx, c)
 	}
 	if err == nil {
-		it.emit(bus.Outbound{
-			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: c.agent.deps.secrets.Redact(reply.Text), Plain: !reply.Markdown,
+		it.Emit(bus.Outbound{
+			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: c.agent.opts.Secrets.Redact(reply.Text), Plain: !reply.Markdown,
 			Meta: it.in.Meta, Turn: &bus.Turn{SessionKey: it.key, StopReason: string(runner.Completed)},
 		})
 	}
-	it.finish(err)
+	it.Done(err)
 	if err == nil && reply.Then != nil {
 		reply.Then()
 	}
 }
 
 // within carries out a command that needs the session, as a turn of it.
-func (c *Call) within(ctx context.Context, t *turn) error {
+func (c *Call) within(ctx context.Context, t *turn.Turn) error {
 	c.turn = t
 	if why := c.refused(ctx); why != "" {
-		t.reply(Say(why))
+		t.Reply(why, true)
 		return nil
 	}
 	r, err := c.row.Run(ctx, c)
@@ -243,14 +244,14 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 		return err
 	}
 	if !r.unkept {
-		err := t.sess.Append(
-			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.env.in.Text)}, Time: t.env.in.At, InboundID: t.env.in.ID, Command: true},
+		err := t.Session().Append(
+			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(c.Inbound.Text)}, Time: c.Inbound.At, InboundID: c.Inbound.ID, Command: true},
 			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true, Plain: !r.Markdown},
 		)
 		if err != nil {
 			return fmt.Errorf("keep /%s: %w", c.Name, err)
 		}
 	}
-	t.reply(r)
+	t.Reply(r.Text, !r.Markdown)
 	return nil
 }

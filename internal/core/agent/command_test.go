@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
@@ -80,7 +81,7 @@ func TestLookingDuringTurn(t *testing.T) {
 	t.Parallel()
 	until := make(chan struct{})
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Step{Text: "late", Until: until}))
-	h.opts.Tools.Undo = &undoLog{}
+	h.opts.Guard = &undoLog{Guard: openGuard(t, h.ws)}
 	h.start()
 	h.ask(in("1", "hi"))
 	h.ask(in("1", "/model fast"))
@@ -170,8 +171,11 @@ func TestCommandNamesAreUnique(t *testing.T) {
 	}
 }
 
-// running is a command of a guest.
-type running struct{ stopped []string }
+// running is a guard with a command of a guest.
+type running struct {
+	turn.Guard
+	stopped []string
+}
 
 func (r *running) Running(session string) []string {
 	if session == "" || session == "test:guests" {
@@ -192,8 +196,8 @@ func (r *running) StopCommand(session, id string) bool {
 func TestPS(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
-	commands := &running{}
-	h.opts.Tools.Running = commands
+	commands := &running{Guard: openGuard(t, h.ws)}
+	h.opts.Guard = commands
 	h.start()
 	guest := func(chat, text string) string {
 		m := in(chat, text)

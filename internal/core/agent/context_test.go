@@ -9,22 +9,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // measure is the context of a conversation, with its parts by name.
-func measure(t *testing.T, h *house) (agent.Context, map[string]agent.ContextPart) {
+func measure(t *testing.T, h *house) (turn.Context, map[string]turn.ContextPart) {
 	t.Helper()
 	c, err := h.agent.Context(t.Context(), "test:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := map[string]agent.ContextPart{}
+	parts := map[string]turn.ContextPart{}
 	for _, p := range c.Parts {
 		parts[p.Name] = p
 	}

@@ -6,53 +6,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
-
-// Events of messages that a schedule wrote. They are also the names under
-// which their turns are accounted for.
-const (
-	eventCron      = "cron"
-	eventHeartbeat = "heartbeat"
-	eventTrigger   = "trigger"
-)
-
-// scheduled reports whether a message was written by a schedule.
-func scheduled(in bus.Inbound) bool {
-	return in.Event == eventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
-}
-
-// source is what the turn of a message is accounted under.
-func source(in bus.Inbound) string {
-	if in.Scope != "" {
-		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
-	}
-	switch in.Event {
-	case eventCron, eventHeartbeat:
-		return in.Event
-	case eventTrigger:
-		return eventCron
-	}
-	return ""
-}
-
-// guestSource is what the work of a guest is accounted under; "" for the owner.
-func guestSource(in bus.Inbound) string {
-	if in.Scope == "" {
-		return ""
-	}
-	return source(in)
-}
 
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
 func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	in := p.env.in
-	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
+	if p.a.opts.Schedule.Outcome == nil || !turn.Scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
@@ -60,15 +26,15 @@ func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 		// Stopped, or answered together with another message.
 		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
 		switch {
-		case errors.Is(err, ErrStopped):
+		case errors.Is(err, turn.ErrStopped):
 			out.Turn.Error = "it was stopped"
 		case p.env.left:
 			out.Turn.Error = "the program ended before it was done"
 		}
-		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
+		p.a.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs
 	}
-	final, deliver := p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
+	final, deliver := p.a.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
@@ -86,25 +52,25 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.replyTo = &replyTo{a: a, q: unasked{a}, env: it}
+	it := &envelope{in: in, key: a.engine.KeyOf(in), ctx: context.WithoutCancel(ctx)}
+	it.replyTo = &replyTo{a: a, q: unsolicited{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
 // Leave ends the work on a message of Perform as the end of the program would.
-func (a *Agent) Leave(in bus.Inbound) { a.deps.mailboxes.abandon(a.deps.keyOf(in), in.ID, ErrClosed) }
+func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.KeyOf(in), in.ID, turn.ErrClosed) }
 
-// unasked passes on what is said in turns that nobody asked for.
-type unasked struct{ a *Agent }
+// unsolicited passes on what is said in turns that nobody asked for.
+type unsolicited struct{ a *Agent }
 
-func (u unasked) Publish(_ context.Context, out bus.Outbound) error {
-	if u.a.deps.opts.Events.Deliver != nil {
-		u.a.deps.opts.Events.Deliver(out)
+func (u unsolicited) Publish(_ context.Context, out bus.Outbound) error {
+	if u.a.opts.Events.Deliver != nil {
+		u.a.opts.Events.Deliver(out)
 	}
 	return nil
 }
 
-func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) error {
+func (u unsolicited) Complete(ctx context.Context, _ string, outs ...bus.Outbound) error {
 	for _, out := range outs {
 		_ = u.Publish(ctx, out) // never fails
 	}
@@ -114,9 +80,9 @@ func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) e
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
-	key := a.deps.keyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
+	key := a.engine.KeyOf(bus.Inbound{Route: out.Route, Scope: in.Scope})
 	text := strings.TrimSpace(out.Text)
-	if key == a.deps.keyOf(in) || text == "" {
+	if key == a.engine.KeyOf(in) || text == "" {
 		return
 	}
 	in.Untrusted = in.Foreign() || out.Turn == nil || !out.Turn.Clean
@@ -132,15 +98,15 @@ type mirrored struct {
 }
 
 func (a *Agent) mirrorLater(m mirrored) {
-	_ = a.deps.mailboxes.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
+	_ = a.mailboxes.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
 		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
-			a.deps.log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
+			a.log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
 		}
 	})
 }
 
 func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, m.key)
+	sess, err := a.opts.Sessions.Acquire(ctx, m.key)
 	if err != nil {
 		return err
 	}
@@ -157,28 +123,28 @@ func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 }
 
 func eventName(event string) string {
-	if event == eventCron {
-		return "scheduled job"
+	if event == turn.EventCron {
+		return "turn.Scheduled job"
 	}
 	return event
 }
 
-// ofJob reports whether the message is a run of a job, in the conversation of
-// that job alone.
-func (t *turn) ofJob() bool {
-	return scheduled(t.env.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
-}
-
-// beginRun makes each run of a job begin with its message alone: earlier runs
-// are kept for reading and not replayed. So a run costs the same every day, and
-// begins without the words from outside that earlier ones saw.
-func (t *turn) beginRun() error {
-	if !t.ofJob() || t.resumed {
-		return nil
+// elsewhere sends to another chat and notes it in the conversation there, so
+// that an answer is understood.
+func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
+	out.Text = a.opts.Secrets.Redact(out.Text)
+	to, err := a.opts.Elsewhere(ctx, out)
+	if err != nil {
+		return err
 	}
-	if err := t.sess.SetReplay(t.sess.Len()); err != nil {
-		return fmt.Errorf("begin the run of a job: %w", err)
+	said := mirrored{
+		key: a.engine.KeyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
+		note: "[In another conversation the user had what follows sent to this chat.]",
+		// What tools brought in may be text of other people.
+		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
 	}
-	t.deps.conversations.forget(t.key)
+	if said.key != c.SessionKey {
+		a.mirrorLater(said)
+	}
 	return nil
 }

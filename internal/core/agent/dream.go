@@ -25,13 +25,13 @@ type Dreamer interface {
 // runDream is /dream, /dream-log and /dream-restore. It runs beside the turns:
 // taking in the history may last minutes, and needs no session.
 func runDream(ctx context.Context, c *Call) (Reply, error) {
-	d, words := c.agent.deps.opts.Memory.Dream, strings.Fields(c.Args)
+	d, words := c.agent.opts.Dream, strings.Fields(c.Args)
 	said := c.usageLine(ctx)
 	switch {
 	case d == nil:
 		said = phrase.Of(ctx, "Dream is not available here.")
 	case c.Name == "dream" && len(words) == 0:
-		c.env.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: phrase.Of(ctx, "Dreaming: going through what is new in the history."), Meta: c.Inbound.Meta})
+		c.env.Emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: phrase.Of(ctx, "Dreaming: going through what is new in the history."), Meta: c.Inbound.Meta})
 		said = d.Run(ctx)
 	case c.Name == "dream" && len(words) == 2 && (words[0] == "keep" || words[0] == "drop"):
 		said = d.Decide(ctx, words[1], words[0] == "keep")

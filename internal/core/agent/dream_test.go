@@ -48,7 +48,7 @@ func TestDreamCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
 	d := &dreamLog{}
-	h.opts.Memory.Dream = d
+	h.opts.Dream = d
 	h.start()
 	for _, c := range []struct{ cmd, want, asked string }{
 		{"/dream", "**done**", "run"},
@@ -85,7 +85,7 @@ func TestDreamRunsBesideTurns(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello")))
 	d := &dreamLog{hold: make(chan struct{})}
-	h.opts.Memory.Dream = d
+	h.opts.Dream = d
 	h.start()
 	kinds := []bus.Kind{}
 	for o, err := range h.agent.Ask(t.Context(), in("1", "/dream")) {

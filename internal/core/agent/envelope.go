@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/explain"
-	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // envelope is a message in a mailbox, with the way back to its asker.
@@ -17,12 +16,13 @@ type envelope struct {
 	ctx     context.Context   //nolint:containedctx // the asker's context, which travels with the message
 	out     chan bus.Outbound // 16 deep; a slow reader slows only its own turn
 	done    chan struct{}
-	err     error    // set before done is closed
-	extra   Extra    // for its turn
-	replyTo *replyTo // of a message from a queue, which has no out and done
-	left    bool     // its turn was interrupted, and nothing more is done about it
+	err     error       // set before done is closed
+	extra   turn.Extra  // for its turn
+	replyTo *replyTo    // of a message from a queue, which has no out and done
+	left    bool        // its turn was interrupted, and nothing more is done about it
+	joined  []*envelope // messages from a queue that end with its turn
 
-	over  tool.Turn    // ends with the work on it
+	host  *envelope    // in whose turn it may join
 	began time.Time    // when its turn began; guarded by mailboxes.mu until then
 	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
 }
@@ -30,10 +30,16 @@ type envelope struct {
 // touch notes that the turn of the message moves.
 func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
 
-func (it *envelope) emit(o bus.Outbound) {
+// Message is what its turn sees of it.
+func (it *envelope) message() turn.Message {
+	return turn.Message{In: it.in, Key: it.key, Extra: it.extra, Sink: it, Queued: it.replyTo != nil}
+}
+
+// Emit implements sink.
+func (it *envelope) Emit(o bus.Outbound) {
 	it.touch()
 	o.Language = it.in.Language
-	if !scheduled(it.in) { // what a schedule says belongs to the chat that gets it
+	if !turn.Scheduled(it.in) { // what a schedule says belongs to the chat that gets it
 		o.Session = it.key
 	}
 	if it.replyTo != nil {
@@ -46,14 +52,18 @@ func (it *envelope) emit(o bus.Outbound) {
 	}
 }
 
-// final is the last reply to the message.
-func (it *envelope) final(r Reply, turn *bus.Turn) bus.Outbound {
-	return bus.Outbound{
-		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: it.in.Meta, Turn: turn,
+// Join implements sink: a message from a queue ends with the turn that it joined, the
+// sender of another one does not wait for that.
+func (it *envelope) Join() {
+	if it.replyTo == nil {
+		it.Done(nil)
+		return
 	}
+	it.host.joined = append(it.host.joined, it)
 }
 
-func (it *envelope) finish(err error) {
+// Done implements sink.
+func (it *envelope) Done(err error) {
 	if it.replyTo != nil {
 		it.replyTo.end(err)
 		return
@@ -88,9 +98,4 @@ func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
 			return
 		}
 	}
-}
-
-// readerOf is who reads what became of a message.
-func readerOf(e *envelope) explain.Reader {
-	return explain.Reader{Language: e.in.Language, Page: e.in.Route.Channel == "websocket"}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -101,7 +101,7 @@ func live(t *testing.T, seed uint64) { //nolint:thelper // the test itself
 			close(accepted)
 			for out, err := range h.agent.Ask(t.Context(), msg) {
 				switch {
-				case errors.Is(err, agent.ErrStopped):
+				case errors.Is(err, turn.ErrStopped):
 					o.stopped = true
 				case err != nil:
 					t.Errorf("%s: %v", text, err)

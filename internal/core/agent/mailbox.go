@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
 // mailboxes are the messages of all sessions, with the goroutines that work
@@ -39,7 +39,6 @@ type actor struct {
 	current *envelope
 	cancel  context.CancelCauseFunc // of the running turn
 	turnEnd chan struct{}           // closed when the running turn is over
-	turn    *turn                   // the running turn, for tools that are about it
 	waiting *waiting                // a question the running turn waits on
 }
 
@@ -66,10 +65,10 @@ func (m *mailboxes) close(grace time.Duration) {
 	select {
 	case <-idle:
 	case <-wait.C:
-		m.cancel(ErrClosed)
+		m.cancel(turn.ErrClosed)
 		<-idle
 	}
-	m.cancel(ErrClosed)
+	m.cancel(turn.ErrClosed)
 }
 
 // put adds a message to the mailbox of its session, and starts a goroutine for
@@ -78,7 +77,7 @@ func (m *mailboxes) put(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
-		return ErrClosed
+		return turn.ErrClosed
 	}
 	act := m.actors[it.key]
 	if act == nil {
@@ -128,13 +127,6 @@ func (m *mailboxes) queued(act *actor) []*envelope {
 	return slices.Clone(act.queue)
 }
 
-// attach makes a turn the running one of its actor.
-func (m *mailboxes) attach(act *actor, t *turn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	act.turn = t
-}
-
 // holds reports whether a session has a turn or messages that wait for one.
 func (m *mailboxes) holds(key string) bool {
 	m.mu.Lock()
@@ -179,7 +171,7 @@ func (m *mailboxes) spawn(f func(ctx context.Context)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
-		return ErrClosed
+		return turn.ErrClosed
 	}
 	m.begin(m.base, f)
 	return nil
@@ -215,16 +207,12 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 
 		m.mu.Lock()
 		close(act.turnEnd)
-		var joined []*envelope
-		if act.turn != nil {
-			joined = act.turn.joined
-		}
-		act.cancel, act.turnEnd, act.turn = nil, nil, nil // current stays: its end may take long, see Pulse
+		act.cancel, act.turnEnd = nil, nil // current stays: its end may take long, see Pulse
 		m.mu.Unlock()
-		it.finish(err)
-		for _, j := range joined {
-			if !errors.Is(err, ErrClosed) {
-				j.finish(nil)
+		it.Done(err)
+		for _, j := range it.joined {
+			if !errors.Is(err, turn.ErrClosed) {
+				j.Done(nil)
 			}
 		}
 	}
@@ -254,7 +242,7 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 		return s
 	}
 	if s.refused = !theirs(act.current); !s.refused {
-		act.cancel(ErrStopped)
+		act.cancel(turn.ErrStopped)
 		s.over = act.turnEnd
 	}
 	return s
@@ -269,7 +257,7 @@ type stopped struct {
 
 func (s stopped) drop(err error) {
 	for _, it := range s.queue {
-		it.finish(err)
+		it.Done(err)
 	}
 }
 
@@ -337,18 +325,16 @@ func (m *mailboxes) remind(w *waiting, it *envelope) {
 		select {
 		case <-it.done: // nil for a message of a queue
 		default:
-			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
+			it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
 		}
 	})
 }
 
-// turnOf finds the running turn a call belongs to.
-func (m *mailboxes) turnOf(c tool.Call) (*turn, bool) {
+// touch notes that the running turn of a session moves.
+func (m *mailboxes) touch(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	act := m.actors[c.SessionKey]
-	if act == nil || act.turn == nil || act.turn.id != c.TurnID {
-		return nil, false
+	if act := m.actors[key]; act != nil && act.current != nil {
+		act.current.touch()
 	}
-	return act.turn, true
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -139,8 +139,8 @@ func TestMessageDuringSummary(t *testing.T) {
 			return good(req)
 		}
 		alone := &oneAtATime{t: t, Model: h.model}
-		h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
-			return agent.Runtime{Model: alone, Name: "m", MaxTokens: 1000, Window: 100000}, nil
+		h.opts.Models.Runtime = func(context.Context, string) (turn.Runtime, error) {
+			return turn.Runtime{Model: alone, Name: "m", MaxTokens: 1000, Window: 100000}, nil
 		}
 		h.start()
 		h.ask(in("1", "FACT-1"))

@@ -15,9 +15,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
@@ -38,8 +38,8 @@ func (h *house) remember() *memory.History {
 
 // window makes the model one with a small window.
 func (h *house) window(tokens int) {
-	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
-		return agent.Runtime{Model: h.model, Name: "m", Display: "script", MaxTokens: 1000, Window: tokens}, nil
+	h.opts.Models.Runtime = func(context.Context, string) (turn.Runtime, error) {
+		return turn.Runtime{Model: h.model, Name: "m", Display: "script", MaxTokens: 1000, Window: tokens}, nil
 	}
 }
 

@@ -2,139 +2,38 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/memory"
-	"github.com/nanobot-go/nanobot/internal/core/runner"
-	"github.com/nanobot-go/nanobot/internal/core/session"
-	"github.com/nanobot-go/nanobot/internal/core/skill"
-	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
-	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
-	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
-	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
 
-// Runtime is a model ready to use, resolved once per turn.
-type Runtime struct {
-	Model       llm.Model
-	Name        string // wire name
-	Display     string // what the user called it
-	Preset      string
-	MaxTokens   int
-	Temperature *float64
-	Effort      string
-	Window      int // context window in tokens, 0 if unknown
-	Block       int // replaces the computed input budget when set
-	// Check looks whether a prompt and answer of so many tokens are too much
-	// for the server as it runs now and returns a warning; nil means no check.
-	Check func(ctx context.Context, needed int) string
-}
-
-// ModelChoice precedes the name of a model where the name of a preset stands.
-const ModelChoice = "model "
-
-// Options of an Agent. Workspace, Sessions and Models.Runtime are required.
+// Options of an Agent: those of its turns, and what only the agent needs. Each of the
+// latter may be nil or zero.
 type Options struct {
-	Workspace string
-	Sessions  *session.Store
-	Models    Models
-	Tools     Tools
-	Skills    *skill.Library
-	// Foreign reports files of the workspace that hold words from outside. Such
-	// a file is not part of the prompt. nil means that there are none.
-	Foreign  func(path string) bool
-	Guests   Guests
-	Memory   Memory
-	Schedule Schedule
-	Turns    Turns
-	Events   Events
-	Hints    Hints
+	turn.Options
+
 	// Commands are the rows of commands whose code lives elsewhere.
 	Commands []Command
-	// Secrets are taken out of what tools return and of what is said. May be nil.
-	Secrets  *httpsafe.Registry
-	Version  string
-	Location *time.Location
-	Now      func() time.Time
-	Log      *slog.Logger
-}
-
-// Models says which models answer, and what that costs.
-type Models struct {
-	// Runtime resolves a model preset; "" is the configured default.
-	Runtime func(ctx context.Context, preset string) (Runtime, error)
-	Presets []string // names /model offers besides "default"; Runtime also takes ModelChoice and the name of a model
-	// Usage tells what model calls cost so far; nil means it is not counted.
-	Usage func(ctx context.Context) (string, error)
-	// TurnCost is what the calls of a turn cost, 0 if that is not known, and how
-	// they are paid for; see ledger.Billing.
-	TurnCost func(turnID string) (usd float64, billing string)
-}
-
-// Tools says what the model can do.
-type Tools struct {
-	Set *tool.Set
-	// More are tools that come and go, such as those of MCP servers. The number
-	// changes whenever the list does. May be nil.
-	More func(ctx context.Context) ([]tool.Tool, uint64)
-	// Slow names what More will have to wait for; nil when it never does.
-	Slow func(ctx context.Context) []string
-	// Missing names tools of More that should be there and are not: by how their
-	// names begin, with a sentence for the user. May be nil.
-	Missing func() map[string]string
-	// Approve decides about tool calls; see runner.Spec. May be nil.
-	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
-	Hooks   []runner.Hooks
-	// Results is the folder where long results of tools are kept, outside of the
-	// workspace. "" cuts them instead.
-	Results string
-	// Media opens a file the model wants to send, if policy allows it.
-	Media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
-	// Folder says whether a conversation may work in a folder, and what it is
-	// called without links. nil: all work in the workspace.
-	Folder func(path string) (dir string, err error)
-	// Start is the scope of a conversation that its owner starts in a folder
-	// (bus.Inbound.Folder). Required with Folder.
-	Start func(path string) (guard.Scope, error)
-	// UserShell runs a command line that the owner typed, without asking about
-	// it. nil: there are no commands.
-	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
-	// Running are the commands that go on after their call; nil: there are none.
-	Running Running
-	// Undo takes back what turns did to files; nil means that nothing is kept.
-	Undo      Undoer
-	Subagents subagent.Options
-	Sessions  sessiontool.Options
-	My        owntool.Settings
-}
-
-// Guests says how others than the owner work, who never see the workspace.
-type Guests struct {
-	// Place is where their messages work. nil: all work in the workspace.
-	Place  func(r bus.Route, scope string) guard.Place
-	Skills *skill.Library // may be nil
-}
-
-// Memory says what outlives a conversation.
-type Memory struct {
-	// Consolidator takes in what leaves conversations; nil means that it is dropped.
-	Consolidator *memory.Consolidator
+	Schedule Schedule
 	// Dream makes long-term memory of the history; nil means there is none.
 	Dream Dreamer
-	// IdleCompact is the silence after which all of a conversation is taken in; 0 is never.
-	IdleCompact time.Duration
-	// IdleCheck is the time between two conversations that fell silent before
-	// this run and are taken in late.
-	IdleCheck time.Duration
-	// Shared names chats, as <channel>:<chat>, in which all people have one
+	// SharedMemory names chats, as <channel>:<chat>, in which all people have one
 	// memory instead of one each.
-	Shared []string
+	SharedMemory []string
+	Grace        time.Duration // for running turns when Run ends; 0 means 10 s
+
+	// Clean takes keys out of what a person typed, before anything of it is kept
+	// or shown to a model; the note is for that person.
+	Clean func(in bus.Inbound) (clean bus.Inbound, note string)
+	// Elsewhere sends a message to another chat than that of the turn, for the
+	// owner. nil when there is no way.
+	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error)
+	// Problems are what an owner reads in /status about the program around the
+	// agent.
+	Problems func() []string
+	// Restart is called after /restart was acknowledged; nil means it is not possible here.
+	Restart func(route bus.Route)
 }
 
 // Schedule is what the agent needs of jobs, triggers and the heartbeat.
@@ -146,73 +45,4 @@ type Schedule struct {
 	// Trigger binds a new trigger to a conversation and says how to use it.
 	// May be nil.
 	Trigger func(ctx context.Context, name string, r bus.Route, key string) (string, error)
-}
-
-// Turns says how turns run.
-type Turns struct {
-	Limits      runner.Limits
-	Concurrency int           // turns doing model work at once; 0 means 4, negative no limit
-	Grace       time.Duration // for running turns when Run ends; 0 means 10 s
-	Unified     bool          // one session across all channels
-	// Resume says what becomes of messages from a queue whose turn was
-	// interrupted by a restart.
-	Resume ResumePolicy
-}
-
-// Events are how the agent and the program around it meet. Each may be nil.
-type Events struct {
-	// Clean takes keys out of what a person typed, before anything of it is kept
-	// or shown to a model; the note is for that person.
-	Clean func(in bus.Inbound) (clean bus.Inbound, note string)
-	// Deliver gets what is said in turns that nobody asked for, such as the
-	// result of a subagent.
-	Deliver func(bus.Outbound)
-	// Elsewhere sends a message to another chat than that of the turn, for the
-	// owner. nil when there is no way.
-	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error)
-	// Ended is told when a conversation was stopped or, with stopped false, a new
-	// one starts in its place, so that what tools keep for it can go.
-	Ended func(session string, stopped bool)
-	// Runtime are told what happens to turns, in order; see RuntimeEvent.
-	Runtime []func(RuntimeEvent)
-	// Problems are what an owner reads in /status about the program around the
-	// agent.
-	Problems func() []string
-	// Restart is called after /restart was acknowledged; nil means it is not possible here.
-	Restart func(route bus.Route)
-}
-
-// Hints says how calls of tools are shown.
-type Hints struct {
-	Chars int    // length of paths and commands; 0 means 40
-	Home  string // shown as ~
-}
-
-// complete checks options and fills in what was left out.
-func (o *Options) complete() error {
-	if o.Workspace == "" || o.Sessions == nil || o.Models.Runtime == nil {
-		return errors.New("agent: workspace, sessions and runtime are required")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Location == nil {
-		o.Location = time.Local
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Secrets == nil {
-		o.Secrets = &httpsafe.Registry{}
-	}
-	if o.Turns.Concurrency == 0 {
-		o.Turns.Concurrency = 4
-	}
-	if o.Hints.Chars == 0 {
-		o.Hints.Chars = 40
-	}
-	if o.Turns.Grace == 0 {
-		o.Turns.Grace = drainGrace
-	}
-	return nil
 }

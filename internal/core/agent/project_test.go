@@ -10,8 +10,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -24,9 +24,9 @@ func (h *house) settle(dir, mode string) {
 	h.t.Helper()
 	err := h.store.Annotate(h.t.Context(), "test:1", func(s *session.Session) error {
 		if dir == "" {
-			return s.SetMeta(agent.WorkspaceScopeKey, nil)
+			return s.SetMeta(turn.WorkspaceScopeKey, nil)
 		}
-		return s.SetMeta(agent.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
+		return s.SetMeta(turn.WorkspaceScopeKey, guard.Scope{Path: dir, Mode: mode})
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -45,12 +45,12 @@ func projectHouse(t *testing.T, script *llmtest.Script, during ...func()) (h *ho
 		return tool.Text("here"), nil
 	})
 	h = newHouse(t, script, where)
-	h.opts.Tools.Folder = func(path string) (string, error) {
-		if st, err := os.Stat(path); err != nil || !st.IsDir() {
-			return "", errors.New("it is gone")
-		}
-		return path, nil
+	ws, err := filepath.EvalSymlinks(h.ws) // a conversation keeps names without links
+	if err != nil {
+		t.Fatal(err)
 	}
+	h.ws, h.opts.Workspace = ws, ws
+	h.opts.Guard = openGuard(t, ws)
 	return h, seen
 }
 
@@ -160,6 +160,7 @@ func TestProjectDuringATurn(t *testing.T) {
 	h.stop()
 	again, seen := projectHouse(t, llmtest.NewScript(t, call, llmtest.Reply("ok")))
 	again.ws, again.dir, again.opts.Workspace = h.ws, copied, h.ws
+	again.opts.Guard = openGuard(t, h.ws)
 	again.start()
 	again.ask(in("1", "go"))
 	if got := *seen; len(got) != 1 || got[0].Dir != h.ws {

@@ -15,10 +15,10 @@ type Pulse struct {
 // Pulse looks at the running turns. One that neither said anything nor called
 // a tool nor heard from its model for longer than limit counts as stuck, unless
 // it waits for a person.
-func (a *Agent) Pulse(limit time.Duration) Pulse { return a.deps.mailboxes.pulse(limit) }
+func (a *Agent) Pulse(limit time.Duration) Pulse { return a.mailboxes.pulse(limit) }
 
 // Busy reports whether a turn is running.
-func (a *Agent) Busy() bool { return a.deps.mailboxes.active() > 0 }
+func (a *Agent) Busy() bool { return a.mailboxes.active() > 0 }
 
 func (m *mailboxes) pulse(limit time.Duration) Pulse {
 	m.mu.Lock()

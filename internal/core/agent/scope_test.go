@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -24,7 +24,7 @@ func TestSharedMemory(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok") }
 	h := newHouse(t, m)
-	h.opts.Memory.Shared = []string{"test:1"}
+	h.opts.SharedMemory = []string{"test:1"}
 	for name, fact := range map[string]string{
 		"memory/MEMORY.md": "FACT-OWNER", memory.ScopeFile("test:1"): "FACT-SHARED",
 		memory.ScopeFile("test:2/ann"): "FACT-ANN", memory.ScopeFile("test:1/ann"): "FACT-EARLIER",
@@ -127,7 +127,7 @@ func TestCommandsOfTheOwner(t *testing.T) {
 	t.Parallel()
 	restarts := make(chan bus.Route, 8)
 	h := newHouse(t, llmtest.NewScript(t))
-	h.opts.Events.Restart = func(r bus.Route) { restarts <- r }
+	h.opts.Restart = func(r bus.Route) { restarts <- r }
 	h.opts.Models.Usage = func(context.Context) (string, error) { return "USD 7", nil }
 	h.start()
 	for _, c := range []struct {
@@ -221,7 +221,7 @@ func TestOthersDoNotStop(t *testing.T) {
 	if got := h.ask(by("owner", "", "/stop")); got != "Stopped." {
 		t.Errorf("an owner: %q", got)
 	}
-	if err := <-over; !errors.Is(err, agent.ErrStopped) {
+	if err := <-over; !errors.Is(err, turn.ErrStopped) {
 		t.Errorf("the turn ended with %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
@@ -41,8 +41,8 @@ func TestServeFailureChild(t *testing.T) {
 		return out, false
 	}
 	if round == "first" {
-		h.opts.Events.Runtime = append(h.opts.Events.Runtime, func(ev agent.RuntimeEvent) {
-			if ev.Kind == agent.TurnPersisted {
+		h.opts.Events.Runtime = append(h.opts.Events.Runtime, func(ev turn.RuntimeEvent) {
+			if ev.Kind == turn.TurnPersisted {
 				fmt.Fprintln(os.Stdout, "stored")
 				select {} // until the end of the process
 			}

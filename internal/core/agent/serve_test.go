@@ -11,8 +11,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -139,8 +139,8 @@ func TestServeAnswers(t *testing.T) {
 func TestServeTellsErrors(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
-	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
-		return agent.Runtime{}, &llm.Error{Kind: llm.Configuration}
+	h.opts.Models.Runtime = func(context.Context, string) (turn.Runtime, error) {
+		return turn.Runtime{}, &llm.Error{Kind: llm.Configuration}
 	}
 	s := h.serve()
 	s.submit("a", "hi")
@@ -194,7 +194,7 @@ func TestServeRedelivered(t *testing.T) {
 	for name, c := range map[string]struct {
 		turns  [][]session.Record
 		end    bool
-		policy agent.ResumePolicy
+		policy turn.ResumePolicy
 		model  []llmtest.Step
 		want   string // "": no final
 		failed bool   // what is said is no answer
@@ -206,8 +206,8 @@ func TestServeRedelivered(t *testing.T) {
 		"midway":        {turns: [][]session.Record{midway}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"twice before":  {turns: [][]session.Record{cut, cut}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"too often":     {turns: slices.Repeat([][]session.Record{cut}, 8), want: "I was interrupted several times while working on this and have left it. Ask again if you still need it.", failed: true},
-		"notify":        {turns: [][]session.Record{cut}, policy: agent.ResumeNotify, want: `The program was restarted before this was answered. Send "continue" to take it up again.`, failed: true},
-		"off":           {turns: [][]session.Record{cut}, policy: agent.ResumeOff},
+		"notify":        {turns: [][]session.Record{cut}, policy: turn.ResumeNotify, want: `The program was restarted before this was answered. Send "continue" to take it up again.`, failed: true},
+		"off":           {turns: [][]session.Record{cut}, policy: turn.ResumeOff},
 		"joined a turn": {turns: [][]session.Record{{said(llm.User, "x", "hi"), said(llm.User, "a", "and"), said(llm.Assistant, "", "both")}}, end: true},
 		"joined a turn that was cut": {
 			turns: [][]session.Record{{said(llm.User, "x", "hi"), said(llm.Assistant, "", "so far"), said(llm.User, "a", "and")}},

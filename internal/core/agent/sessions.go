@@ -6,41 +6,31 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/transcript"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// sessionHost is what the tools about other conversations need of this agent.
-func sessionHost(a *Agent) sessiontool.Host {
-	return sessiontool.Host{
-		Sessions: a.deps.opts.Sessions, Outside: transcript.FromOutside, Now: a.deps.now,
-		Send: func(ctx context.Context, c tool.Call, m sessiontool.Message) (*bus.Outbound, string, error) {
-			return sendToSession(ctx, a, c, m)
-		},
-	}
-}
-
 // sendToSession starts a turn in another conversation with a message of this
 // one. A turn that such a message started sends none itself, so that agents do
 // not keep each other busy.
-func sendToSession(ctx context.Context, a *Agent, c tool.Call, m sessiontool.Message) (reply *bus.Outbound, refused string, err error) {
-	t, ok := a.deps.mailboxes.turnOf(c)
+func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Message) (reply *bus.Outbound, refused string, err error) {
+	t, ok := a.engine.Running(c)
 	switch {
 	case !ok:
 		return nil, "messages to other conversations cannot be sent here", nil
-	case t.env.in.Event == bus.SessionMessage:
+	case t.Inbound().Event == bus.SessionMessage:
 		return nil, "this turn answers a message of another conversation and sends none itself; put it into the answer, which goes back there", nil
 	}
-	m.Text = a.deps.secrets.Redact(m.Text)
-	in := m.Inbound(newID(), a.deps.now())
-	answered, forget := a.deps.replies.expect(in.ID)
+	m.Text = a.opts.Secrets.Redact(m.Text)
+	in := m.Inbound(turn.NewID(), a.opts.Now())
+	answered, forget := a.replies.expect(in.ID)
 	defer forget()
 
-	queue, reachable := a.queue.Load(), a.deps.opts.Tools.Sessions.Reachable
+	queue, reachable := a.queue.Load(), a.opts.Tools.Sessions.Reachable
 	switch {
 	case queue != nil && reachable != nil && reachable(m.Chat) == nil:
-		if a.deps.keyOf(bus.Inbound{Route: m.Chat}) != m.Key {
+		if a.engine.KeyOf(bus.Inbound{Route: m.Chat}) != m.Key {
 			return nil, m.To + " is one of several conversations of its chat; only the main one gets messages", nil
 		}
 		err = (*queue).Submit(ctx, in)
@@ -48,13 +38,13 @@ func sendToSession(ctx context.Context, a *Agent, c tool.Call, m sessiontool.Mes
 			return nil, "", err
 		}
 	case m.Chat.Channel == c.Route.Channel:
-		err = a.deps.mailboxes.spawn(func(ctx context.Context) { // nobody reads along there; the log keeps what is said
+		err = a.mailboxes.spawn(func(ctx context.Context) { // nobody reads along there; the log keeps what is said
 			for out, err := range a.Ask(ctx, in) {
 				if err == nil && out.Kind == bus.Final {
-					a.deps.replies.settle(in.ID, &out)
+					a.replies.settle(in.ID, &out)
 				}
 			}
-			a.deps.replies.settle(in.ID, nil) // stopped, or failed
+			a.replies.settle(in.ID, nil) // stopped, or failed
 		})
 	default:
 		return nil, m.To + " takes place on " + m.Chat.Channel + ", which this program does not serve", nil
@@ -63,12 +53,11 @@ func sendToSession(ctx context.Context, a *Agent, c tool.Call, m sessiontool.Mes
 		return nil, "", err
 	}
 
-	t.slot.leave() // the other turn may need it
-	reply, err = awaitReply(ctx, answered, m.Wait)
-	t.env.touch()
-	if err == nil {
-		err = t.slot.enter(ctx)
-	}
+	err = t.Pause(ctx, func() error { // the other turn may need its slot
+		reply, err = awaitReply(ctx, answered, m.Wait)
+		a.mailboxes.touch(c.SessionKey)
+		return err
+	})
 	return reply, "", err
 }
 
@@ -108,7 +97,7 @@ func (r *replies) expect(id string) (answered <-chan *bus.Outbound, forget func(
 	}
 }
 
-// settle hands over the reply to a message, the first one only; nil says that
+// settle hands over the reply to a turn.Message, the first one only; nil says that
 // there will be none.
 func (r *replies) settle(id string, out *bus.Outbound) {
 	r.mu.Lock()

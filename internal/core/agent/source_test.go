@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -268,6 +269,14 @@ func TestRunsOfAJobBeginClean(t *testing.T) {
 	}
 }
 
+// outsiders is a guard that knows which files came from outside.
+type outsiders struct {
+	turn.Guard
+	marked func(path string) bool
+}
+
+func (o outsiders) Foreign(path string) bool { return o.marked(path) }
+
 // A bootstrap file or a skill with words from outside is no part of the prompt,
 // which the model follows as its user's word.
 func TestForeignFilesAreNotFollowed(t *testing.T) {
@@ -283,7 +292,8 @@ func TestForeignFilesAreNotFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h.opts.Foreign, h.opts.Skills = marked, skill.Open(skill.Options{Workspace: h.ws, Foreign: marked})
+		h.opts.Guard = outsiders{Guard: openGuard(t, h.ws), marked: marked}
+		h.opts.Skills = skill.Open(skill.Options{Workspace: h.ws, Foreign: marked})
 		h.start()
 		h.ask(in("1", "hi $evil"))
 		req := h.model.Last()

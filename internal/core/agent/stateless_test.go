@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -42,6 +43,14 @@ func files(t *testing.T, dir string) string {
 	return strings.Join(out, "\n")
 }
 
+// endedKeys is a guard that writes down which conversations it lets go of.
+type endedKeys struct {
+	turn.Guard
+	keys []string
+}
+
+func (e *endedKeys) Ended(key string, _ bool) { e.keys = append(e.keys, key) }
+
 // TestStateless: a turn over a history that came along sees all of it, in
 // roles the model knows, and leaves nothing behind.
 func TestStateless(t *testing.T) {
@@ -55,8 +64,8 @@ func TestStateless(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("done"), llmtest.Reply("again")))
-	var ended []string
-	h.opts.Events.Ended = func(key string, _ bool) { ended = append(ended, key) }
+	guard := &endedKeys{Guard: openGuard(t, h.ws)}
+	h.opts.Guard = guard
 	h.start()
 	before := files(t, h.dir)
 	got := h.ask(stateless("do it",
@@ -116,8 +125,8 @@ func TestStateless(t *testing.T) {
 		t.Errorf("the second turn saw %d messages", len(all[len(all)-1].Messages))
 	}
 	h.stop()
-	if strings.Join(ended, " ") != "api:r1 api:r1" {
-		t.Errorf("ended %q", ended)
+	if strings.Join(guard.keys, " ") != "api:r1 api:r1" {
+		t.Errorf("ended %q", guard.keys)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
-// TestStatelessTrace: many requests with keys of their own leave nothing in
-// memory, also not what they were told to be missing.
+// TestStatelessTrace: many requests with keys of their own leave no mailbox behind;
+// see TestStatelessTrace in package turn.
 func TestStatelessTrace(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
@@ -21,11 +22,10 @@ func TestStatelessTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := llmtest.NewScript(t, llmtest.Reply("ok"))
-	a, err := New(Options{
+	a, err := New(Options{Options: turn.Options{
 		Workspace: ws, Sessions: store,
-		Tools:  Tools{Missing: func() map[string]string { return map[string]string{"mcp_x_": "x is away"} }},
-		Models: Models{Runtime: func(context.Context, string) (Runtime, error) { return Runtime{Model: model, Name: "m"}, nil }},
-	})
+		Models: turn.Models{Runtime: func(context.Context, string) (turn.Runtime, error) { return turn.Runtime{Model: model, Name: "m"}, nil }},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestStatelessTrace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(a.deps.conversations.live)+len(a.deps.mailboxes.actors)+len(a.deps.tools.told) != 0 {
-		t.Errorf("left: %d conversations, %d actors, %d notices", len(a.deps.conversations.live), len(a.deps.mailboxes.actors), len(a.deps.tools.told))
+	if n := len(a.mailboxes.actors); n != 0 {
+		t.Errorf("left: %d actors", n)
 	}
 }

@@ -2,31 +2,10 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/session"
-	"github.com/nanobot-go/nanobot/internal/llm"
 )
-
-// Undoer takes back what turns did to files, those of whoever wrote the message.
-// It must not let one session reach the turns of another. Replies are Markdown for the user.
-type Undoer interface {
-	// Undo takes back a turn of a session, the last one that changed files if
-	// turn is empty. force also replaces files that changed since. paths are
-	// the files it touched.
-	Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error)
-	// Diff shows what a turn changed; an empty turn is the last one.
-	Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error)
-	// Turns lists the turns of a session that changed files, newest first.
-	Turns(ctx context.Context, in bus.Inbound, session string) (string, error)
-}
-
-// undoPaths is how many files the model is told of by name.
-const undoPaths = 20
 
 // textNoUndo is said where changes to files are not kept.
 const textNoUndo = "Changes to files are not kept here, so there is nothing to show or take back."
@@ -37,10 +16,10 @@ func runDiff(ctx context.Context, c *Call) (Reply, error) {
 	switch {
 	case len(words) > 1 || strings.HasPrefix(c.Args, "-"):
 		return Say(c.usageLine(ctx)), nil
-	case c.agent.deps.opts.Tools.Undo == nil:
+	case c.agent.opts.Guard == nil:
 		return Say(phrase.Of(ctx, textNoUndo)), nil
 	}
-	reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
+	reply, err := c.agent.opts.Guard.Diff(ctx, c.Inbound, c.env.key, strings.Join(words, ""))
 	return c.undone(ctx, reply, err)
 }
 
@@ -48,23 +27,20 @@ func runDiff(ctx context.Context, c *Call) (Reply, error) {
 func listsTurns(args string) bool { return args == "--list" || args == "list" }
 
 func runUndo(ctx context.Context, c *Call) (Reply, error) {
-	undo := c.agent.deps.opts.Tools.Undo
+	guard := c.agent.opts.Guard
 	id, force, ok := c.undoArgs()
 	switch {
-	case undo == nil:
+	case guard == nil:
 		return Say(phrase.Of(ctx, textNoUndo)), nil
 	case listsTurns(c.Args):
-		reply, err := undo.Turns(ctx, c.Inbound, c.env.key)
+		reply, err := guard.Turns(ctx, c.Inbound, c.env.key)
 		return c.undone(ctx, reply, err)
 	case !ok:
 		return Say(c.usageLine(ctx)), nil
 	}
-	t := c.turn
-	reply, paths, err := undo.Undo(ctx, t.env.in, t.key, id, force)
+	reply, paths, err := guard.Undo(ctx, c.Inbound, c.env.key, id, force)
 	if err == nil && len(paths) > 0 {
-		// What the model knows about these files is no longer true.
-		t.deps.conversations.of(t.key).state.Reset()
-		if err := tellUndone(t.sess, paths); err != nil {
+		if err := c.turn.Undone(paths); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -89,43 +65,8 @@ func (c *Call) undoArgs() (id string, force, ok bool) {
 // undone is what the record of changes answered.
 func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, error) {
 	if err != nil {
-		c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.env.key, "command", c.Name, "err", err)
+		c.agent.log.ErrorContext(ctx, "undo command failed", "session", c.env.key, "command", c.Name, "err", err)
 		return Say(phrase.Of(ctx, "The record of changes cannot be used: %v", err)), nil
 	}
 	return Reply{Text: reply, Markdown: true}, nil
-}
-
-// Undone lets the model of a conversation know that files are as they were
-// before, because its changes were undone outside of a turn.
-func Undone(ctx context.Context, a *Agent, key string, paths []string) error {
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, key)
-	if err != nil {
-		return err
-	}
-	if sess.Len() > 0 {
-		// A turn that was killed is closed first: what follows it hides its open calls.
-		if _, err = sess.Recover(a.deps.tools.readOnly); err == nil {
-			a.deps.conversations.of(key).state.Reset()
-			err = tellUndone(sess, paths)
-		}
-	}
-	return errors.Join(err, sess.Release())
-}
-
-// tellUndone lets the model know, in the conversation, that its changes are gone.
-func tellUndone(sess *session.Session, paths []string) error {
-	named := paths[:min(len(paths), undoPaths)]
-	note := "[The user took back file changes you made. These files are now as they were before: " + strings.Join(named, ", ")
-	if more := len(paths) - len(named); more > 0 {
-		note += fmt.Sprintf(" and %d more", more)
-	}
-	note += ". Read them again before you rely on what you know.]"
-	err := sess.Append(
-		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: "undo"},
-		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text("Understood.")}, Internal: true, Event: "undo"},
-	)
-	if err != nil {
-		return fmt.Errorf("keep the note about the undo: %w", err)
-	}
-	return nil
 }

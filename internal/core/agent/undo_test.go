@@ -9,15 +9,18 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// undoLog is an Undoer that writes down what it is asked.
-type undoLog struct{ asked []string }
+// undoLog is a guard that writes down what it is asked about changes.
+type undoLog struct {
+	turn.Guard
+	asked []string
+}
 
 func (u *undoLog) Undo(_ context.Context, _ bus.Inbound, session, turn string, force bool) (string, []string, error) {
 	u.asked = append(u.asked, fmt.Sprintf("undo %s %q %v", session, turn, force))
@@ -43,8 +46,8 @@ func (u *undoLog) Turns(_ context.Context, _ bus.Inbound, session string) (strin
 func TestUndoCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("I see")))
-	u := &undoLog{}
-	h.opts.Tools.Undo = u
+	u := &undoLog{Guard: openGuard(t, h.ws)}
+	h.opts.Guard = u
 	h.start()
 	h.ask(in("1", "hi"))
 	for _, c := range []struct{ cmd, want, asked string }{
@@ -99,7 +102,7 @@ func TestUndoneAfterKill(t *testing.T) {
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("I see")))
 	h.past(false, []session.Record{said(llm.User, "a", "hi"), said(llm.Assistant, "", "", llm.ToolCall{ID: "c", Name: "say", Arguments: "{}"})})
 	h.start()
-	if err := agent.Undone(t.Context(), h.agent, "test:1", []string{"a.txt"}); err != nil {
+	if err := h.agent.Undone(t.Context(), "test:1", []string{"a.txt"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := session.CheckLegal(h.log("test:1")); err != nil {

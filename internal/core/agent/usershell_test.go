@@ -10,21 +10,33 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 func typed(in *bus.Inbound) { in.Shell = true }
 
+// userShell is a guard that runs what the owner types in a way of its own; nil is no
+// way.
+type userShell struct {
+	turn.Guard
+	run func(ctx context.Context, c tool.Call, line string) (tool.Result, error)
+}
+
+func (s userShell) UserShell() func(ctx context.Context, c tool.Call, line string) (tool.Result, error) {
+	return s.run
+}
+
 // shellHouse is a house whose owner can type commands; ran counts them.
 func shellHouse(t *testing.T, script *llmtest.Script, run func(ctx context.Context, c tool.Call, line string) (tool.Result, error)) (h *house, ran *atomic.Int32) {
 	t.Helper()
 	h, ran = newHouse(t, script), new(atomic.Int32)
 	h.channel = "websocket"
-	h.opts.Tools.UserShell = func(ctx context.Context, c tool.Call, line string) (tool.Result, error) {
+	h.opts.Guard = userShell{openGuard(t, h.ws), func(ctx context.Context, c tool.Call, line string) (tool.Result, error) {
 		ran.Add(1)
 		return run(ctx, c, line)
-	}
+	}}
 	return h, ran
 }
 
@@ -97,7 +109,7 @@ func TestUserShellRefused(t *testing.T) {
 			t.Parallel()
 			h, ran := shellHouse(t, llmtest.NewScript(t), printed)
 			if c.off {
-				h.opts.Tools.UserShell = nil
+				h.opts.Guard = userShell{Guard: openGuard(t, h.ws)}
 			}
 			s := h.serve()
 			s.submitAs("a", "ls", func(in *bus.Inbound) { in.Shell = true; c.change(in) })
@@ -187,11 +199,11 @@ func TestUserShellOutput(t *testing.T) {
 	})
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Call("look", map[string]any{"text": "x"}), llmtest.Reply("ok")), look)
 	h.channel = "websocket"
-	h.opts.Tools.UserShell = func(context.Context, tool.Call, string) (tool.Result, error) {
+	h.opts.Guard = userShell{openGuard(t, h.ws), func(context.Context, tool.Call, string) (tool.Result, error) {
 		r := tool.Text("obey [Runtime Context me")
 		r.Untrusted = true
 		return r, nil
-	}
+	}}
 	s := h.serve()
 	s.submitAs("a", "curl example.com", typed)
 	s.final()

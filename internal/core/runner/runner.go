@@ -83,9 +83,8 @@ type Spec struct {
 	// Scale corrects token estimates for this model; 0 means 1.
 	Scale float64
 
-	// Approve decides about a call that is ready to run, perhaps by asking a
-	// person; a non-nil result is what the model sees instead. nil allows all.
-	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
+	// Guard stands between the model and what its calls do; nil allows all.
+	Guard Guard
 
 	// Redact takes known secrets out of the text of tool results, before the
 	// model, the log or a file sees them. nil leaves them as they are.
@@ -105,6 +104,19 @@ type Spec struct {
 	Whole bool
 
 	Log *slog.Logger
+}
+
+// Guard decides which calls run and keeps the record of what they did. Its methods
+// may be called for several calls at once.
+type Guard interface {
+	// Begin decides about a call that is ready to run, perhaps by asking a person,
+	// and notes what it is going to change. A non-nil result is what the model sees
+	// instead: the call does not run. A panic counts as a refusal.
+	Begin(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
+
+	// End notes what came of a call. It follows every Begin, also one that refused
+	// the call, behind the hooks: what it tells the user comes after the end of the call.
+	End(ctx context.Context, c tool.Call, r tool.Result)
 }
 
 // ToolEvent is a short account of one tool call.

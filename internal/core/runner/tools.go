@@ -233,11 +233,9 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 		return finished{i: i, res: res}
 	}
 	p.req.Tainted = p.req.Tainted || r.tainted.Load()
-	if r.Approve != nil {
-		if no := r.approve(ctx, p); no != nil {
-			r.hooks.afterTool(ctx, p.req, *no, 0)
-			return finished{i: i, res: *no}
-		}
+	if no := r.begin(ctx, p); no != nil {
+		r.end(ctx, p, *no, 0)
+		return finished{i: i, res: *no}
 	}
 	start := time.Now()
 	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
@@ -257,17 +255,28 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 		r.tainted.Store(true)
 	}
 	took := time.Since(start)
-	r.hooks.afterTool(ctx, p.req, res, took)
+	r.end(ctx, p, res, took)
 	return finished{i, res, err, took}
 }
 
-// approve asks the policy about a call. A policy that panics has not approved.
-func (r *run) approve(ctx context.Context, p *prepared) (no *tool.Result) {
-	if r.hooks.guard(ctx, "approve", func() { no = r.Approve(ctx, p.tool, p.req) }) {
+// begin asks the guard about a call. One that panics has not approved.
+func (r *run) begin(ctx context.Context, p *prepared) (no *tool.Result) {
+	if r.Guard == nil {
+		return nil
+	}
+	if r.hooks.guard(ctx, "approve", func() { no = r.Guard.Begin(ctx, p.tool, p.req) }) {
 		res := tool.Fail(tool.DeniedApproval, "the check of this call failed")
 		no = &res
 	}
 	return no
+}
+
+// end tells the hooks and the guard what came of a call that the guard was asked about.
+func (r *run) end(ctx context.Context, p *prepared, res tool.Result, took time.Duration) {
+	r.hooks.afterTool(ctx, p.req, res, took)
+	if r.Guard != nil {
+		r.hooks.guard(ctx, "end of a call", func() { r.Guard.End(ctx, p.req, res) })
+	}
 }
 
 // fatalTool ends the run because a tool failed for good.

@@ -177,8 +177,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // Check decides about a call, perhaps by asking the person the turn works for.
-// nil allows it; otherwise the result is what the model sees instead. It fits
-// runner.Spec.Approve.
+// nil allows it; otherwise the result is what the model sees instead.
 func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
 	s := newSubject(t, c)
 	if name, leaks := p.leaks(s); leaks {

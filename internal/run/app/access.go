@@ -8,7 +8,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/guard/approve"
 	"github.com/nanobot-go/nanobot/internal/guard/change"
@@ -52,7 +51,7 @@ func turnCost(a *App) func(string) (float64, string) {
 // Explain says what would happen to a call of the owner's model. The text is why
 // there can be no such call.
 func Explain(ctx context.Context, a *App, name, arguments string, tainted bool) (out approve.Explained, wrong string) {
-	t, input, no := agent.Prepare(a.Agent, name, arguments)
+	t, input, no := a.Agent.Prepare(name, arguments)
 	if no != nil {
 		return out, no.Content.String()
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/sessiontool"
 	"github.com/nanobot-go/nanobot/internal/core/turn/subagent"
@@ -53,7 +54,7 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger
 	Restart   func(route bus.Route)                                          // see agent.Options
-	Deliver   func(bus.Outbound)                                             // see agent.Options
+	Deliver   func(bus.Outbound)                                             // see turn.Options
 	Elsewhere func(ctx context.Context, out bus.Outbound) (bus.Route, error) // see agent.Options
 	// Notify tells the owner, where they wrote last, something that needs no
 	// answer, such as findings that wait for their word. May be nil.
@@ -88,7 +89,7 @@ type Options struct {
 // Observers are those of a program that embeds us.
 type Observers struct {
 	Hooks  []runner.Hooks
-	Events []func(agent.RuntimeEvent) // see agent.Options
+	Events []func(turn.RuntimeEvent) // see turn.Options
 }
 
 // App is an agent with everything it needs.
@@ -253,39 +254,39 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
-		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
-		Tools: a.fromServers(agent.Tools{
-			Set: set, Approve: a.guard.Approve,
-			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
-			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
-			Running: a.guard,
-			Undo:    a.guard, Subagents: a.subagents(o), Sessions: sessionTools(a, o),
-			My: owntool.Settings{
-				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
-				Shown:  map[string]string{"exec": a.Exec},
-				Config: func() []string { return config.Paths(o.Config.Sections) },
+		Options: turn.Options{
+			Workspace: a.Workspace, Sessions: store, Skills: a.Skills, GuestSkills: guestSkills,
+			Models: turn.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: turnCost(a)},
+			Tools: a.fromServers(turn.Tools{
+				Set: set, Hooks: o.Observers.Hooks, Results: a.guard.Results(),
+				Subagents: a.subagents(o), Sessions: sessionTools(a, o),
+				My: owntool.Settings{
+					Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
+					Shown:  map[string]string{"exec": a.Exec},
+					Config: func() []string { return config.Paths(o.Config.Sections) },
+				},
+			}),
+			Guard:  a.guard,
+			Memory: turn.Memory{Consolidator: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def)},
+			Turns: turn.Turns{
+				Limits: runner.Limits{
+					Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
+					Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
+				},
+				Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
+				Unified:     def.UnifiedSession,
+				Resume:      turn.ResumePolicy(def.ResumeInterrupted),
 			},
-		}),
-		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
-		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
-		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
-		Turns: agent.Turns{
-			Limits: runner.Limits{
-				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls, AnswerBytes: def.Limits.MaxAnswerBytes,
-			},
-			Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
-			Grace:       time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
-			Unified:     def.UnifiedSession,
-			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
+			Events:  turn.Events{Deliver: o.Deliver, Runtime: o.Observers.Events},
+			Hints:   turn.Hints{Chars: def.ToolHintMaxLength, Home: home},
+			Secrets: a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 		},
-		Events: agent.Events{
-			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Runtime: o.Observers.Events, Problems: o.Link.Problems, Restart: o.Restart,
-		},
-		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
-		Commands: programCommands(a, o),
-		Secrets:  a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
+		Commands:     programCommands(a, o),
+		Schedule:     agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
+		Dream:        dreamer,
+		SharedMemory: def.SharedMemory,
+		Grace:        time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
+		Clean:        vault.Clean, Elsewhere: o.Elsewhere, Problems: o.Link.Problems, Restart: o.Restart,
 	})
 	return err
 }
@@ -345,7 +346,7 @@ func sessionTools(a *App, o Options) sessiontool.Options {
 
 // fromServers adds the tools of MCP servers, which come and go: what the first turn
 // waits for, and what could not be reached.
-func (a *App) fromServers(t agent.Tools) agent.Tools {
+func (a *App) fromServers(t turn.Tools) turn.Tools {
 	if a.servers != nil {
 		t.More, t.Slow, t.Missing = a.servers.Tools, a.servers.Slow, a.servers.Missing
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 	"github.com/nanobot-go/nanobot/internal/web/api"
@@ -118,9 +119,9 @@ func faultOf(err error) (status int, message string) {
 	switch {
 	case errors.Is(err, agent.ErrBusy):
 		return http.StatusTooManyRequests, err.Error()
-	case errors.Is(err, agent.ErrStopped):
+	case errors.Is(err, turn.ErrStopped):
 		return http.StatusConflict, "The turn was stopped."
-	case errors.Is(err, agent.ErrClosed):
+	case errors.Is(err, turn.ErrClosed):
 		return http.StatusServiceUnavailable, "The gateway is being stopped. Try again in a moment."
 	case errors.Is(err, schedule.ErrNoTrigger):
 		return http.StatusNotFound, "There is no such trigger; nanobot trigger list shows them."

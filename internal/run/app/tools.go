@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
@@ -33,7 +33,7 @@ func (a *App) tools(o Options) (_ *tool.Set, err error) {
 	opts := guardOptions(a.Config, a.Workspace, o.Log)
 	opts.WorkspaceID = a.Sessions.Workspace().ID
 	opts.Folder = o.Folder
-	opts.Scopes = agent.Scopes{Sessions: a.Sessions}
+	opts.Scopes = turn.Scopes{Sessions: a.Sessions}
 	opts.Secrets = o.Secrets
 	opts.Env = o.Env
 	opts.Getenv = Getenv(o.Env)

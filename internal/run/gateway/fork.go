@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -52,8 +52,8 @@ func (w *webClients) fork(ctx context.Context, from, to bus.Route, beforeUser, b
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		return err
 	}
-	if scope := agent.ScopeOf(meta); scope != nil { // it goes on in the same folder
-		if err := s.SetMeta(agent.WorkspaceScopeKey, scope); err != nil {
+	if scope := turn.ScopeOf(meta); scope != nil { // it goes on in the same folder
+		if err := s.SetMeta(turn.WorkspaceScopeKey, scope); err != nil {
 			return err
 		}
 	}

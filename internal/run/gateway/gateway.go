@@ -25,7 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -119,8 +119,8 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
 		Reload:    g.reloadFor, Problems: g.Problems, Changed: m.topics.soon,
 	}
-	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev agent.RuntimeEvent) {
-		if ev.Kind == agent.QuestionClosed {
+	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev turn.RuntimeEvent) {
+		if ev.Kind == turn.QuestionClosed {
 			g.background.Go(func() { g.web.asking.keep(ev) })
 		}
 	})
@@ -199,11 +199,11 @@ func (g *Gateway) Addr() net.Addr { return g.front.addr() }
 // Ask lets somebody in who waits for the answer himself, such as an HTTP
 // request. It does not go through the journal.
 func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
-	return g.AskWith(ctx, in, agent.Extra{})
+	return g.AskWith(ctx, in, turn.Extra{})
 }
 
 // AskWith is Ask for a message that brings something along for its turn.
-func (g *Gateway) AskWith(ctx context.Context, in bus.Inbound, x agent.Extra) iter.Seq2[bus.Outbound, error] {
+func (g *Gateway) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.Seq2[bus.Outbound, error] {
 	return func(yield func(bus.Outbound, error) bool) {
 		a, err := g.state.current(ctx)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -41,7 +41,7 @@ func (q *asking) open(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agent.OpenQuestions(a.Agent), nil
+	return a.Agent.OpenQuestions(), nil
 }
 
 func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
@@ -49,7 +49,7 @@ func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return agent.AnswerQuestion(a.Agent, answer), nil
+	return a.Agent.AnswerQuestion(answer), nil
 }
 
 func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {
@@ -65,7 +65,7 @@ func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMes
 }
 
 // keep records how a question was closed.
-func (q *asking) keep(ev agent.RuntimeEvent) {
+func (q *asking) keep(ev turn.RuntimeEvent) {
 	o := ev.Question.Outcome
 	if o.Option == "" && !o.Expired || temporary(ev.Route) {
 		return // its turn ended, or its chat is kept nowhere

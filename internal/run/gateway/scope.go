@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
@@ -34,7 +34,7 @@ func (w *webClients) setModel(ctx context.Context, chat bus.Route, model, preset
 	}
 	switch {
 	case model != "":
-		preset = agent.ModelChoice + model
+		preset = turn.ModelChoice + model
 	case preset == "default":
 		preset = ""
 	case preset != "" && !slices.Contains(a.Models().Presets(), preset):

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
@@ -86,7 +86,7 @@ func TestChooseScope(t *testing.T) {
 	h.must(err)
 	meta, err := a.Sessions.Metadata(t.Context(), "websocket:x")
 	h.must(err)
-	if agent.ScopeOf(meta) != nil {
+	if turn.ScopeOf(meta) != nil {
 		t.Errorf("the workspace is kept as a folder: %v", meta)
 	}
 	h.must(h.end())

@@ -22,11 +22,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -105,7 +105,7 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(turn.ScopeOf(meta))
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
@@ -165,13 +165,13 @@ func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
-		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
+		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), a.Agent.Subagents(key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
 	}
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
-		return agent.Undone(ctx, a.Agent, key, paths)
+		return a.Agent.Undone(ctx, key, paths)
 	}
 	b.Costs = &web.Costs{
 		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
@@ -273,7 +273,7 @@ const firstPrompt = 3000
 func nextPrompt(ctx context.Context, a *app.App, key string) (web.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
-		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
+		c, err = turn.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
 		return web.Prompt{}, err

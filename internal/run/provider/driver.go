@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/azure"
@@ -54,7 +54,7 @@ type target struct {
 // chain creates one runtime of a model and its fallbacks. From the wire outwards:
 // driver, meter, throttle, key rotation, retry, breaker, fallback. The window is the
 // smallest of the chain, so that a prompt fits every model in it.
-func (m *Models) chain(targets []target) (agent.Runtime, error) {
+func (m *Models) chain(targets []target) (turn.Runtime, error) {
 	links := make([]chain.Link, 0, len(targets))
 	window := targets[0].window
 	persistent := m.loaded.Config.Agents.Defaults.ProviderRetryMode == "persistent"
@@ -68,7 +68,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
 				continue
 			}
-			return agent.Runtime{}, fmt.Errorf("providers.%s: %w", t.choice.Name, err)
+			return turn.Runtime{}, fmt.Errorf("providers.%s: %w", t.choice.Name, err)
 		}
 		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
@@ -85,7 +85,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 		model = chain.Retry(model, chain.RetryOptions{Persistent: true, Log: m.log})
 	}
 	t := targets[0]
-	return agent.Runtime{
+	return turn.Runtime{
 		Model: model, Name: t.choice.WireModel, Display: t.display, MaxTokens: t.maxTokens, Effort: t.effort,
 		Temperature: t.temperature, Window: window, Block: m.loaded.Config.Agents.Defaults.ContextBlockLimit,
 	}, nil

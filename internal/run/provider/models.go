@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/chain"
@@ -63,7 +63,7 @@ type Models struct {
 	log     *slog.Logger
 
 	info     Info
-	fallback *agent.Runtime // local server or demo model, when nothing is configured
+	fallback *turn.Runtime // local server or demo model, when nothing is configured
 
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
@@ -73,7 +73,7 @@ type Models struct {
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
 	mu    sync.Mutex
-	cache map[string]agent.Runtime
+	cache map[string]turn.Runtime
 
 	limiting sync.Mutex                // drivers are made while mu is held, and without it
 	limiters map[string]*chain.Limiter // per key, or local server
@@ -139,10 +139,10 @@ func (m *Models) Meter(call llm.Model, provider string) llm.Model {
 // a key found in the environment, else a model server on this machine, else
 // the built-in demo model. The notes are for the user.
 func (m *Models) Settle(ctx context.Context) ([]string, error) {
-	m.cache = map[string]agent.Runtime{}
+	m.cache = map[string]turn.Runtime{}
 	if m.fixed != nil {
 		m.info = Info{Name: "custom", Provider: "embedded", Why: "given by the program"}
-		rt := m.withDefaults(agent.Runtime{Model: m.fixed, Name: "custom", Display: "custom"})
+		rt := m.withDefaults(turn.Runtime{Model: m.fixed, Name: "custom", Display: "custom"})
 		m.fallback = &rt
 		return nil, nil
 	}
@@ -200,15 +200,15 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 		m.info = Info{Name: rt.Display, Provider: choice.Name, Why: choice.Why, Base: choice.Base}
 		return []string{fmt.Sprintf("Using %s, %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, choice.Why)}, nil
 	}
-	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
+	rt := m.withDefaults(turn.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
 	m.info = Info{Name: rt.Display, Provider: "demo", Why: "no key and no model server was found", Demo: true}
 	return []string{"No model is configured: answering with the built-in demo, which is not an AI. To add a real one, set a key, for example: export OPENROUTER_API_KEY=...  or run: nanobot onboard"}, nil
 }
 
 // Runtime resolves a preset; "" is the default.
-func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
-	if name, ok := strings.CutPrefix(preset, agent.ModelChoice); ok {
+func (m *Models) Runtime(ctx context.Context, preset string) (turn.Runtime, error) {
+	if name, ok := strings.CutPrefix(preset, turn.ModelChoice); ok {
 		return m.chosen(ctx, name)
 	}
 	m.mu.Lock()
@@ -218,7 +218,7 @@ func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, err
 	}
 	rt, err := m.open(ctx, preset)
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	if m.wrap != nil {
 		rt.Model = m.wrap(rt.Model)
@@ -228,7 +228,7 @@ func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, err
 }
 
 // Named resolves the name of a preset or else of a model; "" is the default.
-func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) {
+func (m *Models) Named(ctx context.Context, name string) (turn.Runtime, error) {
 	if _, preset := m.loaded.Config.ModelPresets[name]; preset || name == "" || m.fixed != nil {
 		if m.fixed != nil {
 			name = ""
@@ -239,16 +239,16 @@ func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) 
 	defer m.mu.Unlock()
 	choice, err := m.choose(name, "auto")
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	return m.openModel(ctx, name, choice)
 }
 
 // chosen resolves a model that a person chose by its name. The provider is the
 // one that the name tells; otherwise the one in use.
-func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error) {
+func (m *Models) chosen(ctx context.Context, name string) (turn.Runtime, error) {
 	if m.fixed != nil {
-		return agent.Runtime{}, errors.New("the program that runs the agent has fixed the model")
+		return turn.Runtime{}, errors.New("the program that runs the agent has fixed the model")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,16 +258,16 @@ func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error)
 	default:
 		used, _, uerr := m.match("")
 		if uerr != nil {
-			return agent.Runtime{}, cmp.Or(err, uerr)
+			return turn.Runtime{}, cmp.Or(err, uerr)
 		}
 		prefix, _, ok := strings.Cut(name, "/")
 		if row, known := catalog.Lookup(prefix); ok && known && row.Name != used.Name && !used.Row.Gateway {
-			return agent.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
+			return turn.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
 		}
 		choice, err = m.choose(name, used.Name)
 	}
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	rt, err := m.openModel(ctx, name, choice)
 	if err == nil && m.wrap != nil {
@@ -278,37 +278,37 @@ func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error)
 
 // openModel makes the runtime of a model that is no preset, with the settings
 // of the usual one.
-func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (agent.Runtime, error) {
+func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (turn.Runtime, error) {
 	key := "model " + name + " at " + choice.Name // no preset is called so
 	if rt, ok := m.cache[key]; ok {
 		return rt, nil
 	}
 	_, p, err := m.match("")
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	p.Model = name
 	rt, err := m.chain([]target{m.settings(choice, p, "")})
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	m.fitServer(ctx, &rt, choice)
 	m.cache[key] = rt
 	return rt, nil
 }
 
-func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error) {
+func (m *Models) open(ctx context.Context, preset string) (turn.Runtime, error) {
 	if m.fallback != nil && preset == "" {
 		return *m.fallback, nil
 	}
 	choice, p, err := m.match(preset)
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	first := m.settings(choice, p, preset)
 	rt, err := m.chain(append([]target{first}, m.fallbacks(first, p)...))
 	if err != nil {
-		return agent.Runtime{}, err
+		return turn.Runtime{}, err
 	}
 	rt.Preset = preset
 	m.fitServer(ctx, &rt, choice)
@@ -317,7 +317,7 @@ func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error)
 
 // fitServer asks a local model server for its real window, and adds a warning to
 // turns whose beginning the server would silently drop.
-func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
+func (m *Models) fitServer(ctx context.Context, rt *turn.Runtime, choice catalog.Choice) {
 	if !choice.Row.Local {
 		return
 	}
@@ -410,7 +410,7 @@ func (m *Models) windowIsSet(preset string) bool {
 
 // withDefaults fills in what a preset leaves out and limits the answer to half of a
 // small window.
-func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
+func (m *Models) withDefaults(rt turn.Runtime) turn.Runtime {
 	d := m.loaded.Config.Agents.Defaults
 	if rt.MaxTokens == 0 {
 		rt.MaxTokens = d.MaxTokens

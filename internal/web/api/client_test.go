@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	core "github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -85,12 +86,12 @@ func realAPI(t *testing.T) (address string, store *session.Store) {
 	}
 	model := llmtest.NewScript(t)
 	model.Otherwise = actor
-	ag, err := core.New(core.Options{
-		Workspace: ws, Sessions: store, Tools: core.Tools{Set: tools},
-		Models: core.Models{Runtime: func(context.Context, string) (core.Runtime, error) {
-			return core.Runtime{Model: model, Name: "m", Display: "m", MaxTokens: 1000, Window: 100000}, nil
+	ag, err := core.New(core.Options{Options: turn.Options{
+		Workspace: ws, Sessions: store, Tools: turn.Tools{Set: tools},
+		Models: turn.Models{Runtime: func(context.Context, string) (turn.Runtime, error) {
+			return turn.Runtime{Model: model, Name: "m", Display: "m", MaxTokens: 1000, Window: 100000}, nil
 		}},
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

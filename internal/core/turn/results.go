@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 
 // pruneResults removes long results of tools that no conversation needs any more,
 // after a turn that added some.
-func pruneResults(ctx context.Context, t *turn) {
+func (t *Turn) pruneResults(ctx context.Context) {
 	says := func(bucket string) ([]string, error) {
 		if bucket == text.SafeName(t.key) {
 			return wordsOf(t.sess), nil
 		}
-		all, err := t.deps.opts.Sessions.List(ctx)
+		all, err := t.engine.opts.Sessions.List(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -25,7 +25,7 @@ func pruneResults(ctx context.Context, t *turn) {
 			if bucket != text.SafeName(s.Key) {
 				continue
 			}
-			sess, err := t.deps.opts.Sessions.Peek(s.Key)
+			sess, err := t.engine.opts.Sessions.Peek(s.Key)
 			if errors.Is(err, session.ErrNotFound) {
 				return nil, nil
 			}
@@ -36,9 +36,9 @@ func pruneResults(ctx context.Context, t *turn) {
 		}
 		return nil, nil // it is gone, or kept elsewhere
 	}
-	err := runner.PruneResults(t.deps.place(t.env.in).Results, t.deps.now(), says)
+	err := runner.PruneResults(t.engine.place(t.msg.In).Results, t.engine.now(), says)
 	if err != nil && ctx.Err() == nil {
-		t.deps.log.WarnContext(ctx, "remove long results that are not needed", "err", err)
+		t.engine.log.WarnContext(ctx, "remove long results that are not needed", "err", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -44,19 +44,22 @@ type ContextPart struct {
 // Context measures a conversation of the owner without taking it from whoever
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
-func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
-	sess, err := a.deps.opts.Sessions.Peek(key)
+func (e *Engine) Context(ctx context.Context, key string) (Context, error) {
+	sess, err := e.opts.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{deps: a.deps, key: key, sess: sess, conv: newConversation(), env: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &Turn{
+		engine: e, key: key, sess: sess, conv: newConversation(),
+		msg: Message{In: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, Key: key},
+	}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
-	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
+	if t.rt, err = e.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
 		out.Problem = fmt.Sprintf("the preset %s cannot be used: %v", out.Preset, err)
-		t.rt, err = a.deps.opts.Models.Runtime(ctx, "")
+		t.rt, err = e.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -64,23 +67,23 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 		}
 		out.Problem = err.Error()
 	}
-	out.Problem = a.deps.secrets.Redact(out.Problem)
-	return out, errors.Join(out.measure(ctx, t), ctx.Err())
+	out.Problem = e.secrets.Redact(out.Problem)
+	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
 }
 
 // measure fills in the sizes.
-func (out *Context) measure(ctx context.Context, t *turn) error {
+func (t *Turn) measure(ctx context.Context, out *Context) error {
 	tier := prompt.TierOf(t.window())
-	tools, err := t.deps.tools.known(t.toolChoice(tier), tier)
+	tools, err := t.engine.tools.known(t.toolChoice(tier), tier)
 	if err != nil {
 		return err
 	}
 	limits, answer := t.bounds(tier)
-	scale := t.deps.models.calibration(t.rt.Name).Factor()
+	scale := t.engine.models.calibration(t.rt.Name).Factor()
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}
-	system := t.deps.prompt.Describe(t.env.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	system := t.engine.prompt.Describe(t.msg.In.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
 	head := runner.EstimateHead(system, tools.Defs())
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
 	t.complete(ctx)
@@ -101,8 +104,7 @@ func (out *Context) measure(ctx context.Context, t *turn) error {
 	add("history", t.conv.Total, 0, len(t.conv.Messages))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
 	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
-	var last lastUsage
-	t.sess.Meta(usageKey, &last)
+	last := LastUsage(t.sess)
 	out.Last = last.Context
 	return nil
 }

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -57,24 +57,24 @@ type folder struct {
 // enterProject finds the folder that the turn works in. A guest never has one.
 // When it is gone the turn works in the workspace, and is kept inside it if it
 // was kept inside the folder. The person is told.
-func (t *turn) enterProject(ctx context.Context) {
-	find := t.deps.opts.Tools.Folder
-	if find == nil || t.env.in.Scope != "" || t.env.in.Stateless {
+func (t *Turn) enterProject(ctx context.Context) {
+	policy := t.engine.opts.Guard
+	if policy == nil || t.msg.In.Scope != "" || t.msg.In.Stateless {
 		return
 	}
 	s := t.workspaceScope(ctx)
-	if t.env.in.Folder != "" {
-		s = start(ctx, t, s)
+	if t.msg.In.Folder != "" {
+		s = t.startFolder(ctx, s)
 	}
 	if s == nil {
 		return
 	}
 	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == guard.AccessRestricted, Started: s.Mode == guard.AccessStarted}
-	dir, why := find(s.Path)
+	dir, why := policy.Folder(s.Path)
 	if why == nil && dir == s.Path {
 		return
 	}
-	t.deps.log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
+	t.engine.log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
 	if t.folder.project.Started { // another process was started there, such as a terminal while this is the gateway
 		t.folder.project = tool.Project{}
 		return
@@ -83,25 +83,25 @@ func (t *turn) enterProject(ctx context.Context) {
 	if !t.folder.project.Only {
 		t.folder.project = tool.Project{}
 	} else {
-		t.folder.project.Dir = t.deps.opts.Workspace
-		if dir, err := find(t.deps.opts.Workspace); err == nil {
+		t.folder.project.Dir = t.engine.opts.Workspace
+		if dir, err := policy.Folder(t.engine.opts.Workspace); err == nil {
 			t.folder.project.Dir = dir
 		}
 	}
-	t.env.emit(bus.Outbound{
-		Kind: bus.Notice, Route: t.env.in.Route,
-		Text: phrase.In(t.env.in.Language, "The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
+	t.msg.Sink.Emit(bus.Outbound{
+		Kind: bus.Notice, Route: t.msg.In.Route,
+		Text: phrase.In(t.msg.In.Language, "The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
 	})
 }
 
-// start makes the folder that the owner started the program in that of the
+// startFolder makes the folder that the owner started the program in that of the
 // conversation. was is the one it had.
-func start(ctx context.Context, t *turn, was *guard.Scope) *guard.Scope {
-	now, err := t.deps.opts.Tools.Start(t.env.in.Folder)
+func (t *Turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
+	now, err := t.engine.opts.Guard.Start(t.msg.In.Folder)
 	if err != nil {
-		t.env.emit(bus.Outbound{
-			Kind: bus.Notice, Route: t.env.in.Route,
-			Text: phrase.In(t.env.in.Language, "This conversation works in the workspace: %v.", err),
+		t.msg.Sink.Emit(bus.Outbound{
+			Kind: bus.Notice, Route: t.msg.In.Route,
+			Text: phrase.In(t.msg.In.Language, "This conversation works in the workspace: %v.", err),
 		})
 		now = guard.Scope{}
 	}
@@ -113,23 +113,23 @@ func start(ctx context.Context, t *turn, was *guard.Scope) *guard.Scope {
 		value = now
 	}
 	if err := t.sess.SetMeta(WorkspaceScopeKey, value); err != nil { // written with the message
-		t.deps.log.WarnContext(ctx, "keep the folder of a conversation", "session", t.key, "err", err)
+		t.engine.log.WarnContext(ctx, "keep the folder of a conversation", "session", t.key, "err", err)
 	}
 	return validScope(now)
 }
 
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
-func (t *turn) workspaceScope(ctx context.Context) *guard.Scope {
-	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route, Scope: t.env.in.Scope})
-	if e := t.env.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
+func (t *Turn) workspaceScope(ctx context.Context) *guard.Scope {
+	chat := t.engine.KeyOf(bus.Inbound{Route: t.msg.In.Route, Scope: t.msg.In.Scope})
+	if e := t.msg.In.Event; e != EventCron && e != eventTrigger || chat == t.key {
 		var s guard.Scope
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return validScope(s)
 	}
-	values, err := t.deps.opts.Sessions.Metadata(ctx, chat)
+	values, err := t.engine.opts.Sessions.Metadata(ctx, chat)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
-		t.deps.log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)
+		t.engine.log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)
 	}
 	return ScopeOf(values)
 }

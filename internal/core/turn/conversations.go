@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"sync"
@@ -7,6 +7,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/transcript"
 	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Limits of what is in memory.
+const (
+	liveCap  = 64
+	liveSize = 16384 // messages of conversations
 )
 
 // conversation is the view of a session that its actor works with.

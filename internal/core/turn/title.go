@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"strings"
@@ -15,9 +15,9 @@ const titleChars = 60
 // user. It costs no model call and does not change afterwards, so that lists show
 // what a conversation began with when its beginning is long in the archive. The
 // user may give it another title.
-func keepTitle(t *turn) error {
+func (t *Turn) keepTitle() error {
 	var has string
-	if t.env.in.Event != "" || t.sess.Meta(session.TitleKey, &has) && has != "" {
+	if t.msg.In.Event != "" || t.sess.Meta(session.TitleKey, &has) && has != "" {
 		return nil
 	}
 	title := ""
@@ -29,12 +29,12 @@ func keepTitle(t *turn) error {
 		}
 	}
 	if title == "" {
-		title = titleOf(t.env.in.Text)
+		title = titleOf(t.msg.In.Text)
 	}
 	if title == "" {
 		return nil
 	}
-	return t.sess.SetMeta(session.TitleKey, t.deps.secrets.Redact(title))
+	return t.sess.SetMeta(session.TitleKey, t.engine.secrets.Redact(title))
 }
 
 // titleOf is the beginning of a text: its first sentence, or the first words of it.

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -25,67 +25,64 @@ const eventShell = "user_shell"
 // textShellCut is the answer to a command whose end nobody saw.
 const textShellCut = "The program was stopped while this command ran. It may have taken effect, so it was not run again."
 
-// shellTurn is a turn without a model.
-type shellTurn struct{ turn *turn }
-
-// run runs a command line that the owner typed, without a model. That it
+// Shell runs a command line that the owner typed, without a model. That it
 // was asked for is on the disk before it begins, so it never runs twice; what
 // came out is for the person and, with the next turn, for the model.
-func (t shellTurn) run(ctx context.Context, seen bool) error {
-	in := t.turn.env.in
+func (t *Turn) Shell(ctx context.Context, seen bool) error {
+	in := t.msg.In
 	if seen {
-		return t.again(ctx)
+		return t.shellAgain(ctx)
 	}
-	if why := t.refused(); why != "" {
-		t.turn.reply(Say(why))
+	if why := t.shellRefused(); why != "" {
+		t.Reply(why, true)
 		return nil
 	}
-	t.turn.enterProject(ctx)
+	t.enterProject(ctx)
 	line := strings.TrimSpace(in.Text)
-	err := t.turn.sess.Append(session.Record{
-		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.turn.deps.secrets.Redact(line))}, Time: in.At,
-		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.turn.id, Command: true, Event: eventShell,
+	err := t.sess.Append(session.Record{
+		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.engine.secrets.Redact(line))}, Time: in.At,
+		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.id, Command: true, Event: eventShell,
 	})
 	if err == nil {
-		err = t.turn.sess.Sync(context.WithoutCancel(ctx))
+		err = t.sess.Sync(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("keep the command: %w", err)
 	}
-	res := t.exec(ctx, line)
-	if err := t.keep(ctx, line, t.turn.id, res); err != nil {
+	res := t.runShell(ctx, line)
+	if err := t.keepShell(ctx, line, t.id, res); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return stopError(cause)
+		return StopError(cause)
 	}
-	t.reply(explain.CodeBlock(t.turn.deps.secrets.Redact(res.Content.String())), t.turn.id)
+	t.shellReply(explain.CodeBlock(t.engine.secrets.Redact(res.Content.String())), t.id)
 	return nil
 }
 
-// refused says why a message is not run as a command.
-func (t shellTurn) refused() string {
-	switch in := t.turn.env.in; {
+// shellRefused says why a message is not run as a command.
+func (t *Turn) shellRefused() string {
+	switch in := t.msg.In; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
 		return phrase.In(in.Language, "Only an owner can run commands, in a direct chat.")
 	case in.Route.Channel != "websocket":
 		return phrase.In(in.Language, "Commands cannot be run from here.")
-	case t.turn.deps.opts.Tools.UserShell == nil:
+	case t.engine.userShell() == nil:
 		return phrase.In(in.Language, "Commands are switched off; tools.exec.enable switches them on.")
 	}
 	return ""
 }
 
-// exec runs the command and shows that it does.
-func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
+// runShell runs the command and shows that it does.
+func (t *Turn) runShell(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
-		ID: "shell-" + t.turn.id, Name: "exec", Route: t.turn.env.in.Route, SessionKey: t.turn.key, Project: t.turn.folder.project,
-		SenderID: t.turn.env.in.SenderID, Person: t.turn.env.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.publish,
+		ID: "shell-" + t.id, Name: "exec", Route: t.msg.In.Route, SessionKey: t.key, Project: t.folder.project,
+		SenderID: t.msg.In.SenderID, Person: t.msg.In.Person(), TurnID: t.id, UserText: line, Publish: t.progress.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
-	h, begun := t.turn.hooks(), time.Now()
+	h, begun := t.progress.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
-	res, err := t.turn.deps.opts.Tools.UserShell(ctx, c, line)
+	res, err := t.engine.userShell()(ctx, c, line)
 	if err != nil {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
@@ -93,9 +90,18 @@ func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
 	return res
 }
 
-// keep keeps what came out, for people and for the model, in one write.
-func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result) error {
-	out := t.turn.deps.secrets.Redact(res.Content.String())
+// userShell is what runs the command lines that the owner types; nil if there are no
+// commands.
+func (e *Engine) userShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
+	if e.opts.Guard == nil {
+		return nil
+	}
+	return e.opts.Guard.UserShell()
+}
+
+// keepShell keeps what came out, for people and for the model, in one write.
+func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
+	out := t.engine.secrets.Redact(res.Content.String())
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
 	told := prompt.EscapeMarkers(out)
 	if res.Untrusted {
@@ -103,18 +109,18 @@ func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result)
 		told = runner.Fence(llm.Text(out), turn, eventShell).Text
 	}
 	where := ""
-	if t.turn.folder.project.Dir != "" {
-		where = " in " + prompt.Path(t.turn.folder.project.Dir)
+	if t.folder.project.Dir != "" {
+		where = " in " + prompt.Path(t.folder.project.Dir)
 	}
-	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.turn.deps.secrets.Redact(line)), told)
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.engine.secrets.Redact(line)), told)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}
 	shown, asked, noted := rec(llm.Assistant, explain.CodeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
 	shown.Command, asked.Internal, noted.Internal, asked.Runtime = true, true, true, about
-	err := t.turn.sess.Append(shown, asked, noted)
+	err := t.sess.Append(shown, asked, noted)
 	if err == nil {
-		err = t.turn.sess.Sync(context.WithoutCancel(ctx))
+		err = t.sess.Sync(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("keep what the command printed: %w", err)
@@ -122,11 +128,11 @@ func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result)
 	return nil
 }
 
-// again answers a command that an earlier process began: with what it
+// shellAgain answers a command that an earlier process began: with what it
 // printed, or with the news that nobody knows.
-func (t shellTurn) again(ctx context.Context) error {
-	recs := t.turn.sess.Messages()
-	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.turn.env.in.ID })
+func (t *Turn) shellAgain(ctx context.Context) error {
+	recs := t.sess.Messages()
+	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.msg.In.ID })
 	if at < 0 || recs[at].Event != eventShell {
 		return nil // it was answered long ago
 	}
@@ -135,24 +141,24 @@ func (t shellTurn) again(ctx context.Context) error {
 		return r.TurnID == turn && r.Event == eventShell && r.Command && r.Role == llm.Assistant
 	})
 	if answer >= 0 {
-		t.reply(recs[answer].Content.String(), turn)
+		t.shellReply(recs[answer].Content.String(), turn)
 		return nil
 	}
-	t.turn.enterProject(ctx)
+	t.enterProject(ctx)
 	res := tool.Fail(tool.Cancelled, "%s", textShellCut)
-	if err := t.keep(ctx, strings.TrimSpace(t.turn.env.in.Text), turn, res); err != nil {
+	if err := t.keepShell(ctx, strings.TrimSpace(t.msg.In.Text), turn, res); err != nil {
 		return err
 	}
-	t.reply(explain.CodeBlock(res.Content.String()), turn)
+	t.shellReply(explain.CodeBlock(res.Content.String()), turn)
 	return nil
 }
 
-func (t shellTurn) reply(text, turn string) {
-	t.turn.env.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.turn.env.in.Route, ReplyTo: t.turn.env.in.Route.MessageID, Text: t.turn.deps.secrets.Redact(text), Meta: t.turn.env.in.Meta,
+func (t *Turn) shellReply(text, turn string) {
+	t.msg.Sink.Emit(bus.Outbound{
+		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: t.engine.secrets.Redact(text), Meta: t.msg.In.Meta,
 		Turn: &bus.Turn{
-			ID: turn, SessionKey: t.turn.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
-			DurationMS: t.turn.deps.now().Sub(t.turn.begun).Milliseconds(),
+			ID: turn, SessionKey: t.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
+			DurationMS: t.engine.now().Sub(t.begun).Milliseconds(),
 		},
 	})
 }

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -98,10 +98,9 @@ func (s *toolSets) known(choice toolChoice, tier prompt.Tier) (*tool.Set, error)
 	return tier.Tools(s.fixed)
 }
 
-// Prepare finds the tool of a call that the owner's model can make, among those
+// prepare finds the tool of a call that the owner's model can make, among those
 // of the last turns, and validates its arguments.
-func Prepare(a *Agent, name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
-	s := a.deps.tools
+func (s *toolSets) prepare(name, arguments string) (tool.Tool, json.RawMessage, *tool.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for choice, set := range s.built {
@@ -160,29 +159,29 @@ func (s *toolSets) absent(name string) string {
 	return ""
 }
 
-func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
+func (t *Turn) toolChoice(tier prompt.Tier) toolChoice {
 	_, goal := owntool.Goal(t.sess)
-	return toolChoice{tier.Name, goal, t.env.in.Scope != ""}
+	return toolChoice{tier.Name, goal, t.msg.In.Scope != ""}
 }
 
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
-func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
-	if t.env.in.NoTools {
+func (t *Turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
+	if t.msg.In.NoTools {
 		return tool.NewSet()
 	}
-	if slow := t.deps.opts.Tools.Slow; slow != nil {
+	if slow := t.engine.opts.Tools.Slow; slow != nil {
 		if names := slow(ctx); len(names) > 0 {
-			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Progress, Route: t.msg.In.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
 		}
 	}
-	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
+	set, err := t.engine.tools.choose(ctx, t.toolChoice(tier), tier)
 	if err == nil {
-		set, err = t.env.extra.tools(set)
+		set, err = t.msg.Extra.tools(set)
 	}
-	if t.env.in.Scope == "" {
-		for _, text := range t.deps.tools.missing(t.key) {
-			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: text})
+	if t.msg.In.Scope == "" {
+		for _, text := range t.engine.tools.missing(t.key) {
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: text})
 		}
 	}
 	return set, err

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -45,13 +45,13 @@ func (x Extra) tools(set *tool.Set) (*tool.Set, error) {
 }
 
 // runtimeFor is the model of a turn.
-func (d *deps) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime, error) {
+func (e *Engine) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime, error) {
 	if x.ModelName != "" {
-		if preset = x.ModelName; !slices.Contains(d.opts.Models.Presets, preset) {
+		if preset = x.ModelName; !slices.Contains(e.opts.Models.Presets, preset) {
 			preset = ModelChoice + preset
 		}
 	}
-	rt, err := d.opts.Models.Runtime(ctx, preset)
+	rt, err := e.opts.Models.Runtime(ctx, preset)
 	if x.Model != nil {
 		rt.Model, rt.Check = x.Model, nil
 	}
@@ -60,16 +60,16 @@ func (d *deps) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime,
 
 // programHooks are the hooks of the program around the agent, which decide
 // about the calls of a turn and of its subagents.
-func programHooks(t *turn) []runner.Hooks {
-	return slices.Concat(t.deps.opts.Tools.Hooks, t.env.extra.Hooks)
+func (t *Turn) programHooks() []runner.Hooks {
+	return slices.Concat(t.engine.opts.Tools.Hooks, t.msg.Extra.Hooks)
 }
 
 // redacted is an outcome as the program around the agent gets it.
-func redacted(t *turn, res runner.Result) runner.Result {
-	res.Text, res.New = t.deps.secrets.Redact(res.Text), slices.Clone(res.New)
+func (t *Turn) redacted(res runner.Result) runner.Result {
+	res.Text, res.New = t.engine.secrets.Redact(res.Text), slices.Clone(res.New)
 	for i := range res.New {
 		m := &res.New[i]
-		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+		m.Content.Text = t.engine.secrets.Redact(m.Content.Text)
 	}
 	return res
 }

@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ type RuntimeKind string
 
 // The kinds of RuntimeEvent.
 const (
-	InputAccepted  RuntimeKind = "input_accepted" // a message is kept and begins a turn, or joins the running one
+	InputAccepted  RuntimeKind = "input_accepted" // a message is kept and begins a Turn, or joins the running one
 	TurnStarted    RuntimeKind = "turn_started"
 	TurnAdmitted   RuntimeKind = "turn_admitted"   // it has a slot for model work; once per round of a goal
 	TurnStatus     RuntimeKind = "turn_status"     // Status is running or idle
@@ -24,7 +24,7 @@ const (
 	QuestionClosed RuntimeKind = "question_closed" // Question is set; its Outcome says how
 )
 
-// RuntimeEvent is something that happened to a turn, apart from what is said in
+// RuntimeEvent is something that happened to a Turn, apart from what is said in
 // it. Handlers run in order, where it happens and before anything that is said
 // after it, so they must not block.
 type RuntimeEvent struct {
@@ -44,21 +44,27 @@ type RuntimeEvent struct {
 	Question   *bus.Question
 }
 
-// tell hands an event about a turn to the program around the agent.
-func tell(t *turn, ev RuntimeEvent) {
+// tell hands an event about the turn to the program around the agent.
+func (t *Turn) tell(ev RuntimeEvent) {
 	ev.TurnID, ev.Began, ev.Model, ev.Preset = t.id, t.begun, t.rt.Display, t.rt.Preset
-	t.deps.tell(t.env, ev)
+	t.engine.tell(t.msg, ev)
+}
+
+// ChangedModel tells that the conversation has another model from now on.
+func (t *Turn) ChangedModel(rt Runtime) {
+	t.rt = rt
+	t.tell(RuntimeEvent{Kind: ModelChanged})
 }
 
 // tell hands an event about a message to all handlers. One that panics does not
 // keep it from the others.
-func (d *deps) tell(it *envelope, ev RuntimeEvent) {
-	for _, handle := range d.opts.Events.Runtime {
-		ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = d.now(), it.in.Route, it.key, it.in.SenderID, it.in.Meta
+func (e *Engine) tell(m Message, ev RuntimeEvent) {
+	ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = e.now(), m.In.Route, m.Key, m.In.SenderID, m.In.Meta
+	for _, handle := range e.opts.Events.Runtime {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					d.log.Error("a handler of runtime events panicked", "event", ev.Kind, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+					e.log.Error("a handler of runtime events panicked", "event", ev.Kind, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 				}
 			}()
 			handle(ev)

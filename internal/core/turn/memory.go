@@ -1,4 +1,4 @@
-package agent
+package turn
 
 import (
 	"context"
@@ -36,18 +36,18 @@ type frame struct {
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (d *deps) frameOf(ctx context.Context, preset string) (worker.Frame, error) {
-	rt, err := d.opts.Models.Runtime(ctx, preset)
+func (e *Engine) frameOf(ctx context.Context, preset string) (worker.Frame, error) {
+	rt, err := e.opts.Models.Runtime(ctx, preset)
 	if err != nil && preset != "" {
-		rt, err = d.opts.Models.Runtime(ctx, "")
+		rt, err = e.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		return worker.Frame{}, err
 	}
-	l := d.opts.Turns.Limits
+	l := e.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}.forMemory(), nil
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: e.models.calibration(rt.Name).Factor()}.forMemory(), nil
 }
 
 // forMemory is what the memory worker needs of the frame.
@@ -75,12 +75,12 @@ func (f frame) size(c *transcript.View) int { return int(float64(f.head+c.Total)
 // makeRoom sees to it that the conversation fits. Memory takes in the oldest
 // turns first; where that is not possible, or takes too long, they are left
 // out of the prompt and wait in the session until memory has them.
-func (t *turn) makeRoom(ctx context.Context) error {
+func (t *Turn) makeRoom(ctx context.Context) error {
 	t.complete(ctx)
 	f := &t.frame
 	if t.remembers() && f.budget > 0 && f.size(&t.conv.View) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
-			t.deps.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
+			t.engine.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
 		t.complete(ctx)
 	}
@@ -101,7 +101,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 }
 
 // complete adds to the frame what its session remembers.
-func (t *turn) complete(ctx context.Context) {
+func (t *Turn) complete(ctx context.Context) {
 	f := &t.frame
 	f.system, f.head, f.outside = f.base, f.baseHead, false
 	add := func(own string) {
@@ -110,23 +110,23 @@ func (t *turn) complete(ctx context.Context) {
 			f.head += text.Tokens(own)
 		}
 	}
-	add(prompt.Instructions(t.key, t.env.in.History))
-	if t.deps.opts.Memory.Consolidator == nil {
+	add(prompt.Instructions(t.key, t.msg.In.History))
+	if t.engine.opts.Memory.Consolidator == nil {
 		return
 	}
-	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
-		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.env.in.Scope,
-		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
+	own, outside := t.engine.prompt.Remembered(ctx, prompt.Recall{
+		History: t.engine.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.msg.In.Scope,
+		Unified: t.engine.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
 	})
 	f.outside = outside
 	add(own)
 }
 
 // takeIn summarises the oldest turns while the user waits, but not for long.
-func (t *turn) takeIn(ctx context.Context, f frame) error {
+func (t *Turn) takeIn(ctx context.Context, f frame) error {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
-	changed, err := t.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
+	changed, err := t.engine.opts.Memory.Consolidator.Run(ctx, memory.Task{
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
@@ -141,35 +141,35 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 	return err
 }
 
-// startNewSession clears the session. What memory had not taken in is put aside
+// StartNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
-func (t *turn) startNewSession(ctx context.Context) error {
-	if t.deps.opts.Memory.Consolidator != nil {
-		name, err := t.deps.opts.Memory.Consolidator.Keep(t.sess)
+func (t *Turn) StartNewSession(ctx context.Context) error {
+	if t.engine.opts.Memory.Consolidator != nil {
+		name, err := t.engine.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
 			// The old log goes to the archive whatever happens here.
-			t.deps.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
+			t.engine.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
 		} else if name != "" {
 			var preset string
 			t.sess.Meta(owntool.PresetKey, &preset)
-			t.deps.memory.PlanKept(name, preset)
+			t.engine.memory.PlanKept(name, preset)
 		}
 	}
 	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
 		g.Status = "cancelled"
-		if err := t.setGoal(g); err != nil {
+		if err := t.SetGoal(g); err != nil {
 			return fmt.Errorf("end the goal: %w", err)
 		}
 	}
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}
-	t.deps.conversations.forget(t.key)
+	t.engine.conversations.forget(t.key)
 	return nil
 }
 
 // afterTurn plans what memory has to do with the session now.
-func (t *turn) afterTurn(used int, said string) {
+func (t *Turn) afterTurn(used int, said string) {
 	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
 		return
 	}
@@ -177,18 +177,18 @@ func (t *turn) afterTurn(used int, said string) {
 	used += int(float64(text.Tokens(said)) * f.scale)
 	var when worker.When
 	switch {
-	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
-		t.deps.memory.Plan(t.key, f.forMemory(), worker.Soon)
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.engine.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
+		t.engine.memory.Plan(t.key, f.forMemory(), worker.Soon)
 		return
 	case !worker.Compacts(t.key):
 		return
 	case t.rested:
 		when = worker.Resumed
-	case t.deps.opts.Memory.IdleCompact > 0:
+	case t.engine.opts.Memory.IdleCompact > 0:
 		when = worker.IfSilent
 	default:
 		return
 	}
 	f.base, f.system, f.tools = "", "", nil // made from a transcript; many may wait
-	t.deps.memory.Plan(t.key, f.forMemory(), when)
+	t.engine.memory.Plan(t.key, f.forMemory(), when)
 }

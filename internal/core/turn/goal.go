@@ -1,11 +1,9 @@
-package agent
+package turn
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -17,68 +15,35 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// setGoal keeps the goal and shows it.
-func (t *turn) setGoal(g bus.Goal) error {
+// SetGoal keeps the goal and shows it.
+func (t *Turn) SetGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
-	t.env.emit(bus.Outbound{Kind: bus.GoalState, Route: t.env.in.Route, Goal: t.shownGoal()})
-	tell(t, RuntimeEvent{Kind: GoalChanged, Goal: t.shownGoal()})
+	t.msg.Sink.Emit(bus.Outbound{Kind: bus.GoalState, Route: t.msg.In.Route, Goal: t.shownGoal()})
+	t.tell(RuntimeEvent{Kind: GoalChanged, Goal: t.shownGoal()})
 	return nil
+}
+
+// Pursue makes a message that sets a goal a turn that works on it.
+func (t *Turn) Pursue(ctx context.Context, objective string) error {
+	if err := t.SetGoal(bus.Goal{Status: "active", Objective: objective, StartedAt: t.engine.now()}); err != nil {
+		return fmt.Errorf("set the goal: %w", err)
+	}
+	t.goal.open = true
+	t.msg.In.Text = "Goal: " + objective
+	return t.Answer(ctx)
 }
 
 // shownGoal is the goal of the conversation as clients see it, nil if it has
 // none.
-func (t *turn) shownGoal() *bus.Goal {
+func (t *Turn) shownGoal() *bus.Goal {
 	g, _ := owntool.Goal(t.sess)
 	if g.Status == "" {
 		return nil
 	}
-	g.Objective, g.Summary, g.Recap = t.deps.secrets.Redact(g.Objective), t.deps.secrets.Redact(g.Summary), t.deps.secrets.Redact(g.Recap)
+	g.Objective, g.Summary, g.Recap = t.engine.secrets.Redact(g.Objective), t.engine.secrets.Redact(g.Summary), t.engine.secrets.Redact(g.Recap)
 	return &g
-}
-
-// runGoal is /goal. With words it sets the goal and makes them the message of a
-// turn; without it tells how things stand.
-func runGoal(ctx context.Context, c *Call) (Reply, error) {
-	t := c.turn
-	g, active := owntool.Goal(t.sess)
-	switch {
-	case c.Args == "" && !active:
-		return Say(phrase.Of(ctx, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")), nil
-	case c.Args == "":
-		return Say(phrase.Of(ctx, "Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, phrase.Count(ctx, g.Rounds, "round"))), nil
-	case stopsGoal(c.Args):
-		if !active {
-			return Say(phrase.Of(ctx, "There is no goal to stop.")), nil
-		}
-		g.Status = "cancelled"
-		if err := t.setGoal(g); err != nil {
-			return Reply{}, fmt.Errorf("stop the goal: %w", err)
-		}
-		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
-	}
-	if err := t.setGoal(bus.Goal{Status: "active", Objective: c.Args, StartedAt: t.deps.now()}); err != nil {
-		return Reply{}, fmt.Errorf("set the goal: %w", err)
-	}
-	t.goal.open = true
-	t.env.in.Text = "Goal: " + c.Args
-	return Reply{answered: true}, t.answer(ctx)
-}
-
-// stopsGoal reports whether /goal ends the goal with these arguments.
-func stopsGoal(args string) bool { return strings.EqualFold(args, "stop") }
-
-// goalEnds reports whether a command waits that ends the goal: it takes its turn, so
-// the goal begins no further round.
-func (t *turn) goalEnds() bool {
-	return slices.ContainsFunc(t.deps.mailboxes.queued(t.act), t.deps.endsGoal)
-}
-
-// endsGoal reports whether a message is a command that ends the goal.
-func (a *Agent) endsGoal(it *envelope) bool {
-	c, ok := a.command(it)
-	return ok && c.row.EndsGoal != nil && c.row.EndsGoal(c.Args)
 }
 
 // pursuit is the work of a turn on the goal of its session.
@@ -87,44 +52,44 @@ type pursuit struct {
 	end  string // why the goal cannot go on, for the user
 }
 
-// run works on the goal for as long as it is open: whenever the model comes to
+// workOn works on the goal for as long as it is open: whenever the model comes to
 // rest, or has used up the steps of a run, it is reminded, within the ceilings.
 // A goal that cannot go on is blocked, and the user reads why.
-func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.Result, error) {
+func (t *Turn) workOn(ctx context.Context, res runner.Result) (runner.Result, error) {
 	for last := res; last.Stop != runner.Cancelled; {
 		g, active := owntool.Goal(t.sess)
 		if !active || last.Stop == runner.Completed && last.Text == "" {
 			return res, nil // reached, or a question to the user has ended the turn
 		}
-		if t.goalEnds() {
+		if t.around.EndsGoal() {
 			return res, nil
 		}
 		g = after(g, last)
 		why := obstacle(last)
 		if why == "" {
-			why = owntool.Overdone(g, t.deps.now())
+			why = owntool.Overdone(g, t.engine.now())
 		}
 		if why != "" {
 			g.Status, g.Recap = "blocked", why
-			p.end = phrase.Of(ctx, "(The goal is not finished and I stopped: %s. /goal sets it again.)", phrase.Of(ctx, why))
-			if err := t.setGoal(g); err != nil {
+			t.goal.end = phrase.Of(ctx, "(The goal is not finished and I stopped: %s. /goal sets it again.)", phrase.Of(ctx, why))
+			if err := t.SetGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
 			}
 			return res, nil
 		}
-		if err := t.setGoal(g); err != nil {
+		if err := t.SetGoal(g); err != nil {
 			return res, fmt.Errorf("note the round: %w", err)
 		}
 
 		switch {
 		case last.Stop == runner.MaxIterations:
-			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: phrase.Of(ctx, "The goal goes on, round %d.", g.Rounds+1)})
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: phrase.Of(ctx, "The goal goes on, round %d.", g.Rounds+1)})
 		case last.Streamed: // it looked like the last one, but its text stays and another follows
-			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.shown.segment - 1), Resuming: true})
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.msg.In.Route, StreamID: t.progress.streamID(t.progress.segment - 1), Resuming: true})
 		case last.Text != "":
-			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: last.Text})
+			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Progress, Route: t.msg.In.Route, Text: last.Text})
 		}
-		next, err := p.remind(t, g)
+		next, err := t.remind(g)
 		if err != nil {
 			return res, err
 		}
@@ -165,15 +130,15 @@ func obstacle(res runner.Result) string {
 	return "a tool failed"
 }
 
-// continues reports whether the goal goes on when a run has used up its steps.
-func (*pursuit) continues(t *turn) bool {
+// goesOn reports whether the goal goes on when a run has used up its steps.
+func (t *Turn) goesOn() bool {
 	g, active := owntool.Goal(t.sess)
-	return active && !t.goalEnds() && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.deps.now()) == ""
+	return active && !t.around.EndsGoal() && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.engine.now()) == ""
 }
 
 // remind keeps the message that the next round begins with. What the message
 // tool sent in the round before is not the answer of this one.
-func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
+func (t *Turn) remind(g bus.Goal) (llm.Message, error) {
 	next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
 		"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
@@ -183,7 +148,7 @@ func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
 	if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
 		return next, fmt.Errorf("keep the reminder: %w", err)
 	}
-	t.setAnswered(false)
+	t.progress.setAnswered(false)
 	return next, nil
 }
 
