@@ -386,13 +386,13 @@ func (g *Guard) keep(ctx context.Context, t tool.Tool, c tool.Call) {
 // End records what a call changed and which addresses a search named, and
 // shows edits of files in the chat.
 func (g *Guard) End(ctx context.Context, c tool.Call, r tool.Result) {
-	if c.Name == "web_search" && !r.IsError {
-		if policy, done, err := g.guests.policy(ctx, c); err == nil {
+	if policy, done, err := g.guests.policy(ctx, c); err == nil {
+		if c.Name == "web_search" && !r.IsError {
 			policy.Saw(c, r.Content.String())
-			done()
 		}
+		policy.Returned(c)
+		done()
 	}
-	g.policy.Returned(c)
 	if err := g.tracker.wrote(c); err != nil {
 		g.log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 	}
