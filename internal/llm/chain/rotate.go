@@ -94,7 +94,7 @@ func (r *rotor) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 }
 
 // run tries keys until one answers. It returns the final error, or nil when the
-// stream is finished or nobody listens any more.
+// stream is finished or the caller stopped reading.
 func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, error) bool) error {
 	tried := make([]bool, len(r.keys))
 	var last *llm.Error

@@ -19,7 +19,7 @@ type OnExceed string
 const (
 	// Warn only tells the user.
 	Warn OnExceed = "warn"
-	// StopBackground stops work nobody is waiting for.
+	// StopBackground stops work that no user waits for.
 	StopBackground OnExceed = "stopBackground"
 	// StopAll stops every call, background work first: it may use nine tenths
 	// of a limit, so that it cannot leave the user with nothing.
@@ -65,7 +65,7 @@ const (
 	backgroundShare = 0.9
 )
 
-// background reports whether nobody waits for the work of a source. Work of a
+// background reports whether no user waits for the work of a source. Work of a
 // kind we do not know is background.
 func background(source string) bool {
 	switch source {
@@ -75,7 +75,7 @@ func background(source string) bool {
 	return true
 }
 
-// ask is what a call wants to spend.
+// ask holds what a call wants to spend.
 type ask struct {
 	source, turn             string
 	session, provider, model string
@@ -84,7 +84,7 @@ type ask struct {
 	answer                   int // tokens, at most; 0 is not bounded by the caller
 }
 
-// hold is what a call under way may still spend.
+// hold reserves what a call under way may still spend.
 type hold struct {
 	account
 	source, turn string
@@ -281,8 +281,8 @@ func (b *bound) of(key string, limit, used, held int64, money bool) bound {
 	return out
 }
 
-// room is how many tokens the answer may have under this limit; a negative
-// number means that not even the prompt fits.
+// room returns how many tokens the answer may have under this limit; a
+// negative number means that not even the prompt fits.
 func (b *bound) room(a *ask) int {
 	left := b.limit - b.used - b.held
 	if !b.money {

@@ -104,7 +104,7 @@ func (l *Ledger) refresh(now time.Time) {
 	}
 	s := &l.sums
 	if l.store == nil {
-		s.Zone = zone // there is no log to sum up anew
+		s.Zone = zone // there is no log to sum up again
 	}
 	perSession := l.limits.PerSession != SourceLimits{}
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
@@ -192,7 +192,7 @@ func (l *Ledger) readOn(at time.Time) error {
 		return err
 	}
 	if change == store.Another {
-		// The disk lost a part of the log, or somebody replaced it: what was counted
+		// The disk lost a part of the log, or the log was replaced: what was counted
 		// on this day and in this month stays spent.
 		before := l.sums
 		l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)

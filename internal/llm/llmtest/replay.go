@@ -61,7 +61,7 @@ func (c Case) play(t *testing.T, newModel func(t *testing.T, s *Server, o Setup)
 	}
 }
 
-// Left counts the answers that nobody asked for yet.
+// Left counts the answers that were not asked for yet.
 func (s *Server) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func stored(t *testing.T, m llm.Message) llm.Message {
 	return back
 }
 
-// result is what came of a step.
+// result holds what came of a step.
 type result struct {
 	Watched
 	events string

@@ -195,7 +195,7 @@ func htmlTitle(page string) string {
 	return " (" + text.Ellipsis(title, 80) + ")"
 }
 
-// errorBody is what the many shapes of an error answer have in common.
+// errorBody holds what the many shapes of an error answer have in common.
 type errorBody struct {
 	code, kind, message, param string
 	status                     int
