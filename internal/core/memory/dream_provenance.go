@@ -132,7 +132,7 @@ func common(a, b map[[2]rune]int) (both, inA, inB int) {
 	return both, inA, inB
 }
 
-// alike is how much two texts have in common, from 0 to 1.
+// alike returns how much two texts have in common, from 0 to 1.
 func alike(a, b string) float64 {
 	both, inA, inB := common(pairs(a), pairs(b))
 	if inA+inB == 0 {
@@ -141,7 +141,7 @@ func alike(a, b string) float64 {
 	return 2 * float64(both) / float64(inA+inB)
 }
 
-// contained is how much of a is in b, from 0 to 1.
+// contained returns how much of a is in b, from 0 to 1.
 func contained(a, b string) float64 {
 	both, inA, _ := common(pairs(a), pairs(b))
 	if inA == 0 {
@@ -244,7 +244,7 @@ func (l *lookalikes) nearest(line string) int {
 	return at
 }
 
-// state is where Dream keeps what it remembers, beside the history.
+// state returns where Dream keeps what it remembers, beside the history.
 func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
 // keepFacts adds the origins of a change, once.

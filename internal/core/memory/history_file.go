@@ -26,7 +26,7 @@ const (
 	lockName      = "history"
 )
 
-// state is what the state file holds.
+// state is the content of the state file.
 type state struct {
 	Cursor      int64           `json:"cursor"` // a hint; the log is the truth
 	DreamCursor int64           `json:"dream_cursor"`

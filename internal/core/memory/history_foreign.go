@@ -249,8 +249,8 @@ func sameLines(ours, lines []byte) bool {
 	return true
 }
 
-// Written is when another program or nanobot last wrote to the history in a
-// workspace.
+// Written returns when another program or nanobot last wrote to the history in
+// a workspace.
 func Written(workspace string) (last time.Time) {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {

@@ -50,7 +50,7 @@ func record(role llm.Role, c llm.Content) session.Record {
 	}
 }
 
-// earlier is what a person said before, with the pictures.
+// earlier returns what a person said before, with the pictures.
 func (p *Builder) earlier(ctx context.Context, body string, media []bus.Media) llm.Content {
 	images, notes := p.attachments(ctx, media)
 	body = strings.Join(append([]string{body}, notes...), "\n")

@@ -178,7 +178,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
 	r.hooks.onError(ctx, it, err)
 	// A short placeholder keeps the history alternating; the raw error never enters it.
-	// It is marked, so that nobody takes it for an answer.
+	// It is marked, so that it is not taken for an answer.
 	if r.last().Role != llm.Assistant {
 		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, IsError: true, Content: llm.Text(cmp.Or(said, NoAnswer))}); rerr != nil {
 			return done, rerr

@@ -221,10 +221,11 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 // terminalChannel is the channel of chats in a terminal.
 const terminalChannel = "cli"
 
-// noChat is where a run works for which no chat is known.
+// noChat returns where a run works for which no chat is known.
 func noChat() bus.Route { return bus.Route{Channel: terminalChannel, ChatID: "direct"} }
 
-// jobText is what the model reads when a job is due, before what the job says.
+// jobText returns what the model reads when a job is due, before what the job
+// says.
 func jobText(j *Job, loc *time.Location) string {
 	p := j.State.Pending
 	var b strings.Builder
@@ -427,7 +428,8 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 		j.Name, st.ErrorsInRow, res.err, id)}, true
 }
 
-// refusal is what the owner is told, once, about runs whose calls are refused.
+// refusal returns what the owner is told, once, about runs whose calls are
+// refused.
 func refusal(what, name, why string) phrase.Sentence {
 	return phrase.Later("The %s %q cannot do all it should: %s. No question can be asked during a run; a rule in tools.approval.rules allows the call. "+
 		"I do not tell you again until a run succeeds.", phrase.Later(what), name, strings.TrimRight(why, "."))
@@ -497,7 +499,7 @@ func (rs *runs) ending(id string) bool {
 	return !rs.handed[id]
 }
 
-// disown is how a run of a guest becomes one of this owner's queue.
+// disown makes a run of a guest one of this owner's queue.
 func (rs *runs) disown(ctx context.Context, id string, p *Pending) {
 	if rs.planner.guest() || !p.Guest {
 		return

@@ -56,7 +56,7 @@ func (s *Session) Clear() error {
 
 // Compact moves what lies before the live part to the archive directory and
 // rewrites the log with the rest, whose lines are copied as they are. Message
-// indices begin anew at the first live message. Release does it by itself for
+// indices begin again at the first live message. Release does it by itself for
 // a log that is mostly dead weight.
 func (s *Session) Compact() error { return s.do(s.compact) }
 

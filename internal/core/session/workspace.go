@@ -417,7 +417,7 @@ func Relocate(state store.Store, data, id, workspace string) error {
 	})
 }
 
-// lookAt is what tells one folder from another.
+// lookAt returns what tells one folder from another.
 func lookAt(workspace string) (Entry, error) {
 	path, err := filepath.Abs(workspace)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 type View struct {
 	First    int       // session index of the first live record
 	next     int       // session index of the first record not seen yet
-	born     time.Time // of the session, changes when it was started anew
+	born     time.Time // of the session, changes when it was started again
 	Messages []llm.Message
 	Tokens   []int // estimate per message
 	Origin   []int // session index of each message's first record
@@ -115,9 +115,9 @@ func (c *View) Add(index int, r *session.Record) {
 }
 
 // FromOutside reports whether a record holds words that neither the user nor
-// the model wrote: a fenced result, a message of somebody else, a file that
+// the model wrote: a fenced result, a message of another person, a file that
 // came along. A message without a note about where it came from, such as one
-// that another program wrote, may be anybody's.
+// that another program wrote, may be from any person.
 func FromOutside(r *session.Record) bool {
 	if r.Role == llm.ToolRole {
 		return runner.Fenced(r.Content)
@@ -243,12 +243,12 @@ func Storable(m llm.Message) llm.Message {
 	return m
 }
 
-// Past is what a session knows about a message.
+// Past holds what a session knows about a message.
 type Past struct {
 	Tries    int
 	Turn     string
 	Answered bool
-	Reply    *string // nil if it was answered together with another message, or nobody knows any more
+	Reply    *string // nil if it was answered together with another message, or it is not known any more
 	Failed   bool    // the turn failed; Reply says why
 }
 

@@ -42,8 +42,8 @@ CREATE VIRTUAL TABLE words USING fts5(body, content='', contentless_delete=1, de
 INSERT INTO words(words, rank) VALUES('hashsize', 16777216);
 `
 
-// open returns the database, opening it on first use and again when somebody
-// replaced the file.
+// open returns the database, opening it on first use and again when the file
+// was replaced.
 func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

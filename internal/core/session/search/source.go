@@ -244,9 +244,9 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 	return strings.TrimSpace(r.Display()), role
 }
 
-// turnOf is what a message says about itself: whose it is, and whether words
-// from outside are in it. One that does not say where it came from, such as one
-// of another program, may be anybody's.
+// turnOf returns what a message says about itself: whose it is, and whether
+// words from outside are in it. One that does not say where it came from, such
+// as one of another program, may be from any person.
 func turnOf(r *session.Record) (scope string, tainted bool) {
 	if r.Runtime == nil {
 		return "", true

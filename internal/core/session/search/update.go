@@ -399,7 +399,7 @@ func remove(ctx context.Context, tx *sql.Tx, source int64) error {
 	return nil
 }
 
-// save writes the row of a source, dropping what it had when it starts anew.
+// save writes the row of a source, dropping what it had when it starts again.
 func (s *source) save(ctx context.Context, tx *sql.Tx) error {
 	if s.reset {
 		if err := remove(ctx, tx, s.id); err != nil {
@@ -473,7 +473,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 }
 
 // marks are the tokens by which documents are told apart that belong to one
-// conversation or scope. Nobody can type them: no text gives such a token. The
+// conversation or scope. They cannot be typed: no text gives such a token. The
 // owner's documents bear no mark of a scope, so that there is nothing to
 // compare with where there is only one person.
 func marks(session, scope int64, name string) []string {
@@ -517,8 +517,8 @@ type sourceRows struct {
 	by      map[string]*source // by label
 }
 
-// readSources returns the table of sources, from memory when nobody changed it
-// meanwhile. It belongs to the caller until keepSources.
+// readSources returns the table of sources, from memory when it has not
+// changed meanwhile. It belongs to the caller until keepSources.
 func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error) {
 	var changes int64
 	if err := db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes); err != nil {
