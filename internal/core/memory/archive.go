@@ -130,7 +130,9 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 			return false, err
 		}
 	}
-	k.From, k.Attempts, k.Next = to, 0, 0
+	k.From = to
+	k.Attempts = 0
+	k.Next = 0
 	return false, nil
 }
 

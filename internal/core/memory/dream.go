@@ -175,7 +175,9 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		return rep, err
 	}
 	if err := d.process(ctx, batch, &rep); err != nil {
-		rep.Files, rep.Commit, rep.Quarantined = nil, "", 0
+		rep.Files = nil
+		rep.Commit = ""
+		rep.Quarantined = 0
 		if note := d.failed(ctx, st, batch, err); note != "" {
 			rep.Notes = append(rep.Notes, note)
 		}

@@ -74,7 +74,9 @@ func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 		}
 		if at >= 0 {
 			s := r.sourced[at]
-			f.Finding, f.Sources, f.Guessed = s.String(), s.sources, s.guessed
+			f.Finding = s.String()
+			f.Sources = s.sources
+			f.Guessed = s.guessed
 		}
 		out = append(out, f)
 	}
@@ -192,7 +194,13 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 		}
 		if at >= 0 {
 			k := known[at]
-			f.ByHand, f.Confirmed, f.Finding, f.Sources, f.Guessed, f.Time, f.Commit = false, k.Held != "", k.Finding, k.Sources, k.Guessed, k.Time, k.Commit
+			f.ByHand = false
+			f.Confirmed = k.Held != ""
+			f.Finding = k.Finding
+			f.Sources = k.Sources
+			f.Guessed = k.Guessed
+			f.Time = k.Time
+			f.Commit = k.Commit
 		}
 		out = append(out, f)
 	}

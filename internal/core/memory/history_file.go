@@ -158,7 +158,9 @@ func (h *History) refresh(ctx context.Context) error {
 		return err
 	}
 	if change == store.Another {
-		h.read, h.entries, h.ranges = store.Cursor{}, nil, map[string]int64{}
+		h.read = store.Cursor{}
+		h.entries = nil
+		h.ranges = map[string]int64{}
 	}
 	for line, err := range store.Lines(h.log, h.read.At, info.Size) {
 		if err != nil {

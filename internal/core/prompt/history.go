@@ -34,7 +34,9 @@ func (p *Builder) History(ctx context.Context, key string, in *bus.Inbound) (rec
 				recs = append(recs, record(llm.User, p.earlier(ctx, strings.Join(open, "\n\n"), media)))
 			}
 			recs = append(recs, record(llm.Assistant, llm.Text(s.Text)))
-			open, results, media = nil, nil, nil
+			open = nil
+			results = nil
+			media = nil
 		}
 	}
 	in.Quoted = append(results, in.Quoted...)

@@ -306,7 +306,9 @@ func (a *answer) add(ev llm.Event, err error) {
 	case llm.Restarted:
 		a.line.Events = append(a.line.Events, eventMark{Kind: "restarted"})
 	case llm.Done:
-		a.line.Message, a.line.Finish, a.line.Usage = &ev.Response.Message, ev.Response.Finish, &ev.Response.Usage
+		a.line.Message = &ev.Response.Message
+		a.line.Finish = ev.Response.Finish
+		a.line.Usage = &ev.Response.Usage
 	}
 }
 

@@ -201,7 +201,9 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
-		in.SenderID, in.Event, in.SessionKey = eventHeartbeat, eventHeartbeat, heartbeatID
+		in.SenderID = eventHeartbeat
+		in.Event = eventHeartbeat
+		in.SessionKey = heartbeatID
 		return in, rs.heartbeat.beat(ctx, &in, j.State.Last)
 	}
 	if in.Route.Channel == "" && rs.o.LastRoute != nil {
@@ -299,7 +301,9 @@ func resultOf(out bus.Outbound) result {
 	if t == nil {
 		return r
 	}
-	r.tokens, r.usd, r.clean = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD, t.Clean
+	r.tokens = t.Usage.Prompt + t.Usage.Completion
+	r.usd = t.Usage.CostUSD
+	r.clean = t.Clean
 	switch {
 	case t.Error != "":
 		r.status, r.err = statusError, text.Label(t.Error, 500)
@@ -422,7 +426,9 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	if st.ErrorsInRow < rs.o.Limits.ErrorsInRow || j.Protected() {
 		return say, true
 	}
-	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
+	j.Enabled = false
+	st.NextRunAtMS = 0
+	t.defined = true
 	return &notice{id, j.Payload.Route(), phrase.Later(
 		"I switched off the scheduled job %q because it failed %d times in a row. The last error: %s. Switch it on again with: nanobot cron enable %s",
 		j.Name, st.ErrorsInRow, res.err, id)}, true

@@ -43,7 +43,9 @@ func (s *Session) Clear() error {
 		if _, own := m.values[keyTitled]; !own {
 			delete(m.values, TitleKey) // it was made of the first words
 		}
-		m.open, m.consolidated, m.created = nil, 0, ""
+		m.open = nil
+		m.consolidated = 0
+		m.created = ""
 		fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
 		b := &batch{j: fresh, now: s.store.opt.Now()}
 		b.metadata(m)

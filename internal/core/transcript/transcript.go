@@ -75,7 +75,11 @@ func (c *View) check() {
 // known by position from the start, which is close enough to drop old turns.
 func (c *View) rebuild(msgs []llm.Message) {
 	origin := c.Origin
-	c.Messages, c.Tokens, c.Origin, c.Total, c.Sent = nil, nil, nil, 0, 0
+	c.Messages = nil
+	c.Tokens = nil
+	c.Origin = nil
+	c.Total = 0
+	c.Sent = 0
 	for i, m := range msgs {
 		c.push(origin[min(i, len(origin)-1)], m)
 	}
@@ -138,7 +142,9 @@ func (c *View) Tainted() bool {
 
 func (c *View) push(index int, m llm.Message) {
 	n := runner.Estimate(m)
-	c.Messages, c.Tokens, c.Origin = append(c.Messages, m), append(c.Tokens, n), append(c.Origin, index)
+	c.Messages = append(c.Messages, m)
+	c.Tokens = append(c.Tokens, n)
+	c.Origin = append(c.Origin, index)
 	c.Total += n
 }
 
@@ -281,9 +287,14 @@ func FindPast(recs []session.Record, id string) Past {
 			p.Answered = p.Answered || reply
 		case r.TurnID == p.Turn && reply:
 			text := cmp.Or(r.Failure, r.Content.String())
-			p.Answered, p.Reply, p.Failed = true, &text, r.Failure != ""
+			p.Answered = true
+			p.Reply = &text
+			p.Failed = r.Failure != ""
 		case r.TurnID == p.Turn && !r.Command:
-			p.Answered, p.Reply, p.Failed = false, nil, false // that was not the end of it
+			// that was not the end of it
+			p.Answered = false
+			p.Reply = nil
+			p.Failed = false
 		}
 	}
 	if p.Reply != nil && !p.Failed && sentByTool(recs[at+1:], p.Turn) {

@@ -362,7 +362,9 @@ func (w *Worker) work(s *started) {
 	w.mu.Lock()
 	w.cancel()
 	close(w.over)
-	w.running, w.cancel, w.over = "", nil, nil
+	w.running = ""
+	w.cancel = nil
+	w.over = nil
 	w.mu.Unlock()
 	if err != nil && !cancelled {
 		w.o.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)

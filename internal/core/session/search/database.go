@@ -80,7 +80,10 @@ func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	if err := prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	x.db, x.file, x.names, x.rows = db, fi, map[int64]string{}, nil
+	x.db = db
+	x.file = fi
+	x.names = map[int64]string{}
+	x.rows = nil
 	return db, nil
 }
 

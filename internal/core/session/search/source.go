@@ -279,7 +279,10 @@ func (s *source) entryLine(line []byte) (text string, role Role) {
 			return "", ""
 		}
 	}
-	s.session, s.scope, s.tainted, s.foreign = e.Session, e.Scope, e.Tainted, e.Tainted
+	s.session = e.Session
+	s.scope = e.Scope
+	s.tainted = e.Tainted
+	s.foreign = e.Tainted
 	if t, err := time.ParseInLocation("2006-01-02 15:04", e.Timestamp, time.Local); err == nil {
 		s.time = t.UnixMilli()
 	}

@@ -221,7 +221,14 @@ func (b *batch) take(ctx context.Context, s *source) error {
 	defer f.Close() //nolint:errcheck // only read from
 	if s.id != 0 && !grown(f, s) {
 		s.reset = true
-		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.foreign, s.time = 0, nil, 0, 0, 0, false, false, 0
+		s.pos = 0
+		s.tail = nil
+		s.docs = 0
+		s.words = 0
+		s.bytes = 0
+		s.tainted = false
+		s.foreign = false
+		s.time = 0
 		if s.kind == kindLog {
 			s.scope, s.session = "", keyOf(s.label)
 		}
@@ -385,7 +392,10 @@ func (b *batch) flush(ctx context.Context) error {
 		return err
 	}
 	b.written += len(b.docs)
-	b.docs, b.bytes, b.touched, b.gone = b.docs[:0], 0, nil, nil
+	b.docs = b.docs[:0]
+	b.bytes = 0
+	b.touched = nil
+	b.gone = nil
 	return nil
 }
 
