@@ -149,7 +149,9 @@ func splitCommand(line string) ([]string, error) {
 			quote, begun = c, true
 		case quote == 0 && (c == ' ' || c == '\t'):
 			if begun {
-				args, cur, begun = append(args, string(cur)), nil, false
+				args = append(args, string(cur))
+				cur = nil
+				begun = false
 			}
 		default:
 			cur, begun = append(cur, c), true

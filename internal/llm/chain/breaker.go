@@ -260,7 +260,9 @@ func (c *circuit) answered() bool {
 	if !c.closed() {
 		c.Step = max(c.Step-1, 0)
 	}
-	c.Until, c.Recent, c.probe = time.Time{}, nil, nil
+	c.Until = time.Time{}
+	c.Recent = nil
+	c.probe = nil
 	return news
 }
 

@@ -191,7 +191,9 @@ func (r *rotor) answered(i int, session string, noted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.keys[i]; k.noted == noted {
-		k.limits, k.rests, k.rejected = 0, time.Time{}, false
+		k.limits = 0
+		k.rests = time.Time{}
+		k.rejected = false
 	}
 }
 

@@ -244,13 +244,18 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	}
 	daily := bound{what: "today's", stops: stops, shared: true, reset: midnight, period: s.Day, marks: s.Warned}
 	own := daily
-	own.what, own.stops, own.shared = "today's "+a.source, onExceed != Warn, false
+	own.what = "today's " + a.source
+	own.stops = onExceed != Warn
+	own.shared = false
 	today, month, held := l.counted(a.source)
 	src, srcHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	srcLimits := lim.PerSource[a.source]
 	talk, talkHeld := s.Sessions[a.session], l.heldFor(a.session)
 	conversation := daily
-	conversation.what, conversation.stops, conversation.shared, conversation.whose = "this conversation's daily", onExceed != Warn, false, "/"+a.session
+	conversation.what = "this conversation's daily"
+	conversation.stops = onExceed != Warn
+	conversation.shared = false
+	conversation.whose = "/" + a.session
 	if a.price.Billing != Subscription {
 		add(conversation.of("perSession.dailyUsd", toNano(lim.PerSession.DailyUSD), talk.Nano, talkHeld.Nano, true))
 		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))
@@ -277,7 +282,12 @@ func sourceKey(source, name string) string { return "perSource." + source + "." 
 // of is a bound of the same kind on one amount.
 func (b *bound) of(key string, limit, used, held int64, money bool) bound {
 	out := *b
-	out.key, out.set, out.limit, out.used, out.held, out.money = key, limit, limit, used, held, money
+	out.key = key
+	out.set = limit
+	out.limit = limit
+	out.used = used
+	out.held = held
+	out.money = money
 	return out
 }
 

@@ -105,7 +105,9 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 // counted twice, and never not at all.
 func (l *Ledger) readOthers() {
 	s := &l.shared
-	s.sum, s.by, s.talks = account{}, map[string]account{}, map[string]account{}
+	s.sum = account{}
+	s.by = map[string]account{}
+	s.talks = map[string]account{}
 	ctx := context.Background()
 	for f, err := range l.store.Docs(ctx, heldName) {
 		if err != nil {
@@ -144,7 +146,9 @@ func (l *Ledger) bookLost() {
 			Estimated: true, Billing: h.Billing, Outcome: OutcomeLost,
 		}
 		if h.Billing == Priced {
-			e.Cost, e.USD, e.Currency = fromNano(h.Nano), fromNano(h.Nano), usd
+			e.Cost = fromNano(h.Nano)
+			e.USD = fromNano(h.Nano)
+			e.Currency = usd
 		}
 		if at := l.now(); h.At.After(at) || h.At.In(l.loc).Format(monthLayout) != at.In(l.loc).Format(monthLayout) {
 			e.Time = at // the log is that of this month

@@ -248,17 +248,26 @@ func (c *call) partial(outcome string) llm.Usage {
 func (c *call) settle(u llm.Usage, outcome string) []string {
 	c.settled = true
 	e := &c.entry
-	e.Prompt, e.Completion, e.Cached, e.CacheWrite, e.Reasoning = u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Reasoning
+	e.Prompt = u.Prompt
+	e.Completion = u.Completion
+	e.Cached = u.Cached
+	e.CacheWrite = u.CacheWrite
+	e.Reasoning = u.Reasoning
 	e.Estimated, e.Outcome = u.Estimated, outcome
 	e.DurationMS = c.l.now().Sub(c.start).Milliseconds()
 	p := c.tariff.price
 	e.Billing = p.Billing
 	switch {
 	case u.Cost > 0 && (p.Billing == Priced || p.Billing == Unknown):
-		e.Billing, e.Cost, e.USD, e.Currency = Reported, u.Cost, u.Cost, usd
+		e.Billing = Reported
+		e.Cost = u.Cost
+		e.USD = u.Cost
+		e.Currency = usd
 		c.tariff.reported(u)
 	case c.doubted && c.hold.Nano > 0:
-		e.Billing, e.USD, e.Currency = Priced, fromNano(c.hold.Nano), usd
+		e.Billing = Priced
+		e.USD = fromNano(c.hold.Nano)
+		e.Currency = usd
 		e.Cost = e.USD
 	case p.Billing == Priced:
 		e.Cost, e.USD = p.Cost(u)

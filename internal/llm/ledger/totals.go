@@ -114,7 +114,9 @@ func (l *Ledger) refresh(now time.Time) {
 		l.sums = newTotals(zone, at, s.Warned)
 		if old.Version == totalsVersion && old.Month > month && at.AddDate(0, 0, 2).Format(dayLayout) >= old.Day {
 			// The clock was set back over the end of a month, whose log is not read now.
-			l.sums.Today, l.sums.ThisMonth, l.sums.Sources = old.Today, old.Today, old.Sources
+			l.sums.Today = old.Today
+			l.sums.ThisMonth = old.Today
+			l.sums.Sources = old.Sources
 			defer l.checkpoint()
 		}
 		l.saved = 0

@@ -125,7 +125,10 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	if a.MaxTokens != 0 {
 		req.MaxTokens = a.MaxTokens
 	}
-	req.System, req.ToolChoice, req.Effort, req.Temperature = a.System, a.ToolChoice, a.Effort, a.Temperature
+	req.System = a.System
+	req.ToolChoice = a.ToolChoice
+	req.Effort = a.Effort
+	req.Temperature = a.Temperature
 	return req
 }
 

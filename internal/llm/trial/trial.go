@@ -99,7 +99,9 @@ const answerTokens = 1024
 
 // ask makes one call and reports when the first text came and in how many pieces.
 func (t *Trial) ask(ctx context.Context, req llm.Request) (resp llm.Response, first time.Duration, pieces int, err error) {
-	req.Model, req.MaxTokens, req.Source = t.choice.WireModel, answerTokens, "test"
+	req.Model = t.choice.WireModel
+	req.MaxTokens = answerTokens
+	req.Source = "test"
 	start := time.Now()
 	for ev, err := range t.driver.Stream(ctx, req) {
 		switch {

@@ -50,7 +50,9 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 	page := false
 	switch {
 	case isJSON:
-		e.Code, e.Type, e.Message = strings.ToLower(w.code), strings.ToLower(w.kind), w.message
+		e.Code = strings.ToLower(w.code)
+		e.Type = strings.ToLower(w.kind)
+		e.Message = w.message
 		if e.Status == 0 && w.status >= 400 && w.status < 600 {
 			e.Status = w.status
 		}
