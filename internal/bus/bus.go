@@ -91,8 +91,8 @@ type Said struct {
 	Clean bool `json:"clean,omitempty"`
 }
 
-// Person is who a message counts as when it comes to answers: the identity that
-// the edge proved, else the sender.
+// Person returns who a message counts as when it comes to answers: the identity
+// that the edge proved, else the sender.
 func (in *Inbound) Person() string {
 	if in.Identity != "" {
 		return in.Identity
@@ -149,7 +149,7 @@ type Tool struct {
 	Denied     bool   `json:"denied,omitempty"`    // it was not allowed, and did not run
 }
 
-// Edit is what a tool call did to one file.
+// Edit says what a tool call did to one file.
 type Edit struct {
 	CallID  string `json:"call_id"`
 	Path    string `json:"path"`

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Detail is what a question is about, part by part, for edges that can show more
-// than its text. It says what the text says.
+// Detail holds what a question is about, part by part, for edges that can show
+// more than its text. It says what the text says.
 type Detail struct {
 	Tool      string          `json:"tool"`
 	Call      string          `json:"call_id,omitempty"`   // that waits for the answer

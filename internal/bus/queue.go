@@ -82,7 +82,7 @@ func FinalID(id string) string { return "final:" + id }
 //     take the last ones back, which makes for a message sent twice, never for
 //     one lost. Unknown IDs are ignored.
 //   - Shown keeps which messages of the platform show the growing answer to the
-//     message of a route, in their order, in the place of what was kept for it
+//     message of a route, in their order, instead of what was kept for it
 //     before; none means that nothing does any more. It holds as Sent does.
 //     Showing gives them back, also after a restart, so that they are changed
 //     instead of being sent again beside themselves. They are forgotten when
@@ -91,8 +91,8 @@ func FinalID(id string) string { return "final:" + id }
 //     too many. A route without a MessageID cannot be told from others, so
 //     nothing is kept for it.
 //
-// A durable message that is yielded after a restart has Streamed unset: nobody
-// knows how much of its stream was shown.
+// A durable message that is yielded after a restart has Streamed unset: how
+// much of its stream was shown is not known.
 type Outbox interface {
 	Publish(ctx context.Context, out Outbound) error
 	Outgoing(ctx context.Context, channel string) iter.Seq2[Delivery, error]

@@ -46,8 +46,8 @@ func agentCommand(c *command) *cobra.Command {
 		Long: `Without a message, agent opens a chat in the terminal. With -m it answers one
 message and exits. Standard output then contains only the answer, so that you can
 pipe it; notes and errors go to standard error, and the exit code shows the
-problem (69 model not reachable, 76 a call was refused because nobody could be
-asked, 77 key refused, 78 configuration).
+problem (69 model not reachable, 76 a call needed an approval that could not be
+asked for, 77 key refused, 78 configuration).
 
 The agent works in the folder it is started in: relative file names and commands
 begin there, and its AGENTS.md is followed. Memory and skills stay in the
@@ -156,7 +156,8 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 		},
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
 		Session: talk.key, Language: c.language(), Markdown: f.markup && !f.noMarkdown, JSON: f.json,
-		// In a terminal a line per call disturbs nobody, unlike a message in a chat.
+		// In a terminal a line per call does not disturb, unlike a message in a
+		// chat.
 		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
 	}
 }
@@ -233,7 +234,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	}
 	if t.Refused != "" {
 		if !f.json { // the final event has it
-			c.tell("nanobot: a call was refused because nobody could be asked: %s\n", printable(text.Label(t.Refused, 300)))
+			c.tell("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
 		}
 		return failure{exitRefused}
 	}

@@ -128,8 +128,9 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 	return cmd
 }
 
-// restorePlace finds where a backup goes and that nobody works there. The
-// configuration there may be missing or broken: that is when one restores.
+// restorePlace finds where a backup goes and makes sure that no gateway uses
+// that place. The configuration there may be missing or broken: that is when
+// one restores.
 func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
 	if to != "" {
 		if o.Config, err = filepath.Abs(filepath.Join(to, "config.json")); err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-// Stdio is what a command talks to.
+// Stdio holds what a command talks to.
 type Stdio struct {
 	In, Out, Err *os.File
 	Env          []string
@@ -203,7 +203,8 @@ func (c *command) configOptions() config.Options {
 	return config.Options{Path: c.configPath, Env: c.Env, Sections: gateway.Sections(nil)}
 }
 
-// appOptions are what the parts of the program are built from for this call.
+// appOptions returns what the parts of the program are built from for this
+// call.
 func (c *command) appOptions() app.Options {
 	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(), Now: c.Now}
 }

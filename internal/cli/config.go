@@ -198,7 +198,7 @@ func tellStronger(c *command, cmd *cobra.Command, path string) {
 	}
 }
 
-// validation is what config validate --json tells.
+// validation is written by config validate --json.
 type validation struct {
 	File     string           `json:"file"`
 	Exists   bool             `json:"exists"`
@@ -276,7 +276,7 @@ func configSchema() *cobra.Command {
 	}
 }
 
-// explanation is what config explain --json tells.
+// explanation is written by config explain --json.
 type explanation struct {
 	Path     string       `json:"path"`
 	Doc      string       `json:"doc,omitempty"`

@@ -30,7 +30,7 @@ import (
 // terminal.
 const directSession = "cli:direct"
 
-// conversation is what a call of nanobot agent talks in.
+// conversation is the one that a call of nanobot agent talks in.
 type conversation struct {
 	key    string
 	folder string // absolute; "" is the workspace
@@ -252,7 +252,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
 		return "", "", nil
 	}
-	own, _ := filepath.EvalSymlinks(home(c)) // unknown is no folder
+	own, _ := filepath.EvalSymlinks(home(c)) // unknown counts as no folder
 	switch dir {
 	case filepath.VolumeName(dir) + string(filepath.Separator):
 		return "", c.in("nanobot does not work in the root folder. This conversation works in the workspace %s.", ws), nil
@@ -283,7 +283,8 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	return "", c.in("Started in the home folder: this conversation works in the workspace %s. Change to a project folder first, or run nanobot agent in a terminal to be asked.", ws), nil
 }
 
-// folderAnswers is what the user said about folders that are asked about once.
+// folderAnswers holds what the user said about folders that are asked about
+// once.
 type folderAnswers struct {
 	Home *bool `json:"home,omitempty"`
 }

@@ -174,7 +174,7 @@ func cronEdit(c *command) *cobra.Command {
 	return cmd
 }
 
-// change is what the flags that were given alter.
+// change returns what the flags that were given alter.
 func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err error) {
 	given := cmd.Flags().Changed
 	if c.Timing, err = f.timing(j.Location); err != nil {

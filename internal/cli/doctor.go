@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
 )
 
-// securityJSON is what nanobot doctor security --json writes.
+// securityJSON is written by nanobot doctor security --json.
 type securityJSON struct {
 	doctor.SecurityReport
 	Findings int      `json:"findings"`

@@ -24,8 +24,8 @@ const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 2
-	exitUnavailable = 69 // the model server cannot answer now, or somebody else has what we need
-	exitRefused     = 76 // the turn ended, but a call needed an approval and nobody could be asked
+	exitUnavailable = 69 // the model server cannot answer now, or another process has what we need
+	exitRefused     = 76 // the turn ended, but a call needed an approval that could not be asked for
 	exitAuth        = 77
 	exitConfig      = 78
 	exitInterrupted = 130
@@ -67,7 +67,7 @@ func (t turnError) Error() string { return t.text }
 type asker = func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]
 
 // gently makes a turn that the user stopped end with a notice: in a chat that
-// is no error.
+// is not an error.
 func (c *command) gently(ask asker) asker {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 		return func(yield func(bus.Outbound, error) bool) {

@@ -99,7 +99,7 @@ func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logg
 	return o
 }
 
-// gatewayRun serves until somebody ends it.
+// gatewayRun serves until it is stopped.
 func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	opts := c.configOptions()
 	opts.Lenient = true
@@ -274,8 +274,8 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 	}
 }
 
-// gatewayLog is where the gateway writes what it does: a file that rotates,
-// and standard error for what a person in front of it should see.
+// gatewayLog opens the log of the gateway: a file that rotates, and standard
+// error for what a person in front of it should see.
 func gatewayLog(c *command, l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
 	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}

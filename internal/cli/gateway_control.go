@@ -317,7 +317,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 }
 
 // deaf reports whether there are channels and all of them have failed, so that
-// nobody reaches the bot.
+// no sender reaches the bot.
 func deaf(list []deliver.Status) bool {
 	on, failed := 0, 0
 	for _, s := range list {
@@ -331,7 +331,8 @@ func deaf(list []deliver.Status) bool {
 	return on > 0 && on == failed
 }
 
-// exitNotRunning is what init scripts call "program is not running".
+// exitNotRunning is the exit code that init scripts call "program is not
+// running".
 const exitNotRunning = 3
 
 func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {

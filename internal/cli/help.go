@@ -52,7 +52,7 @@ func retell(cmd *cobra.Command) {
 	}
 }
 
-// showHelp is what a command that only groups others does.
+// showHelp runs a command that only groups others: it shows their help.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func helpCommand(root *cobra.Command) *cobra.Command {

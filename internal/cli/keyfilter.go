@@ -37,7 +37,7 @@ func (k *keyFilter) Read(p []byte) (int, error) {
 // add takes one byte.
 func (k *keyFilter) add(b byte) {
 	switch {
-	case b == keyEscape: // what was begun before it is no key
+	case b == keyEscape: // what was begun before it is not a key
 		k.part = []byte{b}
 	case len(k.part) == 0:
 		k.out = append(k.out, b)

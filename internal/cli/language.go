@@ -73,7 +73,8 @@ func speak(root *cobra.Command, language string) {
 	root.Annotations = map[string]string{languageNote: language}
 }
 
-// helpWidth is the width of a help text: that of a terminal nobody has resized.
+// helpWidth is the width of a help text: that of a terminal that was not
+// resized.
 const helpWidth = 80
 
 // broken is a text with its lines broken for a terminal. English texts are written so.

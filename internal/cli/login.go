@@ -208,7 +208,8 @@ func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 	return nil
 }
 
-// signedIn tells of a sign-in that still works, so that nobody signs in twice.
+// signedIn tells of a sign-in that still works, so that the user does not sign
+// in twice.
 func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if f.force {
 		return signin.Status{}, nil
@@ -242,7 +243,7 @@ func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (si
 // inputLines delivers what is typed. A read of a terminal cannot be stopped, so the
 // goroutine may outlive the command; the process ends right after it.
 func inputLines(ctx context.Context, c *command) <-chan string {
-	out := make(chan string) // a line nobody waits for is not read
+	out := make(chan string) // a line that no caller waits for is not read
 	go func() {
 		defer close(out)
 		sc := bufio.NewScanner(c.In)
@@ -300,7 +301,7 @@ func openBrowser(ctx context.Context, url string) {
 		cmd = exec.CommandContext(ctx, "xdg-open", url)
 	}
 	if cmd.Start() == nil {
-		_ = cmd.Process.Release() // nobody waits for a browser
+		_ = cmd.Process.Release() // we do not wait for a browser
 	}
 }
 

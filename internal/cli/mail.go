@@ -13,8 +13,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-// mail is what a gateway has for the terminals of this machine, such as reminders, as
-// an open chat shows it.
+// mail holds what a gateway has for the terminals of this machine, such as reminders,
+// as an open chat shows it.
 type mail struct {
 	*terminal.Reader
 	log *slog.Logger

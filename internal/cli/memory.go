@@ -38,8 +38,8 @@ versions, so that you can view and undo every change.`,
 	return cmd
 }
 
-// noWorkspaceError says that nanobot has not been used here yet. It is no mistake of
-// the one who asks, unless they named the workspace themselves.
+// noWorkspaceError says that nanobot has not been used here yet. It is not a mistake
+// of the one who asks, unless they named the workspace themselves.
 type noWorkspaceError struct{ path string }
 
 func (e noWorkspaceError) Error() string {

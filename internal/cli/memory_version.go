@@ -224,8 +224,8 @@ change.`,
 	return cmd
 }
 
-// editMemory lets a person change a copy and takes it over if nobody else
-// changed the file meanwhile.
+// editMemory lets a person change a copy and takes it over if the file has not
+// changed meanwhile.
 func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (err error) {
 	ctx := cmd.Context()
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {

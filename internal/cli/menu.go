@@ -52,7 +52,8 @@ func (it item) has(part string) bool {
 	return strings.Contains(plainName(it.name), plainName(part)) || strings.Contains(plainName(it.title), plainName(part))
 }
 
-// plainName is how names are compared: GitHub-Copilot is github_copilot.
+// plainName returns the form in which names are compared: GitHub-Copilot is
+// github_copilot.
 func plainName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == ' ' {
@@ -62,7 +63,7 @@ func plainName(s string) string {
 	}, strings.ToLower(s))
 }
 
-// size is how many entries the page has that begins at from.
+// size returns how many entries the page has that begins at from.
 func (m *menu) size(from int) int {
 	n := m.page
 	if from == 0 && m.filter == "" {

@@ -76,7 +76,7 @@ func olderService(c *command) []*cobra.Command {
 	return []*cobra.Command{install, uninstall}
 }
 
-// pluginsCommand is what older versions called their channels.
+// pluginsCommand is the command for channels in older versions.
 func pluginsCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plugins", Short: "Show the built-in channels", Hidden: true, Args: subcommand, RunE: showHelp,

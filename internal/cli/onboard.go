@@ -65,8 +65,8 @@ func atTerminal(c *command) bool {
 	return at.InTTY && at.OutTTY
 }
 
-// firstContact is what the program does without a command: it sets itself up
-// if nothing is configured, and else chats. Without a terminal it shows its help.
+// firstContact runs when no command is given: it sets the program up if
+// nothing is configured, and else chats. Without a terminal it shows its help.
 func firstContact(c *command, cmd *cobra.Command) error {
 	if !atTerminal(c) {
 		return piped(cmd.Context(), c, cmd)

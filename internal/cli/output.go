@@ -57,7 +57,7 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// columnGap is what stands between the columns of a table.
+// columnGap stands between the columns of a table.
 const columnGap = "  "
 
 // Flush prints the table.

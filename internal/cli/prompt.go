@@ -32,7 +32,7 @@ func newPrompter(in *os.File, out io.Writer) *prompter {
 
 func (p *prompter) terminal() bool { return term.IsTerminal(int(p.in.Fd())) }
 
-// width is how many columns there are, at least 40.
+// width returns how many columns there are, at least 40.
 func (p *prompter) width() int {
 	if out, ok := p.out.(*os.File); ok {
 		if w, _, err := term.GetSize(int(out.Fd())); err == nil {
@@ -48,7 +48,7 @@ func (p *prompter) line(question, otherwise string) (string, error) {
 	fmt.Fprint(p.out, label(question, otherwise))
 	s, err := p.buf.ReadString('\n')
 	if !p.terminal() {
-		fmt.Fprintln(p.out) // nobody pressed Enter
+		fmt.Fprintln(p.out) // there was no Enter to end the line
 	}
 	if errors.Is(err, io.EOF) && s == "" {
 		return "", errSkipped

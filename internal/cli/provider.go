@@ -29,7 +29,7 @@ and which provider is selected for a model.`,
 	return cmd
 }
 
-// matchInput is what a provider is chosen from.
+// matchInput returns what a provider is chosen from.
 func matchInput(c *command, loaded *config.Loaded) catalog.MatchInput {
 	return provider.MatchInput(loaded, c.getenv)
 }
@@ -130,7 +130,7 @@ func keyNote(cmd *cobra.Command, s catalog.Status) string {
 	return words(cmd, "none")
 }
 
-// choiceJSON is what provider explain tells.
+// choiceJSON is written by provider explain --json.
 type choiceJSON struct {
 	Model     string         `json:"model"`
 	Provider  string         `json:"provider"`

@@ -46,7 +46,7 @@ type setup struct {
 	window  int  // of the model; 0 is not known
 	doubted bool // the key was refused: ask for another one
 	keyless bool // the key comes later
-	served  bool // the server was found on this machine, so it needs no key
+	served  bool // the server was found on this machine, so it does not need a key
 }
 
 func newSetup(c *command, cmd *cobra.Command, loaded *config.Loaded, f onboardFlags) *setup {
@@ -372,7 +372,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// ownerOf tells a provider by the way its keys begin; "" if they could be anybody's.
+// ownerOf tells a provider by the way its keys begin; "" if they could be of any
+// provider.
 func ownerOf(key string) string {
 	for _, r := range catalog.Rows() {
 		if r.KeyPrefix != "" && strings.HasPrefix(key, r.KeyPrefix) {
@@ -486,8 +487,8 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// refusal puts the failure of a model call into words for somebody who is just
-// setting it up.
+// refusal puts the failure of a model call into words for the owner who is
+// just setting it up.
 func (s *setup) refusal(err error, model string) string {
 	e := llm.AsError(err)
 	who := s.row.Display

@@ -213,8 +213,8 @@ func (s *setup) usualModel() string {
 	return s.row.DefaultModel
 }
 
-// models asks the provider what it offers. That it cannot tell is no error; a
-// key that it refuses leads back to the key.
+// models asks the provider what it offers. That it cannot tell is not an
+// error; a key that it refuses leads back to the key.
 func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 	l, _, err := s.candidate()
 	if err != nil {
@@ -285,7 +285,7 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 	return newMenu(items, modelPage, modelPage, s.c.language())
 }
 
-// price is what a model costs, for people; "" is not known.
+// price returns what a model costs, for people; "" is not known.
 func (s *setup) price(o catalog.Offer, prices *ledger.Prices) string {
 	if s.row.Local {
 		return ""

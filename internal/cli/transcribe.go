@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-// transcribeJSON is what nanobot transcribe --json writes.
+// transcribeJSON is written by nanobot transcribe --json.
 type transcribeJSON struct {
 	Text     string `json:"text"`
 	Provider string `json:"provider"`

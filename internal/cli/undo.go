@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// undoCall is what nanobot undo was asked for.
+// undoCall holds what nanobot undo was asked for.
 type undoCall struct {
 	list, diff, force, json bool
 	session                 string

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-// usageJSON is what nanobot usage --json writes.
+// usageJSON is written by nanobot usage --json.
 type usageJSON struct {
 	ledger.Summary
 	Today     ledger.Spent `json:"today"`

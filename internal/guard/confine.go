@@ -208,7 +208,7 @@ func (f *confiner) only(box *sandbox.Box, c tool.Call) (sandbox.Profile, error) 
 	return p, nil
 }
 
-// enclosure is what the sandbox of one command starts from.
+// enclosure holds what the sandbox of one command starts from.
 type enclosure struct {
 	box     *sandbox.Box
 	profile sandbox.Profile

@@ -77,8 +77,8 @@ func (x *folderTools) close() error {
 	return err
 }
 
-// besides is what of the workspace a conversation that is kept inside a folder
-// may read besides: the skills, and long results of its own tools.
+// besides returns what of the workspace a conversation that is kept inside a
+// folder may read besides: the skills, and long results of its own tools.
 func besides(c tool.Call) []string {
 	return []string{"skills", filepath.Join(filepath.FromSlash(oldResults), text.SafeName(c.SessionKey))}
 }

@@ -190,22 +190,22 @@ func (g *Guard) shells() []*shell.Shell {
 	return out
 }
 
-// Policy is what the settings say.
+// Policy returns what the settings say.
 func (g *Guard) Policy() Policy { return g.o.Policy }
 
-// Posture is what is in force.
+// Posture returns what is in force.
 func (g *Guard) Posture() Posture { return g.o.Policy.Posture }
 
 // Jail opens files of the workspace.
 func (g *Guard) Jail() *diskio.Jail { return g.jail }
 
-// Changes is what is kept of the files that the owner's turns changed.
+// Changes returns what is kept of the files that the owner's turns changed.
 func (g *Guard) Changes() *change.Record { return g.changes }
 
 // Reach decides which hosts commands may use, and counts what leaves.
 func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
 
-// Results is where long results of tools are kept.
+// Results returns where long results of tools are kept.
 func (g *Guard) Results() string { return g.places.results() }
 
 // Place is where the files of a turn are.
@@ -216,7 +216,7 @@ type Place struct {
 	Folder    string // that the owner started the conversation in, outside of the workspace; "" is no such folder
 }
 
-// Place is where a message of a guest works.
+// Place returns where a message of a guest works.
 func (g *Guard) Place(r bus.Route, scope string) Place {
 	home := g.places.guest(bus.Room(r, scope))
 	return Place{Workspace: home.workspace, Results: home.results, Share: home.share}

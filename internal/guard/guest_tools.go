@@ -133,8 +133,8 @@ func (x *guestTools) commands(ctx context.Context, c tool.Call) (map[string]tool
 	return v.commands, done, nil
 }
 
-// policy is what decides about a call: that of the owner, or one that knows the
-// files of the guest.
+// policy returns what decides about a call: that of the owner, or one that
+// knows the files of the guest.
 func (x *guestTools) policy(ctx context.Context, c tool.Call) (p *approve.Policy, done func(), err error) {
 	if c.Scope == "" {
 		return x.g.policy, func() {}, nil

@@ -310,7 +310,8 @@ func bareRepository(dir string) bool {
 	return true
 }
 
-// linkedGitDir is the folder that a .git which is no folder stands for.
+// linkedGitDir returns the folder that a .git which is not a folder stands
+// for.
 func linkedGitDir(at string) string {
 	b, err := os.ReadFile(at) // a link to a folder is none to read
 	if err != nil {

@@ -45,13 +45,13 @@ func placesOf(o Options) *places {
 	return p
 }
 
-// results is where long results of tools are kept, by conversation. It is in
-// the data folder, so that what is read there is what a tool returned.
+// results returns where long results of tools are kept, by conversation. It is
+// in the data folder, so that what is read there is what a tool returned.
 func (p *places) results() string {
 	return datadir.ToolResults.In(p.data, p.id)
 }
 
-// resultsOf is where those of one conversation are.
+// resultsOf returns where those of one conversation are.
 func (p *places) resultsOf(session string) string {
 	return filepath.Join(p.results(), text.SafeName(session))
 }
@@ -75,8 +75,8 @@ func (g *Guard) RemoveResults(session string) error {
 	return errors.Join(errs...)
 }
 
-// undoDir is where the changes of the workspace are kept: beside its sessions,
-// under the same id.
+// undoDir returns where the changes of the workspace are kept: beside its
+// sessions, under the same id.
 func (p *places) undoDir() string { return datadir.Undo.In(p.data, p.id) }
 
 // straight are the folders of the workspace in which no link is followed.
@@ -106,9 +106,10 @@ func (p *places) protectedNames() []string {
 	return names
 }
 
-// protectedPaths are what no tool may touch, whatever the settings say: the
-// whole data folder, and credentials of the user. What tools work on inside
-// the data folder (the workspace, received media) is opened to them by name.
+// protectedPaths returns what no tool may touch, whatever the settings say:
+// the whole data folder, and credentials of the user. What tools work on
+// inside the data folder (the workspace, received media) is opened to them by
+// name.
 func (p *places) protectedPaths() (deny, denyWrite []string) {
 	home, err := os.UserHomeDir()
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard/approve"
 )
 
-// Policy is what the settings say about tools, after defaults. Package app fills it
-// in from the configuration.
+// Policy holds what the settings say about tools, after defaults. Package app fills
+// it in from the configuration.
 type Policy struct {
 	Posture
 
@@ -36,7 +36,7 @@ type Policy struct {
 	AllowHost func(ctx context.Context, host string) error
 }
 
-// Exec is what the settings say about commands.
+// Exec holds what the settings say about commands.
 type Exec struct {
 	Enable           bool
 	Timeout          time.Duration // 0 is no limit

@@ -15,7 +15,7 @@ import (
 // that embed the library.
 func Harden() error { return shell.Harden() }
 
-// Posture is what is in force after defaults.
+// Posture holds what is in force after defaults.
 type Posture struct {
 	Restrict bool // files and commands stay inside the workspace
 	Sandbox  sandbox.Mode
@@ -64,7 +64,7 @@ func networkNote(n sandbox.Network, l sandbox.Level) string {
 	}
 }
 
-// maxMemory is what all processes of a command may use together.
+// maxMemory returns what all processes of a command may use together.
 func (p Policy) maxMemory() int64 {
 	switch {
 	case p.Exec.MaxMemory > 0:
@@ -75,7 +75,7 @@ func (p Policy) maxMemory() int64 {
 	return sandbox.TotalMemory()
 }
 
-// limits are what the sandbox itself bounds.
+// limits returns what the sandbox itself bounds.
 func (p Policy) limits() sandbox.Limits {
 	return sandbox.Limits{Total: p.maxMemory(), FileSize: p.Exec.MaxDisk}
 }

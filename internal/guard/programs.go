@@ -47,7 +47,7 @@ type programs struct {
 	read atomic.Pointer[found]
 }
 
-// found is what the login shell said, and what follows from it.
+// found holds what the login shell said, and what follows from it.
 type found struct {
 	path   []string // folders, in order
 	grants []string // what the programs in them consist of
@@ -247,8 +247,8 @@ func newPrograms(o Options, places *places) *programs {
 	return p
 }
 
-// loginProfile is what the login shell reaches: the start-up files and what they
-// read, nothing to write and no network.
+// loginProfile returns what the login shell reaches: the start-up files and what
+// they read, nothing to write and no network.
 func (f *confiner) loginProfile(dir, home string) sandbox.Profile {
 	read := []string{home}
 	for _, name := range []string{"bash.bashrc", "bashrc", "environment", "zsh", "zshenv", "zprofile", "zshrc", "paths", "paths.d", "fish", "profile", "profile.d"} {

@@ -26,7 +26,7 @@ func (t *tracker) redirected(c tool.Call, names []string) error {
 		}
 		path, err := t.jail.Path(c.Project.Path(name))
 		if err != nil || !t.instructs(c, path) {
-			continue // the tool refuses it, or nobody follows it
+			continue // the tool refuses it, or it is not followed as instructions
 		}
 		link, err := t.foreignLink(c, filepath.Clean(at), 0)
 		if err != nil {

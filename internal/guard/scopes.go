@@ -69,7 +69,7 @@ func (s *scopes) set(ctx context.Context, key string, want Scope, remote bool) (
 	return now, nil
 }
 
-// house is where a conversation works that nothing was chosen for.
+// house returns where a conversation works that nothing was chosen for.
 func (s *scopes) house() Scope {
 	return Scope{Path: house(s.jail, s.workspace), Mode: AccessFull}
 }

@@ -34,7 +34,7 @@ func (s *seal) open(dir string) (*diskio.Tree, error) {
 
 // followed returns the files of a folder that the agent follows, for the sandbox
 // to make read-only, and whether one cannot be sealed because it is missing or a
-// link. Missing files need no seal: new ones are marked.
+// link. Missing files do not need a seal: new ones are marked.
 func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 	if !diskio.Within(s.workspace, dir) && !diskio.Within(resolved(s.workspace), dir) {
 		return nil, false

@@ -71,8 +71,8 @@ type sight struct {
 	cache bool   // it is the cache of clean commands; those that are contained have another one
 }
 
-// sights are what a command of a call can read of the workspace and of other
-// folders with a record. There is none for guests.
+// sights returns what a command of a call can read of the workspace and of
+// other folders with a record. There is none for guests.
 func (t *tracker) sights(c tool.Call) ([]sight, error) {
 	if c.Scope != "" {
 		return nil, nil

@@ -32,7 +32,7 @@ func OpenUndo(o Options) (r *change.Record, done func() error, err error) {
 	return r, func() error { return errors.Join(r.Close(), jail.Close()) }, nil
 }
 
-// rules are what no jail of the owner's gives out.
+// rules returns what no jail of the owner's gives out.
 func (p *places) rules() diskio.JailOptions {
 	return diskio.JailOptions{
 		Protected:      p.deny,

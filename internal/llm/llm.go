@@ -178,7 +178,7 @@ const (
 	HostedTool
 )
 
-// ToolPart is what a stream tells about a tool call.
+// ToolPart holds what a stream tells about a tool call.
 type ToolPart struct {
 	ID    string // "" if it is not known yet
 	Name  string

@@ -196,7 +196,7 @@ func above[T int | float64](bound *T, n T) *T {
 	return bound
 }
 
-// parseSchema reads a schema written by somebody else (an MCP server, the SDK's user).
+// parseSchema reads a schema written by others: an MCP server or the SDK's user.
 func parseSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) == 0 {
 		return &schema{types: []string{"object"}}, nil

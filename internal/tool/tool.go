@@ -42,8 +42,9 @@ type Tool struct {
 	// that others than the owner may use it.
 	Guests bool
 	// Foreign says that the name, the description and the parameters are words
-	// of somebody else that the owner has not accepted. They stand before the
-	// model in every turn that has the tool, which taints it.
+	// of a third party, such as an MCP server, that the owner has not
+	// accepted. They stand before the model in every turn that has the tool,
+	// which taints it.
 	Foreign bool
 	// Paths names the files a call is going to change, as the model wrote them,
 	// so that policy, undo and receipts see them without knowing the tool. nil
@@ -92,15 +93,16 @@ type Call struct {
 	Turn       *Turn  // whose end what is left running hears of; may be nil
 	MaxChars   int    // the longest result that is shown as a whole; 0: not known
 	UserText   string // what the user wrote to start the turn, without what we added
-	// Publish sends something to the user right now; nil when nobody listens.
+	// Publish sends something to the user right now; nil when there is no
+	// recipient.
 	Publish func(ctx context.Context, out bus.Outbound) error
 	// Tainted says that the turn has seen content from outside, so that what
 	// the model wants may be what a stranger wants.
 	Tainted bool
 	// Ask puts a question to the person this turn works for and waits for the
 	// answer: one of the options of the question, or "no: " and what they wrote.
-	// It is nil when nobody can answer. ErrNoAnswer means that the time ran out,
-	// an UnaskedError that this person cannot be asked.
+	// It is nil when there is no person who can answer. ErrNoAnswer means that
+	// the time ran out, an UnaskedError that this person cannot be asked.
 	Ask func(ctx context.Context, q bus.Question) (answer string, err error)
 	// State is per-session scratch space of a tool family, keyed by the
 	// family's own type; see StateOf. nil in tests means no state.
@@ -118,8 +120,9 @@ type Project struct {
 	Started bool
 }
 
-// Path is what a name in a call means: a relative one is below the folder. In
-// the workspace, whose path is not known here, names stay as they are.
+// Path returns what a name in a call means: a relative one is below the
+// folder. In the workspace, whose path is not known here, names stay as they
+// are.
 func (p Project) Path(name string) string {
 	if p.Dir == "" || name == "" || filepath.IsAbs(name) || name[0] == '~' || strings.Contains(name, "://") {
 		return name
@@ -127,7 +130,7 @@ func (p Project) Path(name string) string {
 	return filepath.Join(p.Dir, name)
 }
 
-// Result is what a tool produced.
+// Result holds what a tool produced.
 type Result struct {
 	Content   llm.Content
 	IsError   bool
@@ -167,7 +170,7 @@ const (
 // Denied reports whether a call with this result was not allowed.
 func (c Code) Denied() bool { return c == DeniedPolicy || c == DeniedSSRF || c == DeniedApproval }
 
-// ErrNoAnswer is returned by Call.Ask when nobody answered in time.
+// ErrNoAnswer is returned by Call.Ask when the person did not answer in time.
 var ErrNoAnswer = errors.New("nobody answered in time")
 
 // UnaskedError is returned by Call.Ask when the person the turn works for
@@ -240,7 +243,7 @@ type Set struct {
 	tools []Tool
 	index map[string]int
 	defs  []llm.ToolDef
-	// absent says why a tool is not in the set; nil, or "" from it: nobody knows.
+	// absent says why a tool is not in the set; nil, or "" from it: not known.
 	absent  func(name string) string
 	foreign bool // one of them is Foreign
 }
@@ -298,7 +301,7 @@ func (s *Set) Defs() []llm.ToolDef {
 	return s.defs
 }
 
-// Foreign reports whether words of somebody else describe one of the tools.
+// Foreign reports whether one of the tools is Foreign.
 func (s *Set) Foreign() bool { return s != nil && s.foreign }
 
 // Names lists the tools.

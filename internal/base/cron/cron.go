@@ -1,5 +1,8 @@
-// Package cron reads cron expressions and finds when they happen, also where
-// clocks are moved.
+// Package cron hides the syntax of cron expressions and the search for their next
+// occurrence. Expr.Next promises that a time of day which the change to summer
+// time leaves out happens as much later, and that one which comes twice happens
+// once, unless the expression means an interval. Parse and Daily make an Expr,
+// which is safe for concurrent use.
 package cron
 
 import (
@@ -230,7 +233,7 @@ func (e *Expr) readYears(f string) error {
 	return nil
 }
 
-// span is what values a field may have.
+// span says which values a field may have.
 type span struct {
 	name   string
 	lo, hi int

@@ -200,8 +200,8 @@ func (e *Expr) instants(wall int64, loc *time.Location) []time.Time {
 	return []time.Time{time.Unix(first, 0)} // later by what the clock was moved
 }
 
-// Civil is when clocks in loc show what t shows in UTC: the first time if they
-// do twice, and as much later as they are moved if they never do.
+// Civil returns when clocks in loc show what t shows in UTC: the first time if
+// they do twice, and as much later as they are moved if they never do.
 func Civil(t time.Time, loc *time.Location) time.Time {
 	return (&Expr{}).instants(t.Unix(), loc)[0].Add(time.Duration(t.Nanosecond()))
 }

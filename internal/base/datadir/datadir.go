@@ -85,7 +85,7 @@ const (
 	WithSecrets Backup = "with secrets" // only on request
 )
 
-// Access is what tools of the model and commands may do.
+// Access says what tools of the model and commands may do.
 type Access string
 
 // Kinds of Access.

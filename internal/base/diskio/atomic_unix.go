@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Retry opens or renames a file. Here nobody can be in the way.
+// Retry opens or renames a file. Here no other program can be in the way.
 func Retry(do func() error) error { return do() }
 
 // SyncDir makes the entries of a directory durable: names created, renamed or

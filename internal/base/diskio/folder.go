@@ -10,7 +10,7 @@ const inside = string(os.PathSeparator) + "."
 
 // OpenFolder opens a folder, following links on the way, and nothing else. What
 // is not a folder has no entry ".", so the kernel does not open it: it would wait
-// for a FIFO that somebody puts there at any moment.
+// for a FIFO that another program may put there at any moment.
 func OpenFolder(dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir + inside)
 	return root, named(err, dir)

@@ -4,7 +4,7 @@ package diskio
 
 import "golang.org/x/sys/unix"
 
-// FreeBytes is how much the user may still write where a folder lies.
+// FreeBytes returns how much the user may still write where a folder lies.
 func FreeBytes(dir string) (uint64, bool) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

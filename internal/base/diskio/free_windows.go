@@ -2,7 +2,7 @@ package diskio
 
 import "golang.org/x/sys/windows"
 
-// FreeBytes is how much the user may still write where a folder lies.
+// FreeBytes returns how much the user may still write where a folder lies.
 func FreeBytes(dir string) (uint64, bool) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

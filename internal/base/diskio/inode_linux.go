@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// inodeChange is when the inode changed last.
+// inodeChange returns when the inode changed last.
 func inodeChange(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// inodeChange is when the inode changed last; that is not known here.
+// inodeChange returns when the inode changed last; that is not known here.
 func inodeChange(fs.FileInfo) time.Time { return time.Now() }

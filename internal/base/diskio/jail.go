@@ -73,16 +73,16 @@ type JailOptions struct {
 	// Straight are directory trees in which no link is followed, because others
 	// may put some there. They need not exist.
 	Straight []string
-	// Home is what "~" means; empty means the user's home directory.
+	// Home replaces "~" in names; empty means the user's home directory.
 	Home string
 }
 
-// Jail is the only door to files whose names were chosen by somebody else. It
-// hands out regular files and directories inside its roots and nothing else:
-// links that leave a root, FIFOs, devices and protected paths are refused
-// without a gap between check and use, because every access goes through a
-// descriptor of the root. What somebody mounts inside a root is part of it,
-// except protected paths, also when it was mounted later.
+// Jail is the only door to files whose names were chosen by others, such as a
+// model. It hands out regular files and directories inside its roots and
+// nothing else: links that leave a root, FIFOs, devices and protected paths
+// are refused without a gap between check and use, because every access goes
+// through a descriptor of the root. What is mounted inside a root is part of
+// it, except protected paths, also when it was mounted later.
 //
 // Paths are cleaned lexically before use, so "link/../x" is "x". A Jail is safe
 // for concurrent use; one Jail serves all users of a workspace, because it also
@@ -109,7 +109,7 @@ type Jail struct {
 type jailRoot struct {
 	path     string
 	readOnly bool
-	own      bool  // although it is read-only, nobody else wrote it
+	own      bool  // although it is read-only, its content is ours
 	shared   bool  // others write there, too
 	through  *Jail // the way to it, where no link may be; nil: it is one of its own
 
@@ -224,7 +224,7 @@ type Narrow struct {
 	names []string // ProtectedNames of JailOptions
 }
 
-// Narrower returns a jail that refuses more, for somebody who may see less. It
+// Narrower returns a jail that refuses more, for a caller who may see less. It
 // shares roots and write locks with j, which must be closed instead of it.
 func (j *Jail) Narrower(n Narrow) *Jail {
 	out := *j
@@ -281,8 +281,8 @@ func (j *Jail) Path(name string) (string, error) {
 	return filepath.Join(j.workspace, name), nil
 }
 
-// Display is how a path is best shown: relative to the workspace with forward
-// slashes when inside it, else unchanged.
+// Display returns how a path is best shown: relative to the workspace with
+// forward slashes when inside it, else unchanged.
 func (j *Jail) Display(path string) string {
 	linkless := j.begins
 	if linkless == "" {
@@ -297,7 +297,7 @@ func (j *Jail) Display(path string) string {
 }
 
 // Foreign reports whether a name lies in a read-only or shared root, whose
-// content came from somebody else.
+// content came from others.
 func (j *Jail) Foreign(name string) bool {
 	abs, err := j.Path(name)
 	if err != nil {

@@ -16,7 +16,7 @@ type Base struct {
 	// roots of the wider jail.
 	Only bool
 	// ReadOnly are trees of the workspace, by their names in it, that may be read
-	// all the same, and that nobody else has written. Links do not count, and
+	// all the same, and that others have not written. Links do not count, and
 	// what is inside Dir is left out.
 	ReadOnly []string
 	// Unlisted, Protected and Except are as in Narrow, with Only.

@@ -21,7 +21,7 @@ type Dir struct {
 	hidden []string // protected paths at or below this directory
 }
 
-// FileMeta is what a walk needs to know about a file it read.
+// FileMeta holds what a walk needs to know about a file it read.
 type FileMeta struct {
 	Size    int64
 	ModTime time.Time

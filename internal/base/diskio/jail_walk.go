@@ -33,7 +33,7 @@ type Walk[S any] struct {
 	Failed func(rel string, err error)
 }
 
-// WalkWorkers is how many workers a walk has on this machine.
+// WalkWorkers returns how many workers a walk has on this machine.
 func WalkWorkers() int { return min(max(runtime.GOMAXPROCS(0), 2), maxWalkWorkers) }
 
 // Run walks and returns when everything was seen or ctx ended, then with its

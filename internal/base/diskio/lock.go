@@ -17,7 +17,7 @@ type Lock struct {
 	path string
 }
 
-// LockedError says that somebody else holds a lock.
+// LockedError says that another holder has a lock, in this process or another.
 type LockedError struct {
 	Path string
 	PID  int // of the holder; 0 when it could not be read
@@ -32,7 +32,7 @@ func (e *LockedError) Error() string {
 
 // TryLock takes the lock at path without waiting. The lock file is made when
 // missing, holds the owner's process id while the lock is held, and is removed
-// by Unlock; its directory must exist. When somebody else holds the lock the
+// by Unlock; its directory must exist. When another holder has the lock the
 // error is a *LockedError.
 func TryLock(path string) (*Lock, error) {
 	for {
@@ -86,8 +86,9 @@ func stillNamed(f *os.File, path string) (bool, error) {
 	return os.SameFile(held, named), nil
 }
 
-// writePID writes a fixed number of bytes, so that a stale file needs no
-// truncation, which would make some file systems flush it when it is closed.
+// writePID writes a fixed number of bytes, so that a stale file does not have
+// to be truncated, which would make some file systems flush it when it is
+// closed.
 func writePID(f *os.File) error {
 	_, err := f.WriteAt(fmt.Appendf(nil, "%-19d\n", os.Getpid()), 0)
 	return err

@@ -12,7 +12,7 @@ import (
 // it again costs no change of the directory. A resting lock is ended by Remove.
 func (l *Lock) Rest() error { return unlockOpen(l.f) }
 
-// Again takes a resting lock. When somebody else holds it the error is a
+// Again takes a resting lock. When another holder has it the error is a
 // *LockedError; when its file was removed or replaced meanwhile the error is
 // ErrLockGone, the lock is of no use any more and a new one must be made.
 func (l *Lock) Again() error {
@@ -36,7 +36,8 @@ func (l *Lock) Again() error {
 	return nil
 }
 
-// Remove ends a resting lock and removes its file unless somebody uses it.
+// Remove ends a resting lock and removes its file unless another holder has
+// it.
 func (l *Lock) Remove() error {
 	if err := l.Again(); err != nil {
 		if _, held := errors.AsType[*LockedError](err); held {

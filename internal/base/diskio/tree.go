@@ -447,7 +447,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 func (t *Tree) Remove(name string) error { return t.remove(name, (*os.Root).Remove) }
 
 // RemoveAll deletes a name and, if it is a folder, what is inside. Links go
-// themselves, never what they lead to. A missing name is no error.
+// themselves, never what they lead to. A missing name is not an error.
 func (t *Tree) RemoveAll(name string) error {
 	if err := t.remove(name, (*os.Root).RemoveAll); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -27,7 +27,7 @@ func (t *Tree) clean(name string, whole bool) (string, error) {
 	return clean, nil
 }
 
-// full is how a name is shown in errors.
+// full returns how a name is shown in errors.
 func (t *Tree) full(name string) string { return filepath.Join(t.path, filepath.FromSlash(name)) }
 
 // describe gives an error the whole path. Refusals name it already.

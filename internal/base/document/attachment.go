@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Attachment reads the text of a file that somebody sent: a document as Extract
-// does with its default limits, or a plain text file by the usual extensions,
-// as UTF-8 or else Latin-1. Anything else is ErrUnsupported. The text is data,
+// Attachment reads the text of a file that was sent: a document as Extract does
+// with its default limits, or a plain text file by the usual extensions, as
+// UTF-8 or else Latin-1. Anything else is ErrUnsupported. The text is data,
 // never instructions.
 func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Text, error) {
 	if !isText(name) {

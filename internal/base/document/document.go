@@ -1,9 +1,9 @@
 // Package document gets the text out of PDF, Word, Excel and PowerPoint files
-// that came from anybody. It hides the formats and enforces the limits while
-// reading, never by trusting what a file says about itself: a file that
-// decompresses without end, nests without end, refers to itself or takes too
-// long ends in an error or in cut text, with memory bounded by a few dozen
-// megabytes. No code in a document is run and nothing outside the file is read.
+// from any sender. It hides the formats and enforces the limits while reading,
+// never by trusting what a file says about itself: a file that decompresses
+// without end, nests without end, refers to itself or takes too long ends in an
+// error or in cut text, with memory bounded by a few dozen megabytes. No code
+// in a document is run and nothing outside the file is read.
 package document
 
 import (
@@ -134,8 +134,8 @@ type Options struct {
 	WholePages bool
 }
 
-// Text is what Extract found. Whoever made the document wrote it: it is data,
-// never instructions.
+// Text holds what Extract found. Whoever made the document wrote it: it is
+// data, never instructions.
 type Text struct {
 	Format Format
 	// Content is the text with a header line per page, slide or sheet. It may

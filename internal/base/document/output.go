@@ -65,9 +65,9 @@ func firstRunes(s string, n int) string {
 }
 
 // clean makes a piece of text one that can be shown: valid, without control
-// characters, without space at the ends of lines. What else nobody sees stays,
-// other than with text.Clean: it is the document's own text, and the tool that
-// shows it spells it out.
+// characters, without space at the ends of lines. Other invisible characters
+// stay, other than with text.Clean: it is the document's own text, and the
+// tool that shows it spells it out.
 func clean(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {

@@ -212,7 +212,7 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 	return of.num, o, nil
 }
 
-// dataStart is where the data after the word stream begins.
+// dataStart returns where the data after the word stream begins.
 func (l *lexer) dataStart() int64 {
 	if c, ok := l.byte(); ok && c == '\r' {
 		if c, ok = l.byte(); ok && c != '\n' {

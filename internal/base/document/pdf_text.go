@@ -27,7 +27,7 @@ func (m matrix) mul(n matrix) matrix {
 	}
 }
 
-// state is what the operators of a page set.
+// state holds what the operators of a page set.
 type state struct {
 	ctm     matrix
 	font    *font
@@ -59,7 +59,7 @@ type painter struct {
 	marks   []mark
 }
 
-// pen is what the last text left behind.
+// pen holds what the last text left behind.
 type pen struct {
 	x, y   float64 // where it ended
 	dx, dy float64 // its direction

@@ -22,7 +22,7 @@ type FileChange struct {
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
-// Change is what differs between two states of the files. Diff is a patch in
+// Change says what differs between two states of the files. Diff is a patch in
 // git's form; it may hold control characters that came from the files.
 type Change struct {
 	Files []FileChange `json:"files"`

@@ -25,7 +25,7 @@ func (s *Store) cut(ctx context.Context, r *repo, kept []Commit) error {
 	last := kept[len(kept)-1]
 	merged := func(c Commit) bool { return len(c.parents) > 1 }
 	if len(last.parents) == 0 || slices.ContainsFunc(kept, merged) {
-		return nil // somebody merged branches here: it is theirs to shorten
+		return nil // branches were merged here by hand: it is the owner's to shorten
 	}
 	end, _ := parseHash(last.ID)
 	if err := r.mark(pruneMark + last.parents[0].String()); err != nil {
@@ -90,8 +90,8 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 	return out, nil
 }
 
-// roots are the objects that somebody may still want: what references, the
-// index and git's log of references name.
+// roots are the objects that may still be wanted: what references, the index
+// and git's log of references name.
 func (r *repo) roots() ([]hash, map[string]hash, error) {
 	refs, err := r.packedRefs()
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *repo) loosen(ctx context.Context) error {
 		r.root.RemoveAll("objects/info/commit-graph"), r.root.RemoveAll("objects/info/commit-graphs"))
 }
 
-// rewriter builds a history anew.
+// rewriter builds a history again.
 type rewriter struct {
 	r       *repo
 	ps      []pattern

@@ -1,8 +1,8 @@
 // Package gitstore keeps the history of a handful of text files in a real git
 // repository outside of their folder. It hides the repository's format and how
 // several processes and a crash at any moment leave it whole; what it writes can
-// be read and changed with git itself. It needs no git program, runs no hooks and
-// follows no link out of the repository or the work tree.
+// be read and changed with git itself. It does not need a git program, runs no
+// hooks and follows no link out of the repository or the work tree.
 //
 // Only the tracked files are ever looked at or written. A repository in the work
 // tree is read once, by Import, and never written.
@@ -45,7 +45,7 @@ type Options struct {
 // processes.
 type Store struct {
 	o    Options
-	turn chan struct{} // holds a token while nobody works
+	turn chan struct{} // holds a token while no operation runs
 
 	// Tests end an operation here, and have lower limits of what is imported.
 	broken     func(step string) error
@@ -71,7 +71,7 @@ func Open(o Options) (*Store, error) {
 	}
 	for _, f := range o.Files {
 		if path.Clean(f) != f || path.IsAbs(f) || strings.HasPrefix(f, "..") {
-			return nil, fmt.Errorf("gitstore: %q is no path below the work tree", f)
+			return nil, fmt.Errorf("gitstore: %q is not a path below the work tree", f)
 		}
 	}
 	o.Files = slices.Clone(o.Files)

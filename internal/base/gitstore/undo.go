@@ -15,7 +15,7 @@ import (
 type Undone struct {
 	Of       Commit   `json:"of"`                 // the commit it was about
 	Commit   string   `json:"commit,omitempty"`   // made by the undo; empty if nothing had to change
-	Snapshot string   `json:"snapshot,omitempty"` // of changes nobody had committed before
+	Snapshot string   `json:"snapshot,omitempty"` // of changes that had not been committed before
 	Files    []string `json:"files"`
 }
 

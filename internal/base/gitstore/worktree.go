@@ -158,8 +158,8 @@ func (r *repo) tracked(tree hash, ps []pattern) (map[string]entry, error) {
 }
 
 // walk calls fn with every name of a tree; fn says whether to go into a folder.
-// Folders may share one tree, so that few objects make more names than anybody
-// can look at: too many are an error.
+// Folders may share one tree, so that few objects make more names than can be
+// looked at: too many are an error.
 func (r *repo) walk(tree hash, fn func(name string, e entry) bool) error {
 	seen := 0
 	var below func(tree hash, prefix string) error
@@ -209,7 +209,7 @@ func (r *repo) contents(tree hash, ps []pattern) (filesOf, error) {
 }
 
 // change puts new objects into a tree; a nil one takes the name away. Other
-// names stay, so that what somebody else committed here is kept.
+// names stay, so that what others committed here is kept.
 func (r *repo) change(tree hash, changes map[string]*entry) (hash, error) {
 	entries, err := r.tree(tree)
 	if err != nil {

@@ -13,7 +13,7 @@ type Class int
 
 // The classes.
 const (
-	ClassUnknown  Class = iota // named by nobody who may
+	ClassUnknown  Class = iota // neither named by the owner nor a package host
 	ClassNamed                 // the owner named it
 	ClassPackages              // see PackageHost, or a search service
 	Classes                    // how many there are
@@ -30,7 +30,7 @@ type Use struct {
 	Lines []string
 }
 
-// Cost is what a use takes from a budget.
+// Cost holds what a use takes from a budget.
 type Cost struct {
 	Requests int `json:"requests"`
 	Bytes    int `json:"bytes"`
@@ -56,7 +56,7 @@ func (c Cost) Times(n int) Cost {
 	return Cost{Requests: c.Requests * n, Bytes: c.Bytes * n, Hosts: c.Hosts * n}
 }
 
-// Limit is what one turn may send without a question.
+// Limit returns what one turn may send without a question.
 func (c Class) Limit() Cost {
 	switch c {
 	case ClassPackages:

@@ -7,10 +7,11 @@ import (
 )
 
 // Direct reports whether a request looks as programs send it that talk to us
-// themselves. Proxies add headers, and nobody knows all of them, so it is the
-// headers of direct clients that are listed: with any other one a request may
-// come from anywhere, although its connection begins on this machine. So may
-// one of HTTP/1.0, which proxies still speak to what is behind them.
+// themselves. Proxies add headers, and there is no complete list of these, so
+// it is the headers of direct clients that are listed: with any other one a
+// request may come from anywhere, although its connection begins on this
+// machine. So may one of HTTP/1.0, which proxies still speak to what is behind
+// them.
 func Direct(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return false

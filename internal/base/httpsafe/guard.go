@@ -57,7 +57,7 @@ func (b *BlockedError) Error() string {
 	return fmt.Sprintf("refused %s: %s", b.Target, b.Reason)
 }
 
-// maxGuardHeader bounds response headers of servers nobody vouches for.
+// maxGuardHeader bounds response headers of untrusted servers.
 const maxGuardHeader = 64 << 10
 
 // Guarded makes a client for URLs that came from a model, a web page or a

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Reach is what a program may do at a host.
+// Reach says what a program may do at a host.
 type Reach int
 
 // The kinds of reach.

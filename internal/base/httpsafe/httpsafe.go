@@ -1,6 +1,9 @@
-// Package httpsafe is the only maker of HTTP clients in the product, and the
-// home of Secret, the type credentials travel in. It hides how connections
-// are dialled, proxied, timed and redirected.
+// Package httpsafe hides how HTTP connections are dialled, proxied, timed and
+// redirected. It is the only maker of HTTP clients in the product: Client is for
+// servers that the configuration names, Guarded for addresses from a model, a web
+// page or a stranger, Local for a socket of this machine, and Proxy stands between
+// commands and the network. It is also the home of Secret, the type in which
+// credentials travel, and of the functions that remove them from texts.
 package httpsafe
 
 import (

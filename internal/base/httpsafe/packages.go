@@ -14,14 +14,14 @@ func PackageHost(host string, port uint16) bool {
 	return webPort(port) && packageHosts()[host] != kindNone
 }
 
-// hostKind says what a request to a package host can tell anybody but the
+// hostKind says what a request to a package host can tell others than the
 // operator of the host, and so what a contained client may ask there.
 type hostKind int
 
 const (
 	kindNone hostKind = iota // not a package host
-	// kindFiles serves files that were put there before. Nobody but the operator
-	// sees which are read.
+	// kindFiles serves files that were put there before. Only the operator sees
+	// which are read.
 	kindFiles
 	// kindRegistry serves packages by name, and publishes how often each was
 	// fetched in a day or in all. It publishes nothing that a request says about
@@ -162,7 +162,7 @@ func looksUp(r *http.Request, host string) (archive string, ok bool) {
 	return "/" + module + "/@v/" + version + ".zip", true
 }
 
-// containedHeaders are what a contained client may say about its reading
+// containedHeaders returns what a contained client may say about its reading
 // requests. All of it counts.
 func containedHeaders(r *http.Request) http.Header {
 	const list = `Accept Accept-Encoding Content-Encoding Content-Type Git-Protocol If-Modified-Since If-None-Match If-Range Range`

@@ -25,9 +25,9 @@ const (
 	PeerOwn
 	// PeerUser is a program of another user of this machine.
 	PeerUser
-	// PeerUnproven is a program on this machine that is not proven to be anyone's:
-	// its end is closed already, the kernel does not show it, or a command that
-	// this process started holds it, which runs as our user and is not that user.
+	// PeerUnproven is a program on this machine whose user is not proven: its end
+	// is closed already, the kernel does not show it, or a command that this
+	// process started holds it, which runs as our user and is not that user.
 	PeerUnproven
 )
 

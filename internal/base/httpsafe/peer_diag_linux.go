@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endpoint is what the kernel knows about one end of a connection.
+// endpoint holds what the kernel knows about one end of a connection.
 type endpoint struct {
 	uid         uint32
 	inode       uint32

@@ -38,8 +38,8 @@ func findPeer(local, remote netip.AddrPort) (Peer, bool) {
 	return end.owner(os.Geteuid()), true
 }
 
-// owner judges who has one end of a connection. The kernel shows an end that nobody
-// holds any more as root's.
+// owner judges who has one end of a connection. The kernel shows an end that no
+// process holds any more as root's.
 func (e endpoint) owner(self int) Peer {
 	uid := int(e.uid)
 	switch {
@@ -77,8 +77,8 @@ func findInTable(table []byte, local, remote netip.AddrPort) (endpoint, bool) {
 
 func isOneOf(s string, list [2]string) bool { return s == list[0] || s == list[1] }
 
-// tableNames is how the kernel writes an address: as words in the machine's own
-// order. An IPv4 address may stand in either table.
+// tableNames returns how the kernel writes an address: as words in the
+// machine's own order. An IPv4 address may stand in either table.
 func tableNames(a netip.AddrPort) (names [2]string) {
 	write := func(ip []byte) string {
 		var b bytes.Buffer

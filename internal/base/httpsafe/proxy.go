@@ -26,8 +26,8 @@ type ProxyOptions struct {
 	// Addresses are ports of addresses that are not public, which programs may
 	// reach all the same.
 	Addresses []AddressRule
-	// OwnPorts lists the ports of this machine that nobody reaches through the
-	// proxy, not even by Addresses; nil is ListeningPorts.
+	// OwnPorts lists the ports of this machine that no client reaches through
+	// the proxy, not even by Addresses; nil is ListeningPorts.
 	OwnPorts func() []uint16
 	// Dial, when set, connects to a host in place of the network. It is meant
 	// for tests.
@@ -54,8 +54,8 @@ type HostRequest struct {
 // String is the target as it is written in a URL.
 func (r HostRequest) String() string { return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))) }
 
-// Access is what one client of the proxy, a command or a server, may do. The
-// zero value may do nothing.
+// Access holds what one client of the proxy, a command or a server, may do.
+// The zero value may do nothing.
 type Access struct {
 	// Decide says what the client may do at a host. It is asked before the name
 	// is looked up, and may wait for a person. An error is a refusal whose text
@@ -66,14 +66,14 @@ type Access struct {
 	// Contained reports, for each request, whether what the client says may be a
 	// stranger's words. Package hosts then serve it stored content only; nil never.
 	Contained func() bool
-	// used is what was reached.
+	// used counts what was reached.
 	used traffic
 }
 
 // Anywhere is a Decide that allows every public host.
 func Anywhere(context.Context, HostRequest) (Reach, error) { return ReachFull, nil }
 
-// Traffic is what a client of the proxy did.
+// Traffic holds what a client of the proxy did.
 type Traffic struct {
 	Hosts    []string // that were reached, sorted
 	Requests int64    // connections and requests that were let through

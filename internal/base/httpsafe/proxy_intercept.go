@@ -221,8 +221,8 @@ func readOnly(r *http.Request) error {
 	}
 }
 
-// readHeaders are what a request to read may say about itself. Others are left
-// out: among them are some by which a server takes it for another method.
+// readHeaders returns what a request to read may say about itself. Others are
+// left out: among them are some by which a server takes it for another method.
 func readHeaders(h http.Header) http.Header {
 	const list = `Accept Accept-Encoding Accept-Language Authorization Cache-Control Content-Encoding Content-Type Git-Protocol
 		If-Match If-Modified-Since If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent`

@@ -153,7 +153,8 @@ func (s *service) mustBeStored(ctx context.Context, target HostRequest, archive 
 	return nil
 }
 
-// weigh is what a request carries away: everything in it that its sender chose.
+// weigh returns what a request carries away: everything in it that its sender
+// chose.
 func weigh(r *http.Request, host string, class Class) Use {
 	u := Use{Host: host, Class: class, Requests: 1, Bytes: len(r.Method) + len(r.URL.EscapedPath()) + len(r.URL.RawQuery)}
 	for name, values := range r.Header {

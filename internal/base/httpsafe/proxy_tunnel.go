@@ -30,7 +30,7 @@ func copyUntilIdle(to, from net.Conn, last *atomic.Int64) {
 			last.Store(time.Now().UnixNano())
 			_ = to.SetWriteDeadline(time.Now().Add(proxyIdleTime))
 			if _, werr := to.Write(buf[:n]); werr != nil {
-				_ = from.Close() // nobody to tell it to any more
+				_ = from.Close() // what it sends has no receiver any more
 				return
 			}
 		}

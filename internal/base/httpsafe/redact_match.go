@@ -124,8 +124,8 @@ func (m *matcher) span(s string, from int) (start, end int, name string, ok bool
 	return start, end, n.name, true
 }
 
-// partial is where the longest suffix of s begins that could become one of the
-// texts if more followed; len(s) when there is none.
+// partial returns where the longest suffix of s begins that could become one
+// of the texts if more followed; len(s) when there is none.
 func (m *matcher) partial(s string) int {
 	for p := max(0, len(s)-m.longest+1); p < len(s); p++ {
 		if !m.first[s[p]] {

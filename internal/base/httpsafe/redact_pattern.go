@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// RedactPatterns replaces what looks like a credential although nobody
-// registered it: keys with the prefixes of known vendors, tokens of chat bots,
+// RedactPatterns replaces what looks like a credential although it was not
+// registered: keys with the prefixes of known vendors, tokens of chat bots,
 // signed tokens, private keys, values after "Bearer" or a name like api_key,
 // and addresses that carry a password or a token (their origin stays). It
 // guesses, so it is for logs and errors, not for text a program reads again.

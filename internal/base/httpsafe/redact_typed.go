@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// TypedKey is what stands in a text in the place of a key that somebody typed.
+// TypedKey replaces a key that was typed into a text.
 const TypedKey = "[redacted:key]"
 
 // typedKeys are keys as vendors make them: a mark of the vendor and so many

@@ -9,7 +9,7 @@ import (
 	"unique"
 )
 
-// redacted is what every printed form of a Secret looks like.
+// redacted stands for a Secret in every printed form.
 const redacted = "***"
 
 // Secret holds a credential. Every way of printing, formatting, logging or

@@ -206,7 +206,7 @@ func socksAddress(ctx context.Context, target string, byName bool) ([]byte, erro
 	}
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no port", service)
+		return nil, fmt.Errorf("%q is not a port", service)
 	}
 	ip := net.ParseIP(host)
 	if ip == nil && !byName {

@@ -155,7 +155,7 @@ func (d *desk) unlock(what dbus.ObjectPath) error {
 	return d.confirm(prompt)
 }
 
-// attributes are what other programs of this kind use, too.
+// attributes returns those that other programs of this kind use, too.
 func attributes(service, user string) map[string]string {
 	return map[string]string{"service": service, "username": user}
 }

@@ -68,8 +68,9 @@ func (library) Delete(ctx context.Context, service, user string) error {
 	return err
 }
 
-// Limit is what the system's keyring takes: macOS passes the value on a command
-// line of 4096 bytes after making it a third longer, Windows has 2560 bytes.
+// Limit returns what the system's keyring takes: macOS passes the value on a
+// command line of 4096 bytes after making it a third longer, Windows has 2560
+// bytes.
 func (library) Limit() int {
 	if runtime.GOOS == "darwin" {
 		return 2700

@@ -59,8 +59,8 @@ func drawRow(b *strings.Builder, row []string, width []int, align []Align) {
 	b.WriteByte('\n')
 }
 
-// Width is how many columns a text takes where letters have one width: East
-// Asian ones and emoji take two, marks that join others none.
+// Width returns how many columns a text takes where letters have one width:
+// East Asian ones and emoji take two, marks that join others none.
 func Width(s string) int {
 	n := 0
 	for _, r := range s {

@@ -6,7 +6,7 @@
 // how deep the tree gets.
 package markdown
 
-// Kind is what a Node is.
+// Kind says what a Node is.
 type Kind uint8
 
 // The kinds of blocks, and after Text those of the words in them.

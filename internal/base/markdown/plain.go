@@ -63,7 +63,8 @@ func (p *plain) list(n Node, in string) {
 	}
 }
 
-// Bullet is what stands before the item i of a list, with the space after it.
+// Bullet returns what stands before the item i of a list, with the space after
+// it.
 func Bullet(list Node, i int) string {
 	m := "• "
 	if list.Ordered {

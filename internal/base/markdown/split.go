@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Unit is what a platform counts texts in.
+// Unit says in what a platform counts texts.
 type Unit string
 
 // The units.
@@ -87,7 +87,7 @@ func units16(r rune) int {
 	return 1
 }
 
-// within is how many bytes of s fit into n units, whole characters only.
+// within returns how many bytes of s fit into n units, whole characters only.
 func within(s string, n int, unit Unit) int {
 	if len(s) <= n {
 		return len(s) // no unit is smaller than a byte

@@ -35,7 +35,7 @@ type Callback struct {
 	got      chan returned // holds one
 }
 
-// returned is what the browser brought.
+// returned holds what the browser brought.
 type returned struct {
 	code string
 	err  error
@@ -59,7 +59,7 @@ func Random() string { return rand.Text() + rand.Text() }
 // Redirect is the address at which the browser ends.
 func (c *Callback) Redirect() string { return c.redirect.String() }
 
-// State is what the browser must bring along.
+// State returns what the browser must bring along.
 func (c *Callback) State() string { return c.state }
 
 // Listen opens a port on this machine only, 0 for any; with both, on IPv4 and

@@ -53,7 +53,7 @@ func (d Document[T]) Save(ctx context.Context, v T) error {
 }
 
 // Update changes the document unless change reports that there is nothing to
-// do. It needs no lock.
+// do. It does not need a lock.
 func (d Document[T]) Update(ctx context.Context, wait time.Duration, change func(*T) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("another process holds %s", d.Where()))
 	defer cancel()

@@ -48,7 +48,7 @@ type Request struct {
 	Hide   []string // secrets of the request, removed from errors
 }
 
-// Answer is what a server said, with any status.
+// Answer holds what a server said, with any status.
 type Answer struct {
 	URL    string
 	Status int
@@ -57,7 +57,7 @@ type Answer struct {
 	Hide   []string // secrets that were sent
 }
 
-// Host is where the answer came from.
+// Host returns where the answer came from.
 func (a Answer) Host() string { return HostOf(a.URL) }
 
 // OK reports a 2xx status.
@@ -189,7 +189,7 @@ func (w Wire) Call(call func(*http.Client) error) error {
 	return nil
 }
 
-// Life is how long a new token lasts, 0 if the server did not say.
+// Life returns how long a new token lasts, 0 if the server did not say.
 func Life(t *oauth2.Token) time.Duration {
 	if t.Expiry.IsZero() {
 		return 0

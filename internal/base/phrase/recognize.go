@@ -69,7 +69,8 @@ func whole(english string) (string, bool) {
 	return zh, ok
 }
 
-// beginning is what stands before the first colon of a line, if that is a sentence.
+// beginning returns what stands before the first colon of a line, if that is a
+// sentence.
 func beginning(english string) (string, bool) {
 	head, _, ok := strings.Cut(english, ": ")
 	if !ok || !strings.Contains(head, " ") || strings.Contains(english, "\n") {

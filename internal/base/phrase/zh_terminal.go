@@ -523,7 +523,7 @@ func chineseTerminal() [][2]string { //nolint:funlen // a table
 		{"nanobot: %s: log in with: nanobot mcp login %s\n", "nanobot: %s：请登录：nanobot mcp login %s\n"},
 		{"nanobot: %v\n\nStarting with the last good configuration instead: %s\n", "nanobot: %v\n\n改用最近一次有效的配置启动：%s\n"},
 		{"nanobot: %v; logging to standard error\n", "nanobot: %v；日志改写到标准错误\n"},
-		{"nanobot: a call was refused because nobody could be asked: %s\n", "nanobot: 有一次调用被拒绝，因为没有人可以询问：%s\n"},
+		{"nanobot: a call was refused because its approval could not be asked for: %s\n", "nanobot: 有一次调用被拒绝，因为无法为它请求批准：%s\n"},
 		{
 			"nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n",
 			"nanobot: 它在 %[2]s 内崩溃了 %[1]d 次，因此聊天平台停用两分钟。参见：nanobot gateway logs\n",

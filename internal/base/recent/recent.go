@@ -1,5 +1,6 @@
-// Package recent is a map that forgets what was not used for longest, for facts
-// about chats, turns and messages whose end is never announced.
+// Package recent hides a bounded cache for facts about chats, turns and messages
+// whose end is never announced. A Map holds at most as many keys as New was told
+// and forgets the one that was not used for longest; Get and Has count as a use.
 package recent
 
 import (

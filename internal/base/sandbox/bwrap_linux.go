@@ -48,9 +48,9 @@ func (b *Box) openBwrap(ctx context.Context) error {
 
 // wrapBwrap lets bubblewrap make the file system and the namespaces, and run
 // the helper in them. done is never nil and to be called when the command has
-// started or never will. The environment needs no clearing: it is the command's
-// own already. A terminal session of its own is the caller's business, and the
-// end of the agent is noticed by the helper.
+// started or never will. The environment does not have to be cleared: it is the
+// command's own already. A terminal session of its own is the caller's
+// business, and the end of the agent is noticed by the helper.
 func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private string) (done func(), err error) {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL",
@@ -136,7 +136,7 @@ func (w *bwrapWords) describe(p *plan) error {
 			w.add("--dir", e.at)
 		case processes:
 			w.add("--proc", e.at)
-			if p.ABI == 0 { // else its rules let nobody write there, not even root, who owns it
+			if p.ABI == 0 { // else its rules let no user write there, not even root, who owns it
 				w.add("--remount-ro", e.at)
 			}
 		case hideFile:

@@ -19,7 +19,7 @@ import (
 // A control group bounds memory and processes of a command as a whole. It is a
 // bonus: the command is bounded per process and by its namespace anyway. It is
 // used only where the service manager has given this service a subtree of its
-// own, because changing somebody else's would confuse that one.
+// own, because changing the group of another service would confuse that one.
 
 // ownGroup is the group below the delegated one where the agent itself lives.
 const ownGroup = "nanobot"

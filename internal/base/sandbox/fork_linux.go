@@ -40,7 +40,7 @@ func perform(steps []step) (failed int, errno syscall.Errno) {
 	return -1, 0
 }
 
-// launch is what the child does.
+// launch holds the work of the child, as lists of system calls, and where it reports.
 type launch struct {
 	spaces            uintptr // namespaces to make, as flags of clone
 	setup, leave, run []step
@@ -174,7 +174,7 @@ func (l *launch) listen() {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, controlFD, uintptr(unsafe.Pointer(&answer)), 1, 0, 0, 0)
 }
 
-// exitCode is how shells say how a process has ended.
+// exitCode returns the number by which shells say how a process has ended.
 //
 //go:norace
 //go:nosplit

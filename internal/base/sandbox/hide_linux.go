@@ -37,8 +37,9 @@ func (b *Box) openHide(ctx context.Context) error {
 	return fmt.Errorf("commands cannot be kept from nanobot's own data here, because there are no mount namespaces: %w", first)
 }
 
-// hideLayout is what is put on top of the disk: protected places are covered,
-// and what the command may use inside of them is bound on top of that.
+// hideLayout returns what is put on top of the disk: protected places are
+// covered, and what the command may use inside of them is bound on top of
+// that.
 func (p *plan) hideLayout() []place {
 	var out []place
 	var covers []string
@@ -71,8 +72,8 @@ func (p *plan) hideLayout() []place {
 		hole(at, bindRead)
 	}
 	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
-	// What is covered with the folder around it needs no cover of its own,
-	// unless it is inside of something that was opened again.
+	// What is covered with the folder around it does not need a cover of its
+	// own, unless it is inside of something that was opened again.
 	return slices.DeleteFunc(out, func(e place) bool {
 		return (e.kind == hideDir || e.kind == hideFile) && p.covered(out, e.at)
 	})
@@ -134,9 +135,9 @@ func (p *plan) buildHide(out *routine) {
 	s.add("enter", "/", unix.SYS_CHDIR, "/")
 }
 
-// keptRights are what a command of root keeps in Hide: what concerns files,
-// users and ports. Mounts, devices, other processes and the kernel are not
-// among it.
+// keptRights returns what a command of root keeps in Hide: what concerns
+// files, users and ports. Mounts, devices, other processes and the kernel are
+// not among it.
 func keptRights() []int {
 	return []int{
 		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,

@@ -69,7 +69,7 @@ func newRules(out *routine, abi int, noTCP bool) *rules {
 }
 
 // allow grants access to a path and everything below it. A path that the child
-// cannot open is no error: there is nothing to grant.
+// cannot open is not an error: there is nothing to grant.
 func (r *rules) allow(path string, access uint64) { r.grant(path, access, false) }
 
 // grant is allow, if exact for a path without links only.

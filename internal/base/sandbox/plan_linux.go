@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plan is what one command gets, in terms of this machine.
+// plan holds what one command gets, in terms of this machine.
 type plan struct {
 	Profile Profile
 	Command string // path of the program
@@ -64,7 +64,7 @@ func (p *plan) encode() ([]byte, error) {
 	return data, err
 }
 
-// maxPlan is what every user may put into a pipe.
+// maxPlan bounds a plan in bytes: every user may put as much into a pipe.
 const maxPlan = 1 << 20
 
 // decodePlan is the opposite of encode.
@@ -101,8 +101,8 @@ func (p *plan) texts(change func(string) string) {
 	}
 }
 
-// rootDir is where the new file system is put together: a directory that every
-// machine has and nothing is taken from.
+// rootDir returns where the new file system is put together: a directory that
+// every machine has and nothing is taken from.
 func (p *plan) rootDir() string {
 	for _, dir := range []string{"/sys", "/boot", "/srv", "/media", "/mnt"} {
 		used := slices.ContainsFunc(slices.Concat([]string{p.Profile.Workspace, p.Temp}, p.Profile.ReadOnly, p.Profile.ReadWrite),
@@ -151,7 +151,8 @@ func devices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 }
 
-// accounts are stand-ins for the user and group lists: one user, and nobody.
+// accounts are stand-ins for the user and group lists: the user of the command
+// and the account "nobody".
 func (p *plan) accounts() map[string]string {
 	uid, gid := p.UID, p.GID
 	home := p.Home

@@ -6,7 +6,7 @@ import (
 )
 
 // removeAll removes a directory whose content a command made. Directories that
-// it closed for everybody are opened first.
+// it closed for all users are opened first.
 func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return

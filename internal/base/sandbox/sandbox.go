@@ -27,8 +27,8 @@ import (
 type Mode string
 
 const (
-	// Auto is the strongest that needs no other program, or bubblewrap where
-	// the kernel is too old for that.
+	// Auto is the strongest that does not need another program, or bubblewrap
+	// where the kernel is too old for that.
 	Auto Mode = "auto"
 	// Landlock confines with the kernel's own means alone: Landlock rules, a
 	// system call filter, and namespaces where they are allowed.
@@ -38,12 +38,12 @@ const (
 	// None runs commands as they are.
 	None Mode = "none"
 	// Hide leaves commands the disk and the network as they are, and covers
-	// Profile.Protected and other processes. It is no sandbox: who may write
-	// every file of a user can have a program started later, outside.
+	// Profile.Protected and other processes. It is not a sandbox: who may
+	// write every file of a user can have a program started later, outside.
 	Hide Mode = "hide"
 )
 
-// Network is what a command can connect to.
+// Network says what a command can connect to.
 type Network string
 
 const (
@@ -57,7 +57,7 @@ const (
 	NetNone Network = "none"
 )
 
-// Profile is what one command may reach. Paths are absolute.
+// Profile holds what one command may reach. Paths are absolute.
 type Profile struct {
 	// Workspace may be read and changed.
 	Workspace string
@@ -105,8 +105,9 @@ type Limits struct {
 	Total     int64 // memory of all processes together; see TotalMemory
 }
 
-// TotalMemory is how much memory the processes of a command may use together
-// unless somebody says otherwise: 4 GiB, or half of what a small machine has.
+// TotalMemory returns how much memory the processes of a command may use
+// together unless the settings say otherwise: 4 GiB, or half of what a small
+// machine has.
 func TotalMemory() int64 {
 	const most = 4 << 30
 	if half := HalfMemory(); half > 0 {
@@ -151,7 +152,7 @@ type Options struct {
 	Log     *slog.Logger // nil discards
 }
 
-// Level is what a Box really does. Missing says in words what this machine
+// Level holds what a Box really does. Missing says in words what this machine
 // does not allow.
 type Level struct {
 	Mode        Mode
@@ -251,7 +252,7 @@ func Open(ctx context.Context, o Options) (*Box, error) {
 	return b, nil
 }
 
-// Level is what this box does.
+// Level returns what this box does.
 func (b *Box) Level() Level { return b.level }
 
 // Wrap rewrites a command that has not been started so that it runs confined.

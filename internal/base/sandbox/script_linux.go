@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routine is what the processes of one command do until it runs, as lists of
+// routine says what the processes of one command do until it runs, as lists of
 // system calls: a process that was forked from a Go program can do nothing else.
 type routine struct {
 	// With namespaces, setup is performed by their first process, which then

@@ -38,8 +38,8 @@ func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockF
 			p.when(cmd, refuse(unix.EPERM))
 		}
 	})
-	// Space that is reserved is no write: no limit of the kernel holds for it. The
-	// C library writes instead. A hole gives space back (two bits, no others).
+	// Reserving space is not a write: no limit of the kernel holds for it. The C
+	// library writes instead. A hole gives space back (two bits, no others).
 	p.block(unix.SYS_FALLOCATE, func(p *program) {
 		p.load(argument(1))
 		p.when(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.SECCOMP_RET_ALLOW)
@@ -72,7 +72,7 @@ func signals(p *program, guarded []int) {
 	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
 		p.block(nr, func(p *program) {
 			p.load(argument(0))
-			p.when(^uint32(0), refuse(unix.EPERM)) // everybody
+			p.when(^uint32(0), refuse(unix.EPERM)) // -1: all processes
 			for _, pid := range guarded {
 				p.when(uint32(pid), refuse(unix.EPERM))  //nolint:gosec // a process number
 				p.when(uint32(-pid), refuse(unix.EPERM)) //nolint:gosec // its group

@@ -26,8 +26,8 @@ type Watch struct {
 	// Hold stops the command for the time of a measurement, which takes longer
 	// than it takes to write much; nil lets it go on.
 	Hold func() (release func())
-	// Free is what is left on the disk of a folder, where the system does not
-	// tell this package itself.
+	// Free returns what is left on the disk of a folder, where the system does
+	// not tell this package itself.
 	Free func(dir string) (uint64, bool)
 	// Began is when the command was started.
 	Began time.Time

@@ -59,14 +59,14 @@ func (w Watch) Run(ctx context.Context) *OverError {
 // the memory that the kernel writes to the disk later.
 const fastest = 4 << 30
 
-// pace is how long the disk can be left alone: no longer than the fastest
+// pace returns how long the disk can be left alone: no longer than the fastest
 // writer takes for half of what is left.
 func (s *watching) pace() time.Duration {
 	switch {
 	case s.Disk <= 0:
 		return watchEvery
 	case s.gone >= s.Disk:
-		return watchClose // somebody else fills the disk
+		return watchClose // another program fills the disk
 	}
 	left := max(s.Disk-s.gone, 0) / 2
 	return max(watchSoonest, time.Duration(float64(left)/fastest*float64(time.Second)))
@@ -139,8 +139,8 @@ func field(data []byte, name string) int64 {
 	return n * kib
 }
 
-// memory is what the processes use together. grown is by how much the shared
-// memory of the machine grew.
+// memory returns what the processes use together. grown is by how much the
+// shared memory of the machine grew.
 func (s *watching) memory(grown int64) int64 {
 	pids := s.Members()
 	var own, shared, inFiles int64
@@ -253,11 +253,11 @@ func (s *watching) lookAtDisk() *OverError {
 	return nil
 }
 
-// lowDisk is what has to stay free for everybody else.
+// lowDisk has to stay free for other programs, in bytes.
 const lowDisk = 256 << 20
 
-// Added is what the command added to its directories: everything that changed
-// since it began, by the time that programs cannot set.
+// Added returns what the command added to its directories: everything that
+// changed since it began, by the time that programs cannot set.
 func (w Watch) Added() int64 {
 	var sum int64
 	w.grown(func(_ string, size int64) { sum += size })

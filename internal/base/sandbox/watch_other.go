@@ -41,7 +41,7 @@ func (w Watch) Run(ctx context.Context) *OverError {
 	}
 }
 
-// freeNow is what is left on each disk that counts.
+// freeNow returns what is left on each disk that counts.
 func (w Watch) freeNow() map[string]uint64 {
 	out := map[string]uint64{}
 	if w.Disk <= 0 || w.Dirs == nil || w.Free == nil {
@@ -55,7 +55,7 @@ func (w Watch) freeNow() map[string]uint64 {
 	return out
 }
 
-// Added is what the command added to its directories: the files that were
+// Added returns what the command added to its directories: the files that were
 // written since it began.
 func (w Watch) Added() int64 {
 	var sum int64

@@ -342,7 +342,7 @@ func send(p *plan, w *os.File) error {
 	return err
 }
 
-// pipeSize is what a pipe surely holds.
+// pipeSize is a number of bytes that every pipe holds.
 const pipeSize = 60 << 10
 
 // plan completes the environment of the command and writes down the rest.

@@ -141,10 +141,10 @@ func session(ctx context.Context, o *Options) (lasted time.Duration, err error) 
 	}
 }
 
-// pause is how long to wait before the next try: anything up to a limit that
-// doubles with each failure, so that the clients of a server that comes back do
-// not return at once. What the server or the platform asks for is kept, but
-// "at once" holds only after a connection that lasted.
+// pause returns how long to wait before the next try: anything up to a limit
+// that doubles with each failure, so that the clients of a server that comes
+// back do not return at once. What the server or the platform asks for is kept,
+// but "at once" holds only after a connection that lasted.
 func pause(tries int, longest time.Duration, v *verdict) time.Duration {
 	limit := min(firstPause<<min(tries-1, 20), longest)
 	d := rand.N(limit) //nolint:gosec // only spreads load

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// Change is what happened to a log since a Cursor was there.
+// Change says what happened to a log since a Cursor was there.
 type Change int
 
 // The changes.

@@ -13,7 +13,7 @@ import (
 const (
 	// SumKey names the checksum in a line.
 	SumKey = "_crc"
-	// sealKey is what stands before its digits.
+	// sealKey stands before its digits.
 	sealKey = `,"` + SumKey + `":"`
 	// SealSize is how much a checksum adds to a line.
 	SealSize = len(sealKey) + 8 + len(`"`)

@@ -33,7 +33,7 @@ var (
 	ErrExists = errors.New("the name is taken")
 )
 
-// LockedError says that somebody else holds a lock.
+// LockedError says that another holder has a lock.
 type LockedError = diskio.LockedError
 
 // Version identifies the content of a document.
@@ -87,8 +87,8 @@ type Store interface { //nolint:interfacebloat // the whole seam between state a
 	Where(name string) string
 
 	// Lock is exclusive use of a part of the place, such as one conversation
-	// or Dream, without waiting: the error is a *LockedError if somebody has it.
-	// The death of the holder releases it.
+	// or Dream, without waiting: the error is a *LockedError if it is held. The
+	// death of the holder releases it.
 	Lock(ctx context.Context, name string) (release func() error, err error)
 
 	// Watch calls changed whenever something happens in one of the folders,

@@ -19,16 +19,16 @@ import (
 //   - Reveal: for decisions and for terminals. What cannot be seen is spelled
 //     out, because whoever decides must see all of it.
 
-// Prose is what Reveal leaves as it is in the texts of people, several lines of
-// which are printed on a terminal: line breaks, tabs, wide and narrow spaces,
-// and the marks that join letters and emoji. None of them reorders text or
-// moves the cursor elsewhere.
+// Prose lists the characters that Reveal leaves as they are in the texts of
+// people, several lines of which are printed on a terminal: line breaks, tabs,
+// wide and narrow spaces, and the marks that join letters and emoji. None of
+// them reorders text or moves the cursor elsewhere.
 const Prose = "\n\t\u00a0\u200c\u200d\u202f\u3000\ufe0f"
 
 // Label makes one line of a name or another text of others: white space and
-// control characters become single spaces, characters that nobody sees are
-// dropped. More than n code points are shortened as Ellipsis does; 0 is no
-// limit. The result may be empty.
+// control characters become single spaces, invisible characters are dropped.
+// More than n code points are shortened as Ellipsis does; 0 is no limit. The
+// result may be empty.
 func Label(s string, n int) string {
 	if !printableASCII(s) {
 		s = dropHidden(s, func(rune) rune { return ' ' })
@@ -45,7 +45,7 @@ func Plain(s string, n int) bool {
 	return s != "" && len(s) <= n && Label(s, 0) == s && Reveal(s, "") == s
 }
 
-// Clean removes from a text of several lines what nobody sees: control
+// Clean removes from a text of several lines what is not seen: control
 // characters, direction marks, invisible and private characters. Every kind of
 // line break becomes "\n"; tabs stay, and so do joiners where they belong, as
 // between emoji.

@@ -30,7 +30,7 @@ func Distance(a, b string) int {
 	return last[len(y)]
 }
 
-// maxWord bounds the words compared; nobody misspells a longer one by typing.
+// maxWord bounds the words compared; a longer one is not a typing mistake.
 const maxWord = 100
 
 // Nearest returns the candidate that word was probably meant to be, or "":

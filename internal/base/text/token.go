@@ -8,8 +8,8 @@ import (
 
 // Tokens estimates how many tokens a model counts for s: a quarter of a token
 // per ASCII byte, one per Chinese, Japanese or Korean character, half a token
-// per byte of anything else, rounded up. It needs no vocabulary; Calibration
-// corrects it with what a provider really counted.
+// per byte of anything else, rounded up. It does not need a vocabulary;
+// Calibration corrects it with what a provider really counted.
 func Tokens(s string) int {
 	quarters := 0
 	for i := 0; i < len(s); {

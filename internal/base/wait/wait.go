@@ -1,4 +1,5 @@
-// Package wait lets time pass without outliving a context.
+// Package wait pauses for a time and stops early when a context ends: For leaves
+// no timer and no goroutine behind.
 package wait
 
 import (

@@ -1,5 +1,5 @@
 // Package bustest holds what every bus.Queue must pass: Run for what it
-// promises to callers, RunKill for what it promises to those who pull the plug.
+// promises to callers, RunKill for what is left when its process is killed.
 //
 //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
 package bustest

@@ -21,8 +21,8 @@ const (
 	killLines = 60 // a process is killed after at most so many lines
 )
 
-// Child is what a process that will be killed does. The implementation's tests
-// have a test that calls only this; it skips itself otherwise.
+// Child does the work of a process that will be killed. The implementation's
+// tests have a test that calls only this; it skips itself otherwise.
 func Child(t *testing.T, open Open) {
 	t.Helper()
 	ctx := t.Context()

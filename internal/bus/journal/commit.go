@@ -24,15 +24,15 @@ type log struct {
 // write before it goes on.
 type commit struct {
 	buf   bytes.Buffer
-	sync  bool // somebody needs it on the disk, not only in the file
-	soon  bool // the same, but nobody waits for it
+	sync  bool // a caller needs it on the disk, not only in the file
+	soon  bool // the same, but no caller waits for it
 	steps []step
 	lead  chan struct{} // capacity 1: the right to write it
 	done  chan struct{}
 	err   error // set before done is closed
 }
 
-// step is what one line changes in memory. Both run under Journal.mu.
+// step holds what one line changes in memory. Both run under Journal.mu.
 type step struct {
 	written func()      // the line is in the file, if it can be
 	settled func(error) // it is on the disk, or the commit failed
@@ -122,8 +122,8 @@ func (j *Journal) perform(c *commit) error {
 	return err
 }
 
-// syncDelay is how long a line may wait for the disk that nobody waits for.
-// The next one that somebody waits for takes it along.
+// syncDelay is how long a line that no caller waits for may wait for the disk.
+// The next one that a caller waits for takes it along.
 const syncDelay = 20 * time.Millisecond
 
 // syncLater sees to it that a written commit gets to the disk in time.
@@ -152,7 +152,7 @@ func (j *Journal) syncNow() {
 	_ = j.finish(c) // was noted by perform
 }
 
-// mend writes the file anew after a failure, because what is in it is not
+// mend writes the file again after a failure, because what is in it is not
 // known any more, while memory is. It does not try too often.
 func (j *Journal) mend() error {
 	if j.file.broken == nil {
@@ -173,7 +173,7 @@ func (j *Journal) mend() error {
 	return nil
 }
 
-// heal tries a disk that failed when nobody else does.
+// heal tries a disk that failed while no writer does.
 func (j *Journal) heal() {
 	j.mu.Lock()
 	if j.file.broken == nil || j.busy || j.closed {

@@ -1,6 +1,6 @@
-// Package journal is the durable bus: one append-only log of
-// JSON lines that says which messages came in, which are answered, what goes
-// out, how far it got and where it is shown already. It hides how many callers share one fsync, how the
+// Package journal is the durable bus: one append-only log of JSON lines that says
+// which messages came in, which are answered, what goes out, how far it got and
+// where it is shown already. It hides how many callers share one fsync, how the
 // file stays small, what is remembered of messages long gone, and what happens
 // while the disk is full.
 //
@@ -113,8 +113,8 @@ type Journal struct {
 	mu     sync.Mutex
 	closed bool
 	next   *commit // what the next write takes along; nil if nothing waits
-	busy   bool    // somebody writes
-	// unsynced says that lines wait for the disk that nobody waits for.
+	busy   bool    // a caller writes
+	// unsynced says that lines wait for the disk whose callers do not wait.
 	unsynced bool
 	seq      uint64
 	inbound  map[string]*inEntry  // not completed
@@ -185,7 +185,7 @@ func (j *Journal) release() error {
 	return errors.Join(err, j.unlock())
 }
 
-// load reads the logs. It runs before anybody else knows of the journal.
+// load reads the logs. It runs before the journal has other users.
 func (j *Journal) load(ctx context.Context) error {
 	if err := j.seen.load(ctx, j.opts.Now()); err != nil {
 		return err
@@ -236,18 +236,18 @@ func (j *Journal) Close() error {
 	return errors.Join(err, j.release())
 }
 
-// Status is what a journal holds.
+// Status counts what a journal holds.
 type Status struct {
 	Inbound  int            `json:"inbound"`  // accepted and not answered
 	Outbound map[string]int `json:"outbound"` // not delivered, by channel
 	Oldest   time.Time      `json:"oldest"`   // of the inbound messages; zero if none waits
-	Dropped  uint64         `json:"dropped"`  // deltas, hints and notices nobody got
+	Dropped  uint64         `json:"dropped"`  // deltas, hints and notices that were not received
 	Bytes    int64          `json:"bytes"`    // of the file
 	Err      error          `json:"-"`        // why nothing can be written; nil if all is well
 }
 
-// Status tells how much is left to do, also for channels nobody reads any more.
-// After a failure it looks whether the disk is well again.
+// Status tells how much is left to do, also for channels that are not read any
+// more. After a failure it looks whether the disk is well again.
 func (j *Journal) Status() Status {
 	j.heal()
 	j.mu.Lock()

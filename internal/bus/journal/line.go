@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// version is what the first line of a file says.
+// version stands in the first line of a file.
 const version = 1
 
 // line is any line of the file. The first key says which kind it is:
@@ -187,7 +187,8 @@ type found struct {
 	parts int
 }
 
-// open is what a file leaves to do, by id, and what shows answers, by route.
+// open holds what a file leaves to do, by id, and what shows answers, by
+// route.
 type open struct {
 	ins, outs map[string]*found
 	shown     map[string]line
@@ -246,8 +247,8 @@ func (o *open) takeDamaged(n int, raw []byte) {
 	}
 }
 
-// remains is what can be read of the line of a message that is not even JSON: whose
-// it is, so that they can be asked again.
+// remains returns what can be read of the line of a message that is not even JSON:
+// whose it is, so that they can be asked again.
 func remains(raw []byte) (l line) {
 	s := scanner{rest: raw, ok: true}
 	s.lit(`{"in":`)
@@ -258,7 +259,7 @@ func remains(raw []byte) (l line) {
 		return l
 	}
 	in.ID = id
-	if msg, err := json.Marshal(in); err == nil { //nolint:gosec // a key of a conversation is no secret
+	if msg, err := json.Marshal(in); err == nil { //nolint:gosec // a key of a conversation is not a secret
 		l.In, l.Msg = id, msg
 	}
 	return l
@@ -332,7 +333,7 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 	return j.rewrite()
 }
 
-// textDamaged is what a person reads whose message is not used.
+// textDamaged is sent to a person whose message cannot be used.
 const textDamaged = "A message of yours was damaged on this computer's disk before I could answer it. Please send it again."
 
 // askAgain tells the sender of a message whose line is damaged that it was lost. The

@@ -24,7 +24,7 @@ type outEntry struct {
 	again    bool     // was handed out before, perhaps by an earlier process
 }
 
-// lane is what concerns one channel. All fields are guarded by Journal.mu.
+// lane holds what concerns one channel. All fields are guarded by Journal.mu.
 type lane struct {
 	in, inBytes int // accepted and not completed
 	out         int // durable and not delivered

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// shown is what shows a growing answer.
+// shown holds what shows a growing answer.
 type shown struct {
 	ids []string // of the platform's messages
 	at  time.Time

@@ -85,7 +85,7 @@ func (c *chat) typed(ctx context.Context, p []byte, work *sync.WaitGroup) {
 		q.quiet = time.Now()
 	}
 	if c.answering() && burst(keys) {
-		for _, k := range keys { // it was pasted, or typed before anybody could read the question
+		for _, k := range keys { // it was pasted, or typed before the person could read the question
 			if k.code == keyEnter {
 				k.code = keyNewline
 			}

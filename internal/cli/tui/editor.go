@@ -8,7 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
-// action is what the chat must do after a key.
+// action says what the chat must do after a key.
 type action int
 
 const (
@@ -36,7 +36,7 @@ type editor struct {
 }
 
 const (
-	pasteRune  = 0xf0000 // private use: nobody types it, and pasted text is cleaned of it
+	pasteRune  = 0xf0000 // private use: it is not typed, and pasted text is cleaned of it
 	maxPasted  = 10      // lines of a paste that are shown
 	pasteLimit = 0xfff   // folded pastes of one chat
 )
@@ -393,4 +393,4 @@ func (e *editor) searchKey(k key) bool {
 	return true
 }
 
-// label is what stands before the input while searching.
+// label stands before the input while searching.

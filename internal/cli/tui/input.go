@@ -46,7 +46,7 @@ func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sy
 }
 
 // rawMode makes the terminal hand over every key as it is pressed and returns
-// the way back. Consoles that are no files are taken to be ready.
+// the way back. Consoles that are not files are taken to be ready.
 func rawMode(c Console) (restore func(), err error) {
 	undo, err := terminalEscapes(c)
 	if err != nil {

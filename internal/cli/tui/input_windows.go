@@ -8,7 +8,7 @@ import (
 )
 
 // wakeReader does not exist here: a console read cannot be ended from outside,
-// and waiting on the handle also wakes for events that are no input.
+// and waiting on the handle also wakes for events that are not input.
 type wakeReader struct{}
 
 func newWakeReader(*os.File) (*wakeReader, error) { return nil, errors.ErrUnsupported }

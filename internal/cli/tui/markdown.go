@@ -168,7 +168,7 @@ func fenceStart(src string) (mark, info string) {
 	return s[:n], info
 }
 
-// block renders one line that is no code and no table.
+// block renders one line that is neither code nor a table.
 func (r *Renderer) block(src string) []line {
 	body, indent, prefix := r.unquote(src)
 	switch text, level := heading(body); {

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// Summary is what a OneShot turn came to.
+// Summary says how a OneShot turn ended.
 type Summary struct {
 	// Final is the reply of the turn; its Kind is empty if none arrived. It has
 	// been shown already, including the error text in its Turn.
@@ -124,7 +124,7 @@ func oneShotTerminal(ctx context.Context, o *Options) (Summary, error) {
 	scr := newScreen(o)
 	v := newView(o, scr.columns)
 	v.begin(time.Now())
-	v.titled = true // a single answer needs no name above it
+	v.titled = true // a single answer does not need a name above it
 
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan event) // unbuffered: a fast stream waits for the screen

@@ -168,7 +168,7 @@ func newPlainView(o *Options) *plainView {
 	return p
 }
 
-// prompt asks for input if somebody is there to see it.
+// prompt asks for input if a person is there to see it.
 func (p *plainView) prompt(s string) {
 	if p.o.Console.InTTY && p.tty {
 		p.put(s)

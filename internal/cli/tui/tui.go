@@ -48,7 +48,7 @@ type Options struct {
 	// Shown is called when a message of Late is on the screen. May be nil.
 	Shown func(out bus.Outbound)
 	// Interrupts delivers SIGINT while the terminal is in its normal mode, where
-	// Ctrl-C is no key press. May be nil.
+	// Ctrl-C is not a key press. May be nil.
 	Interrupts <-chan os.Signal
 
 	changed <-chan os.Signal // what happened to the terminal; Chat fills it in for a real one

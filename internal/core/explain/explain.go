@@ -1,5 +1,7 @@
-// Package explain puts what happens in a turn into one line for people: why a
-// model call failed and what to do about it, and which tools are about to run.
+// Package explain hides the wording of what happens in a turn, for people: why a
+// model call failed and what to do about it (Error; In and Kept for a Reader with a
+// language), how a tool call ended (Outcome), and which tools are about to run
+// (Hint). It keeps no state and makes no calls.
 package explain
 
 import (

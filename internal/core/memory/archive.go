@@ -19,9 +19,9 @@ const (
 	suffixKept = ".json"
 )
 
-// kept is the end of a conversation that began anew before memory had taken
-// it in. It waits in a file of its own, so that neither a crash nor a provider
-// that fails loses it.
+// kept is the end of a conversation that was started again before memory had
+// taken it in. It waits in a file of its own, so that neither a crash nor a
+// provider that fails loses it.
 type kept struct {
 	Key      string           `json:"session_key"`
 	Born     int64            `json:"born"` // unix ms
@@ -130,7 +130,9 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 			return false, err
 		}
 	}
-	k.From, k.Attempts, k.Next = to, 0, 0
+	k.From = to
+	k.Attempts = 0
+	k.Next = 0
 	return false, nil
 }
 

@@ -21,7 +21,7 @@ var prompts embed.FS
 
 // Numbers of consolidation.
 const (
-	// Source is what requests of consolidation are called in the ledger.
+	// Source names requests of consolidation in the ledger.
 	Source = "memory"
 
 	maxRounds      = 5
@@ -39,7 +39,7 @@ const (
 	keySummary  = "_last_summary"
 )
 
-// backoff is how long to wait after a failure, in minutes 1 and 5.
+// backoff returns how long to wait after a failure, in minutes 1 and 5.
 func backoff(attempts int) time.Duration {
 	if attempts <= 1 {
 		return time.Minute
@@ -125,14 +125,14 @@ func NewConsolidator(o ConsolidatorOptions) (*Consolidator, error) {
 	return &Consolidator{o: o}, nil
 }
 
-// History is where the entries go.
+// History returns where the entries go.
 func (c *Consolidator) History() *History { return c.o.History }
 
 // BackgroundTrigger is the share of a budget above which a conversation is
 // looked after between turns, before a turn has to wait for it.
 func (c *Consolidator) BackgroundTrigger() float64 { return (1 + c.o.Ratio) / 2 }
 
-// Summary is what a session keeps of what was taken in last.
+// Summary holds what a session keeps of what was taken in last.
 type Summary struct {
 	Text       string `json:"text"`
 	LastActive string `json:"last_active"`
@@ -189,7 +189,7 @@ func (c *Consolidator) Run(ctx context.Context, t Task) (changed bool, err error
 	for range rounds {
 		more, err := c.round(ctx, t)
 		if errors.Is(err, errMoved) {
-			return changed, nil // somebody else was faster, or the conversation began anew
+			return changed, nil // another process was faster, or the conversation was started again
 		}
 		if err != nil {
 			return changed, err
@@ -277,9 +277,9 @@ func (c *Consolidator) plan(ctx context.Context, s *session.Session, t Task) (wo
 	return w, nil
 }
 
-// wholeEnd is how far a whole conversation can be taken in at once: all of it,
-// or as many turns as a transcript has room for. last says whether the last
-// turn may be taken in, too.
+// wholeEnd returns how far a whole conversation can be taken in at once: all
+// of it, or as many turns as a transcript has room for. last says whether the
+// last turn may be taken in, too.
 func (v view) wholeEnd(e Engine, last bool) int {
 	ends := v.boundaries()
 	if last && len(v.live) > v.from {
@@ -301,7 +301,7 @@ func (v view) wholeEnd(e Engine, last bool) int {
 	return to
 }
 
-// room is how many tokens of transcript a request of the engine can take.
+// room returns how many tokens of transcript a request of the engine can take.
 func (e Engine) room() int {
 	if e.Input <= 0 {
 		return 16000
@@ -412,8 +412,8 @@ func (c *Consolidator) entry(p passage, pt part) Entry {
 	return e
 }
 
-// source is what the work on a part is accounted under: guests pay for what they
-// said from their own share.
+// source returns what the work on a part is accounted under: guests pay for what
+// they said from their own share.
 func (p part) source() string {
 	if p.scope == "" {
 		return Source

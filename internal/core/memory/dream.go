@@ -48,7 +48,8 @@ type DreamOptions struct {
 
 	// Prompt says what to look for in the history of the owner; nil is DreamPrompt.
 	Prompt func() string
-	// Notify tells the owner something that needs no answer. May be nil.
+	// Notify tells the owner something that does not ask for an answer. May be
+	// nil.
 	Notify func(ctx context.Context, s phrase.Sentence)
 	// Writing is told of a file of the workspace and its new content just before
 	// it is written, so that the change is known to be ours. May be nil.
@@ -133,7 +134,7 @@ type Report struct {
 	Entries     int           `json:"entries"`          // taken in
 	Remaining   int           `json:"remaining"`        // entries for later runs
 	Findings    int           `json:"findings"`
-	Unknown     int           `json:"unknown,omitempty"`     // lines of the analysis that were no findings
+	Unknown     int           `json:"unknown,omitempty"`     // lines of the analysis that were not findings
 	Dropped     int           `json:"dropped,omitempty"`     // findings of a kind their source may not cause
 	Quarantined int           `json:"quarantined,omitempty"` // findings that wait for the owner
 	Files       []FileChange  `json:"files,omitempty"`
@@ -174,7 +175,9 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		return rep, err
 	}
 	if err := d.process(ctx, batch, &rep); err != nil {
-		rep.Files, rep.Commit, rep.Quarantined = nil, "", 0
+		rep.Files = nil
+		rep.Commit = ""
+		rep.Quarantined = 0
 		if note := d.failed(ctx, st, batch, err); note != "" {
 			rep.Notes = append(rep.Notes, note)
 		}
@@ -194,7 +197,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 }
 
 // announce tells the owner about findings that wait for their word, if there
-// are more than before: nobody looks for them otherwise.
+// are more than before: the owner does not look for them otherwise.
 func (d *Dream) announce(ctx context.Context, before int) {
 	now, err := d.Quarantine(ctx)
 	if err != nil || len(now) <= before {
@@ -263,7 +266,7 @@ const (
 	maxBatchGroups = 4      // people or chats, each of which costs calls of its own
 )
 
-// take is how many of the pending entries a run works on.
+// take returns how many of the pending entries a run works on.
 func (d *Dream) take(pending []Entry, st dreamState) int {
 	most := max(1, d.o.MaxBatch>>min(st.Failures, 16))
 	var groups []group

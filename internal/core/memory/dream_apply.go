@@ -25,7 +25,7 @@ type change struct {
 	Settled string `json:"settled,omitempty"` // a finding the owner confirmed
 }
 
-// errMeanwhile says that somebody else changed a file during a run.
+// errMeanwhile says that a file was changed by others during a run.
 var errMeanwhile = errors.New("the file changed meanwhile")
 
 // applyTime bounds the steps that must not be cut short by a cancelled run.
@@ -92,7 +92,8 @@ func (d *Dream) begin(c change) error {
 
 func (d *Dream) finish(ctx context.Context) {
 	if err := d.state().Remove(context.WithoutCancel(ctx), fileJournal); err != nil {
-		// Doing it once more does nothing, so this is no failure of the run.
+		// Doing it once more does nothing, so this is not a failure of the
+		// run.
 		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
 	}
 }
@@ -191,7 +192,7 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		s, err := c.Pages[i].state(root)
 		mine = mine && err == nil && s != pageOther
 	}
-	if !mine { // somebody edited since: theirs stands, ours goes
+	if !mine { // a page was edited since: that edit stands, ours goes
 		if err := d.takeBack(ctx, c, root, false); err != nil {
 			return false, err
 		}

@@ -47,7 +47,8 @@ func (d *draft) changed() (out []page) {
 	return out
 }
 
-// editor is what the model can do to a draft for one group of findings.
+// editor carries out what the model may do to a draft for one group of
+// findings.
 type editor struct {
 	draft     *draft
 	workspace string
@@ -73,7 +74,7 @@ type createInput struct {
 	Content string `json:"content" alias:"contents|text"`
 }
 
-// tools are the tools of the second phase. They are made anew for every run
+// tools are the tools of the second phase. They are made again for every run
 // because they are about one draft.
 func (e *editor) tools() (*tool.Set, error) {
 	set := []tool.Tool{

@@ -48,7 +48,7 @@ func (f finding) String() string {
 	return "[" + string(f.Target) + "] " + f.Text
 }
 
-// analysis is what could be read of an answer.
+// analysis holds what could be read of an answer.
 type analysis struct {
 	findings []finding
 	skips    int // lines that say there is nothing

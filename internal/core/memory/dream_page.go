@@ -71,7 +71,7 @@ type pageState int
 const (
 	pageBefore pageState = iota
 	pageAfter
-	pageOther // somebody else changed it
+	pageOther // it was changed by others
 )
 
 func (p *page) state(root *diskio.Tree) (pageState, error) {
@@ -116,7 +116,8 @@ func writePage(root *diskio.Tree, name, data string) error {
 	return root.WriteFile(name, []byte(data), mode)
 }
 
-// lineCounts are how many lines a change adds and removes, moved lines not counted.
+// lineCounts returns how many lines a change adds and removes, moved lines not
+// counted.
 func lineCounts(before, after string) (added, removed []string) {
 	left := map[string]int{}
 	for l := range strings.Lines(before) {
@@ -178,5 +179,5 @@ func guard(p *page, findings []finding) error {
 	return nil
 }
 
-// stamp is how times are written into our own files.
+// stamp returns how times are written into our own files.
 func stamp(t time.Time) string { return t.Format(time.RFC3339) }

@@ -74,7 +74,9 @@ func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 		}
 		if at >= 0 {
 			s := r.sourced[at]
-			f.Finding, f.Sources, f.Guessed = s.String(), s.sources, s.guessed
+			f.Finding = s.String()
+			f.Sources = s.sources
+			f.Guessed = s.guessed
 		}
 		out = append(out, f)
 	}
@@ -132,7 +134,7 @@ func common(a, b map[[2]rune]int) (both, inA, inB int) {
 	return both, inA, inB
 }
 
-// alike is how much two texts have in common, from 0 to 1.
+// alike returns how much two texts have in common, from 0 to 1.
 func alike(a, b string) float64 {
 	both, inA, inB := common(pairs(a), pairs(b))
 	if inA+inB == 0 {
@@ -141,7 +143,7 @@ func alike(a, b string) float64 {
 	return 2 * float64(both) / float64(inA+inB)
 }
 
-// contained is how much of a is in b, from 0 to 1.
+// contained returns how much of a is in b, from 0 to 1.
 func contained(a, b string) float64 {
 	both, inA, _ := common(pairs(a), pairs(b))
 	if inA == 0 {
@@ -192,7 +194,13 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 		}
 		if at >= 0 {
 			k := known[at]
-			f.ByHand, f.Confirmed, f.Finding, f.Sources, f.Guessed, f.Time, f.Commit = false, k.Held != "", k.Finding, k.Sources, k.Guessed, k.Time, k.Commit
+			f.ByHand = false
+			f.Confirmed = k.Held != ""
+			f.Finding = k.Finding
+			f.Sources = k.Sources
+			f.Guessed = k.Guessed
+			f.Time = k.Time
+			f.Commit = k.Commit
 		}
 		out = append(out, f)
 	}
@@ -244,7 +252,7 @@ func (l *lookalikes) nearest(line string) int {
 	return at
 }
 
-// state is where Dream keeps what it remembers, beside the history.
+// state returns where Dream keeps what it remembers, beside the history.
 func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
 // keepFacts adds the origins of a change, once.

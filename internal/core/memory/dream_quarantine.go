@@ -141,7 +141,9 @@ func (d *Dream) settle(id, state string) error {
 	}
 	for i := range rows {
 		if rows[i].ID == id {
-			rows[i].State, rows[i].Text, rows[i].Sources = state, "", nil
+			rows[i].State = state
+			rows[i].Text = ""
+			rows[i].Sources = nil
 		}
 	}
 	return writeRows(d.state(), fileQuarantine, rows, maxHeld)

@@ -31,9 +31,9 @@ var (
 	promptEdit string
 )
 
-// DreamPrompt is what Dream is told to look for in the history of the owner, if
-// nothing else is. What findings look like, and that the history is data, is said
-// behind it.
+// DreamPrompt returns what Dream is told to look for in the history of the owner,
+// if nothing else is. What findings look like, and that the history is data, is
+// said behind it.
 func DreamPrompt() string { return strings.TrimSpace(promptFind) }
 
 // dreamRun is the state of one Run.
@@ -165,7 +165,7 @@ func (r *dreamRun) answerTokens() int {
 	return 8192
 }
 
-// question is what the first phase is shown.
+// question returns what the first phase is shown.
 func (r *dreamRun) question(g group) string {
 	var h strings.Builder
 	for _, e := range g.entries {
@@ -247,7 +247,7 @@ func (r *dreamRun) edit(ctx context.Context, g group, found []finding) error {
 	return fmt.Errorf("the edits were not finished: %s", res.Stop)
 }
 
-// order is what the second phase is shown.
+// order returns what the second phase is shown.
 func (r *dreamRun) order(g group, found []finding, e *editor) string {
 	var b strings.Builder
 	b.WriteString("## Analysis Result\n\n")

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// dreamState is what is known about earlier runs.
+// dreamState holds what is known about earlier runs.
 type dreamState struct {
 	Cursor     int64     `json:"cursor"`   // of Dream when the attempts were made
 	Attempts   int       `json:"attempts"` // failed runs in a row

@@ -301,7 +301,7 @@ func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep 
 	return changed, nil
 }
 
-// outcome is what becomes of an entry.
+// outcome says what becomes of an entry.
 type outcome struct {
 	entry Entry
 	keep  bool

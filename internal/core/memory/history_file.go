@@ -26,7 +26,7 @@ const (
 	lockName      = "history"
 )
 
-// state is what the state file holds.
+// state is the content of the state file.
 type state struct {
 	Cursor      int64           `json:"cursor"` // a hint; the log is the truth
 	DreamCursor int64           `json:"dream_cursor"`
@@ -158,7 +158,9 @@ func (h *History) refresh(ctx context.Context) error {
 		return err
 	}
 	if change == store.Another {
-		h.read, h.entries, h.ranges = store.Cursor{}, nil, map[string]int64{}
+		h.read = store.Cursor{}
+		h.entries = nil
+		h.ranges = map[string]int64{}
 	}
 	for line, err := range store.Lines(h.log, h.read.At, info.Size) {
 		if err != nil {

@@ -249,8 +249,8 @@ func sameLines(ours, lines []byte) bool {
 	return true
 }
 
-// Written is when another program or nanobot last wrote to the history in a
-// workspace.
+// Written returns when another program or nanobot last wrote to the history in
+// a workspace.
 func Written(workspace string) (last time.Time) {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
@@ -270,7 +270,10 @@ func Written(workspace string) (last time.Time) {
 func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
 	n := 0
 	for _, e := range entries {
-		e.Cursor, e.Tainted, e.Range, e.Scope = 0, true, "", ""
+		e.Cursor = 0
+		e.Tainted = true
+		e.Range = ""
+		e.Scope = ""
 		if e.Time == "" {
 			e.Time = h.copies.oldTime(h.o.Now()).Format(timeLayout)
 		}

@@ -96,7 +96,7 @@ func (h *History) keepOriginals(ctx context.Context) error {
 // importLines reads a history.jsonl that others wrote. Entries keep their order
 // and, where it increases, their cursor; the others get the next free one. read
 // is the new cursor of the last entry that dream, an old cursor, covers. bad
-// holds the lines that are no entries.
+// holds the lines that are not entries.
 func importLines(data []byte, dream int64) (entries []Entry, bad []byte, read int64) {
 	last := int64(0)
 	for line := range bytes.Lines(data) {
@@ -178,7 +178,7 @@ func startsEntry(chunk []string, line string, afterBlank bool) bool {
 	return !stampedRaw().MatchString(chunk[0]) || !rawMessage().MatchString(line)
 }
 
-// oldTime is when a HISTORY.md was written, else the fallback.
+// oldTime returns when a HISTORY.md was written, else the fallback.
 func (m mirror) oldTime(fallback time.Time) time.Time {
 	root, err := diskio.OpenTree(m.workspace)
 	if err != nil {

@@ -41,7 +41,7 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 
 	history := copied(entries)
 	if _, err := root.Lstat(dirMirror); len(history) == 0 && diskio.IsMissing(err) {
-		return false, nil // nothing to say is no reason to make a folder in a project
+		return false, nil // without entries, do not make a folder in a project
 	}
 	if err := root.MkdirAll(dirMirror, 0o700); err != nil {
 		return false, err
@@ -75,9 +75,9 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 	return changed, nil
 }
 
-// copied is what the copy of the history holds: the owner's own entries only.
-// Whoever can read the workspace is not thereby entitled to what was said in
-// other people's chats.
+// copied returns what the copy of the history holds: the owner's own entries
+// only. Whoever can read the workspace is not thereby entitled to what was
+// said in other people's chats.
 func copied(entries []Entry) []byte {
 	home := make([]Entry, 0, len(entries))
 	for _, e := range entries {

@@ -1,7 +1,7 @@
 // Package memory hides what is remembered across conversations and how it
 // survives: the history of short entries that summaries of old turns become
 // (History), and the work of making those summaries when a conversation grows
-// too long, falls silent or starts anew (Consolidator).
+// too long, falls silent or is started again (Consolidator).
 //
 // The history is kept outside of the workspace, where no tool reaches it; the
 // workspace holds a copy of the owner's own entries that people and the model

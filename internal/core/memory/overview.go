@@ -93,7 +93,7 @@ func (m *Memory) scopeFile(scope string) (string, error) {
 	return "", &NameError{fmt.Sprintf("there is no scope %q; nanobot memory show lists them", scope)}
 }
 
-// Overview is what is remembered, as people and programs look at it.
+// Overview shows what is remembered, for people and programs.
 type Overview struct {
 	Workspace  string           `json:"workspace"`
 	Repository string           `json:"repository"`

@@ -136,7 +136,7 @@ func (v view) begun(ctx context.Context, h *History) (to int, ok bool, err error
 	return to, ok, nil
 }
 
-// part is what becomes one entry: the words of one scope, clean or tainted.
+// part becomes one entry: the words of one scope, clean or tainted.
 type part struct {
 	scope   string
 	tainted bool
@@ -239,7 +239,7 @@ func fenced(c llm.Content) bool {
 }
 
 // unknown reports whether nothing says where a message came from: it may be
-// anybody's.
+// from any person.
 func unknown(r *session.Record) bool {
 	return r.Role == llm.User && r.Runtime == nil && !r.Internal && !r.Command && !r.Interrupted
 }

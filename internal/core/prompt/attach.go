@@ -67,8 +67,8 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 // rest is there for the asking.
 const inlineDocument = 8000
 
-// documentText is the beginning of an attached document, marked as what
-// somebody else wrote.
+// documentText is the beginning of an attached document, marked as what others
+// wrote.
 func (p *Builder) documentText(ctx context.Context, path, name string) string {
 	fail := func(err error) string {
 		p.opts.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)

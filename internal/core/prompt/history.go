@@ -34,7 +34,9 @@ func (p *Builder) History(ctx context.Context, key string, in *bus.Inbound) (rec
 				recs = append(recs, record(llm.User, p.earlier(ctx, strings.Join(open, "\n\n"), media)))
 			}
 			recs = append(recs, record(llm.Assistant, llm.Text(s.Text)))
-			open, results, media = nil, nil, nil
+			open = nil
+			results = nil
+			media = nil
 		}
 	}
 	in.Quoted = append(results, in.Quoted...)
@@ -50,7 +52,7 @@ func record(role llm.Role, c llm.Content) session.Record {
 	}
 }
 
-// earlier is what a person said before, with the pictures.
+// earlier returns what a person said before, with the pictures.
 func (p *Builder) earlier(ctx context.Context, body string, media []bus.Media) llm.Content {
 	images, notes := p.attachments(ctx, media)
 	body = strings.Join(append([]string{body}, notes...), "\n")

@@ -21,7 +21,7 @@ const (
 	runtimeClose = "[/Runtime Context]"
 )
 
-// About is what a turn knows about its message.
+// About holds what a turn knows about its message.
 type About struct {
 	Folder  string // lines about the folder it works in
 	Goal    string // the open goal; "" is none
@@ -172,7 +172,7 @@ func Objective(g bus.Goal) string {
 	return runner.Fence(llm.Text(g.Objective), g.StartedAt.UTC().Format(time.RFC3339Nano), "goal").Text
 }
 
-// Folder is what a model should know about its folder.
+// Folder returns what a model should know about its folder.
 func Folder(p tool.Project, gone, workspace string) string {
 	if gone != "" {
 		return fmt.Sprintf("Working folder: %s is gone; this turn works in the workspace\n", Path(gone))

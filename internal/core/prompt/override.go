@@ -25,8 +25,8 @@ type Override struct {
 	Usual     string                 // the instructions without it
 }
 
-// Text is what counts now: the file, or the usual instructions if it is missing,
-// blank or unusable.
+// Text returns what counts now: the file, or the usual instructions if it is
+// missing, blank or unusable.
 func (o Override) Text() string {
 	if own, err := o.read(); err == nil && own != "" {
 		return own

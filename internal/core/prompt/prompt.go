@@ -139,7 +139,7 @@ func (p *Builder) System(channel, scope string, place guard.Place, tier Tier) st
 	return s
 }
 
-// pieces are what the prompt is joined of.
+// pieces returns the parts that the prompt is joined from.
 func (p *Builder) pieces(format string, tier Tier, place guard.Place, parts []string) []string {
 	all := append([]string{p.identity(format, tier, place)}, tier.shorten(parts)...)
 	kept := all[:0]

@@ -72,7 +72,7 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	return recent + Divider + own, outside
 }
 
-// recent is what was taken in and is not in long-term memory yet: of this
+// recent returns what was taken in and is not in long-term memory yet: of this
 // conversation, and of the owner's others if it is the owner's.
 func (r *Recall) recent(ctx context.Context, summary string, most int) (string, error) {
 	read, err := r.History.DreamCursor(ctx)

@@ -49,7 +49,7 @@ func (e Exchange) Response() *llm.Response {
 	return r
 }
 
-// Err is how an exchange failed, nil if it did not.
+// Err returns how an exchange failed, nil if it did not.
 func (e Exchange) Err() error {
 	if e.answer.Error == nil {
 		return nil

@@ -143,8 +143,8 @@ type Writer struct {
 	tools  string
 }
 
-// Create starts a recording, readable by nobody but its owner. An existing file
-// is replaced only if it is empty or a recording itself.
+// Create starts a recording, readable by its owner only. An existing file is
+// replaced only if it is empty or a recording itself.
 func Create(path string, o Options) (*Writer, error) {
 	if err := replaceable(path); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func Create(path string, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// replaceable refuses to overwrite what somebody may want to keep.
+// replaceable refuses to overwrite what its owner may want to keep.
 func replaceable(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -211,7 +211,7 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// put writes one line. The caller holds mu, or nobody else knows w yet.
+// put writes one line. The caller holds mu, or w has no other users yet.
 func (w *Writer) put(v any) {
 	if w.err != nil || w.f == nil {
 		return
@@ -282,7 +282,7 @@ func encoded(v any) string {
 	return string(b)
 }
 
-// answer is what came back for one request.
+// answer holds what came back for one request.
 type answer struct {
 	line  answerLine
 	texts [2][]byte // of text and reasoning deltas
@@ -306,7 +306,9 @@ func (a *answer) add(ev llm.Event, err error) {
 	case llm.Restarted:
 		a.line.Events = append(a.line.Events, eventMark{Kind: "restarted"})
 	case llm.Done:
-		a.line.Message, a.line.Finish, a.line.Usage = &ev.Response.Message, ev.Response.Finish, &ev.Response.Usage
+		a.line.Message = &ev.Response.Message
+		a.line.Finish = ev.Response.Finish
+		a.line.Usage = &ev.Response.Usage
 	}
 }
 

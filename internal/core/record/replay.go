@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// Replayed is what came of a replay.
+// Replayed holds what came of a replay.
 type Replayed struct {
 	Recorded    Header         `json:"recorded"`
 	Version     string         `json:"nanobot"` // of the replay
@@ -50,7 +50,7 @@ type Agent interface {
 	Close() error
 }
 
-// ReplayOptions is what a replay needs from the program around it.
+// ReplayOptions holds what a replay needs from the program around it.
 type ReplayOptions struct {
 	Version string
 	// Prepare fills a new data folder and workspace as a first start does.

@@ -101,7 +101,9 @@ func (r *run) finish(ctx context.Context, it *Iteration, m llm.Message, final st
 	if err := r.record(ctx, m); err != nil {
 		return done, err
 	}
-	r.res.Text, r.res.Stop, r.transient = final, stop, nil
+	r.res.Text = final
+	r.res.Stop = stop
+	r.transient = nil
 	r.res.Streamed = it.streamed && r.hooks.streaming
 	if !r.Whole && r.drain(ctx) {
 		r.closeSegment(ctx, true)
@@ -175,10 +177,12 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 		it.Err = r.res.Err
 		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}
-	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
+	r.res.Stop = ModelError
+	r.res.Err = err
+	it.Err = err
 	r.hooks.onError(ctx, it, err)
 	// A short placeholder keeps the history alternating; the raw error never enters it.
-	// It is marked, so that nobody takes it for an answer.
+	// It is marked, so that it is not taken for an answer.
 	if r.last().Role != llm.Assistant {
 		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, IsError: true, Content: llm.Text(cmp.Or(said, NoAnswer))}); rerr != nil {
 			return done, rerr

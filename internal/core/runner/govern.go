@@ -252,7 +252,9 @@ func isLegal(msgs []llm.Message) bool {
 		if open > 0 {
 			return false
 		}
-		prev, calls, prevCalls = m.Role, m.ToolCalls, len(m.ToolCalls) > 0
+		prev = m.Role
+		calls = m.ToolCalls
+		prevCalls = len(m.ToolCalls) > 0
 		open = len(calls)
 	}
 	return open == 0 && len(msgs) > 0 && prev != llm.Assistant

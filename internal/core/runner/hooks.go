@@ -16,7 +16,8 @@ import (
 // slowHook is when a hook that holds up the turn is reported.
 const slowHook = 5 * time.Second
 
-// Iteration is what hooks see of one model call. It is valid during the call.
+// Iteration holds what hooks see of one model call. It is valid during the
+// call.
 type Iteration struct {
 	Number   int
 	Response *llm.Response // set once the model answered

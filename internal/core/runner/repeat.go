@@ -93,7 +93,9 @@ func endRepeated(ctx context.Context, r *run, it *Iteration, said string) (next,
 		}
 		said = strings.TrimSpace(said[:keep])
 	}
-	r.fragments, r.transient, r.drains = "", nil, drainCycles
+	r.fragments = ""
+	r.transient = nil
+	r.drains = drainCycles
 	if said == "" {
 		it.streamed = false
 		return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, repeatedEmpty), LoopDetected)

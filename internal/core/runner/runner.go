@@ -99,8 +99,8 @@ type Spec struct {
 	Inject func(ctx context.Context, most int) (msgs []llm.Message, outside bool)
 	// Whole makes the first answer the end of the run: what arrived meanwhile
 	// joins it only between tool calls, and waits for a run of its own after
-	// that. Otherwise an answer that is followed by more input is seen by
-	// nobody but a reader of the deltas.
+	// that. Otherwise an answer that is followed by more input is seen only by
+	// a reader of the deltas.
 	Whole bool
 
 	Log *slog.Logger
@@ -129,7 +129,7 @@ type ToolEvent struct {
 	Receipt bus.Receipt
 }
 
-// Result is what a run produced.
+// Result holds what a run produced.
 type Result struct {
 	Text     string        // the final answer, think tags removed; if Stop is Cancelled, what there was of it, not recorded; if it is ModelError, the same, unless it was streamed
 	New      []llm.Message // messages recorded by this run, in prompt order
@@ -198,7 +198,7 @@ type run struct {
 	segmentOpen bool
 }
 
-// callHistory is what a run remembers of its tool calls.
+// callHistory holds what a run remembers of its tool calls.
 type callHistory struct {
 	n        int
 	loop     loopGuard
@@ -277,7 +277,8 @@ func (r *run) last() llm.Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// InputBudget is how many tokens a prompt may have; 0 when the window is unknown.
+// InputBudget returns how many tokens a prompt may have; 0 when the window is
+// unknown.
 func InputBudget(l Limits, maxTokens int) int {
 	if l.ContextBlock > 0 {
 		return l.ContextBlock
@@ -288,7 +289,7 @@ func InputBudget(l Limits, maxTokens int) int {
 	return max(l.ContextWindow-maxTokens-safetyTokens, l.ContextWindow/4, 128)
 }
 
-// next is what the loop does after a step.
+// next says what the loop does after a step.
 type next int
 
 const (

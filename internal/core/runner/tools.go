@@ -37,7 +37,11 @@ type prepared struct {
 // finishes.
 func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
 	r.closeSegment(ctx, true)
-	r.empty, r.lengths, r.malformed, r.fragments, r.transient = 0, 0, 0, "", nil
+	r.empty = 0
+	r.lengths = 0
+	r.malformed = 0
+	r.fragments = ""
+	r.transient = nil
 	left := len(resp.Message.ToolCalls) - replyCalls
 	if left > 0 {
 		r.log.WarnContext(ctx, "a reply has too many tool calls; the rest is left out", "calls", replyCalls+left, "session", r.Call.SessionKey)
@@ -125,7 +129,10 @@ func (r *run) freshIDs(m *llm.Message) {
 func (r *run) prepare(c llm.ToolCall) prepared {
 	p := prepared{call: c, req: r.Call}
 	t, input, bad := r.Tools.Prepare(c.Name, c.Arguments)
-	p.req.ID, p.req.Name, p.req.Input, p.req.MaxChars = c.ID, c.Name, input, r.Limits.ToolResultChars
+	p.req.ID = c.ID
+	p.req.Name = c.Name
+	p.req.Input = input
+	p.req.MaxChars = r.Limits.ToolResultChars
 	if bad != nil {
 		p.ready = bad
 		return p

@@ -84,7 +84,7 @@ func (s *Scheduler) Take(ctx context.Context, state string) (n int, err error) {
 	return n, s.store.tookActions(ctx, c.actions) // after the jobs: else a crash between would lose them
 }
 
-// jobCopy is what the workspace holds of jobs.
+// jobCopy holds what the workspace holds of jobs.
 type jobCopy struct {
 	jobs    *table
 	actions []byte
@@ -180,7 +180,7 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Written is when jobs were last written to a workspace, by any program.
+// Written returns when jobs were last written to a workspace, by any program.
 func Written(workspace string) (last time.Time) {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {

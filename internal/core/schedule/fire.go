@@ -201,7 +201,9 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
-		in.SenderID, in.Event, in.SessionKey = eventHeartbeat, eventHeartbeat, heartbeatID
+		in.SenderID = eventHeartbeat
+		in.Event = eventHeartbeat
+		in.SessionKey = heartbeatID
 		return in, rs.heartbeat.beat(ctx, &in, j.State.Last)
 	}
 	if in.Route.Channel == "" && rs.o.LastRoute != nil {
@@ -221,10 +223,11 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 // terminalChannel is the channel of chats in a terminal.
 const terminalChannel = "cli"
 
-// noChat is where a run works for which no chat is known.
+// noChat returns where a run works for which no chat is known.
 func noChat() bus.Route { return bus.Route{Channel: terminalChannel, ChatID: "direct"} }
 
-// jobText is what the model reads when a job is due, before what the job says.
+// jobText returns what the model reads when a job is due, before what the job
+// says.
 func jobText(j *Job, loc *time.Location) string {
 	p := j.State.Pending
 	var b strings.Builder
@@ -298,7 +301,9 @@ func resultOf(out bus.Outbound) result {
 	if t == nil {
 		return r
 	}
-	r.tokens, r.usd, r.clean = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD, t.Clean
+	r.tokens = t.Usage.Prompt + t.Usage.Completion
+	r.usd = t.Usage.CostUSD
+	r.clean = t.Clean
 	switch {
 	case t.Error != "":
 		r.status, r.err = statusError, text.Label(t.Error, 500)
@@ -421,13 +426,16 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	if st.ErrorsInRow < rs.o.Limits.ErrorsInRow || j.Protected() {
 		return say, true
 	}
-	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
+	j.Enabled = false
+	st.NextRunAtMS = 0
+	t.defined = true
 	return &notice{id, j.Payload.Route(), phrase.Later(
 		"I switched off the scheduled job %q because it failed %d times in a row. The last error: %s. Switch it on again with: nanobot cron enable %s",
 		j.Name, st.ErrorsInRow, res.err, id)}, true
 }
 
-// refusal is what the owner is told, once, about runs whose calls are refused.
+// refusal returns what the owner is told, once, about runs whose calls are
+// refused.
 func refusal(what, name, why string) phrase.Sentence {
 	return phrase.Later("The %s %q cannot do all it should: %s. No question can be asked during a run; a rule in tools.approval.rules allows the call. "+
 		"I do not tell you again until a run succeeds.", phrase.Later(what), name, strings.TrimRight(why, "."))
@@ -497,7 +505,7 @@ func (rs *runs) ending(id string) bool {
 	return !rs.handed[id]
 }
 
-// disown is how a run of a guest becomes one of this owner's queue.
+// disown makes a run of a guest one of this owner's queue.
 func (rs *runs) disown(ctx context.Context, id string, p *Pending) {
 	if rs.planner.guest() || !p.Guest {
 		return

@@ -8,14 +8,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// ErrYield is how Run ends for a guest, a Scheduler with Options.Guest, when
-// somebody who runs all jobs wants to. Another Run may be tried later.
+// ErrYield is returned by Run for a guest, a Scheduler with Options.Guest,
+// when a process that runs all jobs takes over. Another Run may be tried
+// later.
 var ErrYield = errors.New("a gateway takes over the jobs")
 
 const (
 	guestSleep   = 10 * time.Second       // a guest looks this often whether it is in the way, if it is not told
 	yieldWait    = 10 * time.Second       // what a guest has running may take this long to end before it is handed over
-	blockedAfter = 30 * time.Second       // more than both together: who is in the way now is no guest
+	blockedAfter = 30 * time.Second       // more than both together: who is in the way now is not a guest
 	blockedStep  = 2 * time.Second        // between tries from then on
 	ownerStep    = 100 * time.Millisecond // between tries before
 )
@@ -46,8 +47,8 @@ func Guest(ctx context.Context, state store.Store) (pid int, running bool) {
 	return store.Holder(ctx, state, guestLock)
 }
 
-// own gets the right to run jobs. A guest gets it only if nobody else has it
-// or wants it; otherwise Run waits for it.
+// own gets the right to run jobs. A guest gets it only if no other process has
+// it or wants it; otherwise Run waits for it.
 func (s *Scheduler) own(ctx context.Context) (release func() error, err error) {
 	if !s.planner.guest() {
 		return s.retryLock(ctx)
@@ -55,7 +56,7 @@ func (s *Scheduler) own(ctx context.Context) (release func() error, err error) {
 	if s.mustYield(ctx) {
 		return nil, ErrYield
 	}
-	// Somebody may just be asking who has the lock.
+	// Another process may just be asking who has the lock.
 	leave, err := store.WaitLock(ctx, s.State, ownerLock, time.Second)
 	if err != nil {
 		return nil, err

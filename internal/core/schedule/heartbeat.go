@@ -19,12 +19,12 @@ import (
 // heartbeatID names the job, its conversation and its file.
 const heartbeatID = "heartbeat"
 
-// heartbeatFile is what the heartbeat reads, in the workspace.
+// heartbeatFile is read by the heartbeat, in the workspace.
 const heartbeatFile = "HEARTBEAT.md"
 
 const heartbeatMax = 64 << 10
 
-// allClear is what the model answers when there is nothing to tell.
+// allClear is the answer of the model when there is nothing to report.
 const allClear = "ALL CLEAR"
 
 // Heartbeat configures the regular look at HEARTBEAT.md.

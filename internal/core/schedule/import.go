@@ -33,7 +33,7 @@ const (
 	maxOldDeliveries = 1000
 )
 
-// Taken is what TakeOver took over.
+// Taken says what TakeOver imported.
 type Taken struct {
 	Jobs       int // without the program's own
 	Triggers   int

@@ -145,7 +145,7 @@ type Payload struct {
 	extra extra
 }
 
-// Route is where the result goes.
+// Route returns where the result goes.
 func (p Payload) Route() bus.Route {
 	if p.Channel == "" && p.OriginChannel != "" {
 		return bus.Route{Channel: p.OriginChannel, ChatID: p.OriginChatID, ThreadID: p.ThreadID}
@@ -153,7 +153,7 @@ func (p Payload) Route() bus.Route {
 	return bus.Route{Channel: string(p.Channel), ChatID: string(p.To), ThreadID: p.ThreadID}
 }
 
-// State is what a job went through.
+// State holds what a job went through.
 type State struct {
 	NextRunAtMS MS    `json:"nextRunAtMs"`
 	LastRunAtMS MS    `json:"lastRunAtMs"`
@@ -165,7 +165,7 @@ type State struct {
 	LastOccurrence MS           `json:"lastOccurrenceMs,omitzero"` // the last one that was taken
 	Pending        *Pending     `json:"pending,omitempty"`
 	ErrorsInRow    int          `json:"errorsInRow,omitempty"`
-	RunRequested   MS           `json:"runRequestedMs,omitzero"` // by somebody who does not run jobs
+	RunRequested   MS           `json:"runRequestedMs,omitzero"` // by a process that does not run jobs
 	Undelivered    *Undelivered `json:"undelivered,omitempty"`
 	Notified       string       `json:"notified,omitempty"` // hash of what the heartbeat said last
 	NotifiedAtMS   MS           `json:"notifiedAtMs,omitzero"`
@@ -213,7 +213,7 @@ type Last struct {
 // lastChars is how much of an answer the next run reads.
 const lastChars = 1000
 
-// lastOf is what the next run is told about this one.
+// lastOf returns what the next run is told about this one.
 func lastOf(at MS, res result) *Last {
 	l := &Last{AtMS: at, Status: res.status, Chars: utf8.RuneCountInString(res.answer)}
 	if res.clean {

@@ -252,7 +252,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 	})
 }
 
-// Change is what Update alters; nil fields stay as they are.
+// Change says what Update alters; nil fields stay as they are.
 type Change struct {
 	Name    *string
 	Message *string

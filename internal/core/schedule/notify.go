@@ -17,8 +17,8 @@ type notifier struct {
 	planner *planner
 }
 
-// tellDamage tells the owner that a file cannot be used until somebody mends
-// it. Other errors may be over in a moment.
+// tellDamage tells the owner that a file cannot be used until it is mended.
+// Other errors may be over in a moment.
 func (nt *notifier) tellDamage(ctx context.Context, err error) {
 	if damage, ok := errors.AsType[*CorruptError](err); ok {
 		nt.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", damage))
@@ -51,7 +51,7 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 	if err == nil {
 		return out, true, "", ""
 	}
-	// What belongs to somebody else is not for the owner's eyes.
+	// What belongs to another person is not for the owner's eyes.
 	if nt.o.LastRoute != nil && in.Scope == "" {
 		if last, ok := nt.o.LastRoute(ctx); ok && nt.o.Deliverable(last) == nil {
 			if out.Route.Channel == "" || out.Route == noChat() { // it had no chat of its own
@@ -68,7 +68,7 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 }
 
 // tell delivers a sentence of ours about a job: to its chat, else to the
-// owner's, else it is kept with the job until somebody can be reached.
+// owner's, else it is kept with the job until one of them can be reached.
 func (nt *notifier) tell(ctx context.Context, n notice) {
 	if n.route.Channel == "" {
 		if nt.o.LastRoute != nil {

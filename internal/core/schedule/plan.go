@@ -50,7 +50,7 @@ func (p *planner) earliest(t *table) (next time.Time) {
 const clockSlack = 2 * time.Hour
 
 // plan makes NextRunAtMS what it should be. A time in the past is kept: it is
-// an occurrence that nobody took yet.
+// an occurrence that has not been claimed.
 func (p *planner) plan(j *Job, now time.Time) {
 	st := &j.State
 	if !j.Enabled {
@@ -159,7 +159,7 @@ func (p *planner) putOff(j *Job, now time.Time) {
 	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), msOf(end)
 }
 
-// missed decides about an occurrence that nobody was there for: whether to run
+// missed decides about an occurrence at which no scheduler ran: whether to run
 // it now, and what to tell the chat if not.
 func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, say *notice) {
 	occurrence := j.State.NextRunAtMS

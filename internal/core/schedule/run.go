@@ -152,8 +152,14 @@ func (t *table) register(sys System, now time.Time) {
 	if j.CreatedAtMS == 0 {
 		j.CreatedAtMS = msOf(now)
 	}
-	j.Name, j.Enabled, j.DeleteAfterRun = sys.Name, true, false
-	j.Schedule.Kind, j.Schedule.AtMS, j.Schedule.EveryMS, j.Schedule.Expr, j.Schedule.TZ = sys.Timing.Kind, sys.Timing.AtMS, sys.Timing.EveryMS, sys.Timing.Expr, sys.Timing.TZ
+	j.Name = sys.Name
+	j.Enabled = true
+	j.DeleteAfterRun = false
+	j.Schedule.Kind = sys.Timing.Kind
+	j.Schedule.AtMS = sys.Timing.AtMS
+	j.Schedule.EveryMS = sys.Timing.EveryMS
+	j.Schedule.Expr = sys.Timing.Expr
+	j.Schedule.TZ = sys.Timing.TZ
 	j.Payload.Kind, j.Payload.Message = payloadSystem, sys.Purpose
 }
 
@@ -176,7 +182,9 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			t.changed = true
 		}
 		now := s.Now()
-		due, told, s.planner.passed = due[:0], told[:0], s.planner.passed[:0]
+		due = due[:0]
+		told = told[:0]
+		s.planner.passed = s.planner.passed[:0]
 		going := 0
 		for _, j := range t.Jobs {
 			if j.State.Pending != nil && s.planner.mine(j) {

@@ -46,7 +46,7 @@ type System struct {
 	Run func(ctx context.Context) error
 }
 
-// ErrSkip is what the run of a system job returns when there was nothing to do.
+// ErrSkip is returned by the run of a system job when there was nothing to do.
 var ErrSkip = errors.New("nothing to do")
 
 // GuestOptions are those of a guest. It leaves the program's own jobs and
@@ -218,8 +218,8 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Looked is when Run looked at the jobs last, which it does every minute at
-// least; zero while it does not run them.
+// Looked returns when Run looked at the jobs last, which it does every minute
+// at least; zero while it does not run them.
 func (s *Scheduler) Looked() time.Time {
 	if at := s.looked.Load(); at != nil {
 		return *at

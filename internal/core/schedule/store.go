@@ -98,8 +98,8 @@ func (s *jobStore) update(ctx context.Context, fn func(*table) error) error {
 	return err
 }
 
-// transact is update without the word about a repair. Somebody who edits the
-// file at this very moment is read again.
+// transact is update without the word about a repair. A file that is being
+// edited at this very moment is read again.
 func (s *jobStore) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func Once(t time.Time) Timing { return Timing{Kind: kindAt, AtMS: msOf(t)} }
 // Cron is a Timing by a cron expression; tz may be empty.
 func Cron(expr, tz string) Timing { return Timing{Kind: kindCron, Expr: Opt(expr), TZ: Opt(tz)} }
 
-// key is what NextRunAtMS depends on.
+// key returns what NextRunAtMS depends on.
 func (t Timing) key() string {
 	switch t.Kind {
 	case kindAt:
@@ -262,7 +262,7 @@ func (h Hours) Contains(t time.Time) bool {
 	return m >= h.from || m < h.to
 }
 
-// end is when the window that contains t is over.
+// end returns when the window that contains t is over.
 func (h Hours) end(t time.Time) time.Time {
 	return cron.Daily(h.to/60, h.to%60).Next(t, t.Location())
 }

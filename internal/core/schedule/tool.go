@@ -48,7 +48,7 @@ func (s *Scheduler) Tool() tool.Tool {
 	})
 }
 
-// cronTool is what the model calls.
+// cronTool is the tool that the model calls.
 type cronTool struct{ s *Scheduler }
 
 func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
@@ -244,7 +244,7 @@ func (ct cronTool) remove(ctx context.Context, c tool.Call, id string) (tool.Res
 }
 
 // whoRuns says who runs a job that was added in a process which does not run
-// all of them: a chat in a terminal ends, and nobody should wait for a
+// all of them: a chat in a terminal ends, and its user should not wait for a
 // reminder in vain.
 func (ct cronTool) whoRuns(ctx context.Context, here bus.Route) string {
 	if ct.s.Submit != nil && !ct.s.planner.guest() {

@@ -7,7 +7,7 @@ import (
 )
 
 // annotateWait is how long Annotate waits for a session before it looks
-// whether somebody in this process has it meanwhile.
+// whether a caller in this process has it meanwhile.
 const annotateWait = 50 * time.Millisecond
 
 // Annotate changes the metadata of a conversation whoever works on it: a turn
@@ -35,7 +35,8 @@ func (st *Store) Annotate(ctx context.Context, key string, fn func(*Session) err
 	}
 }
 
-// owner is who has a session in this process, nil if nobody does.
+// owner returns the session that its holder in this process has, nil if there
+// is none.
 func (st *Store) owner(key string) *Session {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -43,7 +43,9 @@ func (s *Session) Clear() error {
 		if _, own := m.values[keyTitled]; !own {
 			delete(m.values, TitleKey) // it was made of the first words
 		}
-		m.open, m.consolidated, m.created = nil, 0, ""
+		m.open = nil
+		m.consolidated = 0
+		m.created = ""
 		fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
 		b := &batch{j: fresh, now: s.store.opt.Now()}
 		b.metadata(m)
@@ -56,7 +58,7 @@ func (s *Session) Clear() error {
 
 // Compact moves what lies before the live part to the archive directory and
 // rewrites the log with the rest, whose lines are copied as they are. Message
-// indices begin anew at the first live message. Release does it by itself for
+// indices begin again at the first live message. Release does it by itself for
 // a log that is mostly dead weight.
 func (s *Session) Compact() error { return s.do(s.compact) }
 

@@ -69,7 +69,9 @@ func (b *batch) commit() {
 	j.recs = append(j.recs, b.recs...)
 	j.offsets = append(j.offsets, b.offsets...)
 	if b.meta != nil {
-		j.meta, j.metaEnd, j.dirty = *b.meta, b.metaEnd, false
+		j.meta = *b.meta
+		j.metaEnd = b.metaEnd
+		j.dirty = false
 		j.meta.ended = nil // only that line has it
 	}
 	j.seen.At, j.seen.Tail = j.size, slices.Clone(b.buf[max(0, len(b.buf)-tailKept):])

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// CopiedBack is what CopyBack did.
+// CopiedBack says what CopyBack did.
 type CopiedBack struct {
 	Dir      string   // where the copies are
 	Copied   []string // keys

@@ -31,13 +31,14 @@ const (
 	copiers     = 8       // logs that are made durable at once
 )
 
-// Taken is what was taken over from older versions.
+// Taken says what was imported from older versions.
 type Taken struct {
 	Sessions int
 	Left     []string // files that were not taken, and why
 }
 
-// oldLog is a log that an older version, or somebody, left in a folder.
+// oldLog is a log that an older version, or another program or person, left in
+// a folder.
 type oldLog struct {
 	tree *diskio.Tree
 	name string // in the tree
@@ -317,8 +318,8 @@ func copyVerified(f io.ReaderAt, size int64, target string) error {
 	return diskio.Replace(tmp, target)
 }
 
-// missingNewline is what must be added to make the last line whole: nothing,
-// unless the line is a complete object that lacks only its newline.
+// missingNewline returns what must be added to make the last line whole:
+// nothing, unless the line is a complete object that lacks only its newline.
 func missingNewline(f io.ReaderAt, size int64) (string, error) {
 	for line, err := range diskio.LinesBackward(f, size) {
 		if err != nil {

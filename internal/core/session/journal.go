@@ -49,7 +49,7 @@ type journal struct {
 
 func (j *journal) count() int { return j.first + len(j.recs) }
 
-// recordBytes is what a record takes in memory beside its text.
+// recordBytes is the memory that a record takes beside its text.
 const recordBytes = 512
 
 // liveBytes is about what the live part occupies in memory.
@@ -57,7 +57,8 @@ func (j *journal) liveBytes() int64 {
 	return j.size - j.liveOffset(j.size) + int64(len(j.recs))*recordBytes
 }
 
-// liveOffset is where the live part begins; next is where a new record would.
+// liveOffset returns where the live part begins; next is where a new record
+// would.
 func (j *journal) liveOffset(next int64) int64 {
 	if len(j.offsets) > 0 {
 		return j.offsets[0]

@@ -6,8 +6,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// SuffixStart is where the last n records begin when the cut is moved back to
-// the nearest user record, so that no turn is torn apart. n <= 0 keeps nothing.
+// SuffixStart returns where the last n records begin when the cut is moved back
+// to the nearest user record, so that no turn is torn apart. n <= 0 keeps
+// nothing.
 func SuffixStart(recs []Record, n int) int {
 	if n <= 0 {
 		return len(recs)

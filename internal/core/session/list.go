@@ -35,7 +35,7 @@ const (
 	headBytes    = 32 << 10 // where the preview is looked for
 )
 
-// listed is what List found about a log, which holds until the log changes.
+// listed holds what List found about a log, which holds until the log changes.
 type listed struct {
 	log  store.Info
 	info Info
@@ -151,8 +151,8 @@ func describeEnd(f io.ReaderAt, size int64) (metadata, int64, error) {
 	return metadata{}, 0, nil
 }
 
-// lastMessage is when the last message near the end was written. Work on the log,
-// such as a compaction, writes metadata behind it.
+// lastMessage returns when the last message near the end was written. Work on the
+// log, such as a compaction, writes metadata behind it.
 func lastMessage(f io.ReaderAt, size int64) (time.Time, bool, error) {
 	for line, err := range diskio.LinesBackward(f, size) {
 		if err != nil {
@@ -282,7 +282,7 @@ func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, erro
 	}
 }
 
-// Metadata is what the log of a conversation last said about it, without
+// Metadata returns what the log of a conversation last said about it, without
 // taking the conversation from its owner: what that one changed and did not
 // write yet is not in it. The error is ErrNotFound when nothing is stored.
 func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawMessage, error) {

@@ -48,7 +48,7 @@ type replay struct {
 	At     int64 `json:"at"`
 }
 
-// metadata is what a metadata line holds. The last line of a log wins.
+// metadata holds the fields of a metadata line. The last line of a log wins.
 type metadata struct {
 	key          string
 	created      string // as written, because old files have many forms

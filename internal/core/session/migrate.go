@@ -40,8 +40,8 @@ type Untaken struct {
 }
 
 // Untaken lists the logs in the sessions folder of the workspace that hold more
-// than the store has: conversations of another program, or what somebody put
-// there. Nothing of it is used before Take.
+// than the store has: conversations of another program, or what was put there
+// by hand. Nothing of it is used before Take.
 func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,8 +113,8 @@ func Waiting(ctx context.Context, opt Options) (found []Untaken, first bool, err
 	return found, true, err
 }
 
-// Grown is what Untaken lists, if a log in the workspace was written since the
-// last call; otherwise it only looks at the times of the files.
+// Grown returns what Untaken lists, if a log in the workspace was written
+// since the last call; otherwise it only looks at the times of the files.
 func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
@@ -288,7 +288,7 @@ func (st *Store) Take(ctx context.Context, u Untaken) error {
 }
 
 // plantLog makes the log of a conversation that does not exist. The caller has
-// the session, so that nobody else makes one.
+// the session, so that no other caller makes one.
 func (st *Store) plantLog(key string, data []byte) error {
 	target, free, err := st.placeFor(key)
 	if err != nil {

@@ -15,7 +15,8 @@ const keyTurn = "_turn"
 // maxNote bounds the note of one turn.
 const maxNote = 128 << 10
 
-// TurnNote is what people may want to know about a turn beside what was said.
+// TurnNote holds what people may want to know about a turn beside what was
+// said.
 type TurnNote struct {
 	bus.Turn
 

@@ -169,6 +169,8 @@ func sameMessages(a, b []Record) bool {
 
 // plain is the part of a message that Python compares.
 func plain(m llm.Message) []byte {
-	m.IsError, m.Origin, m.ReasoningDetails = false, "", nil
+	m.IsError = false
+	m.Origin = ""
+	m.ReasoningDetails = nil
 	return m.AppendFields(nil)
 }

@@ -237,7 +237,8 @@ func (s *Session) beginTurn(id string, recs []Record) error {
 	b := s.batch(id)
 	m.open = &OpenTurn{ID: id, Started: b.now, PID: os.Getpid()}
 	// The mark goes first: a torn write leaves a mark without a message,
-	// which is nothing, rather than a message nobody knows to be unanswered.
+	// which is nothing, rather than a message that is not known to be
+	// unanswered.
 	b.metadata(m)
 	if err := b.records(recs); err != nil {
 		return err

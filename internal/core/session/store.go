@@ -91,10 +91,10 @@ type slot struct {
 	owner *Session      // that holds turn
 	elem  *list.Element // in Store.idle when users is 0
 
-	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
+	turn chan struct{} // capacity 1: full while a caller owns the session; waiters queue in order
 	j    *journal      // nil until loaded
 	name string        // of the lock
-	free func() error  // releases the lock; nil while nobody has it
+	free func() error  // releases the lock; nil while it is not locked
 }
 
 // Open makes a Store. It looks the workspace up and reads nothing else, however
@@ -147,14 +147,14 @@ func Open(opt Options) (*Store, error) {
 // Workspace is the workspace as the data folder knows it.
 func (st *Store) Workspace() *Workspace { return st.place }
 
-// Taken is what this Open took over from older versions.
+// Taken returns what this Open imported from older versions.
 func (st *Store) Taken() Taken { return st.taken }
 
 // Dir is the directory of the logs.
 func (st *Store) Dir() string { return st.dir }
 
 // Acquire gives the caller the session with this key, a new one when nothing
-// is stored. It waits while somebody else in this process has it, in order of
+// is stored. It waits while another caller in this process has it, in order of
 // arrival and as long as ctx lasts, and up to Options.LockWait while another
 // process has it; then it fails with a *BusyError. The caller must Release it.
 func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
@@ -330,7 +330,7 @@ func (s *Session) Release() error {
 // while sessions are in use.
 func (st *Store) Close() error { return st.DropCaches() }
 
-// DropCaches drops all sessions from memory that nobody uses.
+// DropCaches drops all sessions from memory that are not in use.
 func (st *Store) DropCaches() error {
 	st.mu.Lock()
 	gone := st.evict(0)

@@ -29,7 +29,8 @@ type anchor struct {
 	offset int64
 }
 
-// Item is what a View reads: a message, or what was noted at the end of a turn.
+// Item holds what a View reads: a message, or what was noted at the end of a
+// turn.
 type Item struct {
 	Index  int // of the message in the log, or of the one behind the note
 	Record Record
@@ -80,7 +81,7 @@ func (v *View) lastAnchor() (anchor, error) {
 	return anchor{}, nil
 }
 
-// anchorIn is what a metadata line says about its own place.
+// anchorIn returns what a metadata line says about its own place.
 func anchorIn(line diskio.Line) (anchor, bool) {
 	if !line.Whole || !mayBeMetadata(line.Bytes) {
 		return anchor{}, false

@@ -171,7 +171,9 @@ func (w *Workspace) settle(here Entry) error {
 	r := t.Workspaces[id]
 	r.Path = here.Path
 	if here.Inode != 0 {
-		r.Device, r.Inode, r.Born = here.Device, here.Inode, here.Born
+		r.Device = here.Device
+		r.Inode = here.Inode
+		r.Born = here.Born
 	}
 	w.ID, w.Entry = id, *r
 	return t.save(w.state, id)
@@ -384,7 +386,10 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 			}
 		}
 		r := t.Workspaces[id]
-		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
+		r.Path = here.Path
+		r.Device = here.Device
+		r.Inode = here.Inode
+		r.Born = here.Born
 		w.ID, w.Entry = id, *r
 		return t.save(state, id)
 	})
@@ -412,12 +417,15 @@ func Relocate(state store.Store, data, id, workspace string) error {
 				return err
 			}
 		}
-		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
+		r.Path = here.Path
+		r.Device = here.Device
+		r.Inode = here.Inode
+		r.Born = here.Born
 		return t.save(state, id)
 	})
 }
 
-// lookAt is what tells one folder from another.
+// lookAt returns what tells one folder from another.
 func lookAt(workspace string) (Entry, error) {
 	path, err := filepath.Abs(workspace)
 	if err != nil {

@@ -65,7 +65,7 @@ func Unlisted(state store.Store, data string) ([]string, error) {
 	return out, nil
 }
 
-// Entry is what the table holds of a workspace.
+// Entry holds what the table holds of a workspace.
 type Entry struct {
 	Path   string    `json:"path"` // free of links; "" is not known any more
 	Device uint64    `json:"device,omitempty"`
@@ -86,8 +86,8 @@ type table struct {
 	Workspaces map[string]*Entry `json:"workspaces"`
 }
 
-// sum is what Sum must say. A flipped bit in an id or in what was taken over
-// leaves a table that can be read, and would hide all conversations.
+// sum returns what Sum must say. A flipped bit in an id or in what was taken
+// over leaves a table that can be read, and would hide all conversations.
 func (t *table) sum() (string, error) {
 	raw, err := json.Marshal(t.Workspaces) // with sorted keys
 	sum := sha256.Sum256(raw)

@@ -55,7 +55,7 @@ func unpack(name string, data []byte) (*bundle, error) {
 	case bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
 		err = b.untar(data)
 	default:
-		err = errors.New("it is no .zip, .skill or .tar.gz archive")
+		err = errors.New("it is not a .zip, .skill or .tar.gz archive")
 	}
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func unpack(name string, data []byte) (*bundle, error) {
 }
 
 // entry checks what zip and tar have in common; take is false for what is
-// left out or needs no more work.
+// left out or is done.
 func (b *bundle) entry(name string, mode fs.FileMode) (clean string, take bool, err error) {
 	clean = strings.TrimPrefix(name, "./")
 	switch {

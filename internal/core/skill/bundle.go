@@ -185,7 +185,7 @@ func (b *bundle) file(name string) *file {
 }
 
 // hash names the content: paths and bytes of all files. The right to execute
-// is no part of it, because not every system keeps it.
+// is not a part of it, because not every system keeps it.
 func (b *bundle) hash() string {
 	h := sha256.New()
 	for _, f := range b.files {

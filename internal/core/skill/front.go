@@ -78,7 +78,9 @@ func split(data string) (front, body string, found bool) {
 			line, _, _ := strings.Cut(rest[at:], "\n")
 			next := min(at+len(line)+1, len(rest))
 			if isFence(line) || strings.TrimRight(line, " \t") == "..." {
-				front, body, found = rest[:at], rest[next:], true
+				front = rest[:at]
+				body = rest[next:]
+				found = true
 				break
 			}
 			at = next

@@ -51,8 +51,8 @@ func Install(p Place, source string, always bool, now time.Time) (Installed, []P
 	return p.install(b, Parcel{From: from}, always, now)
 }
 
-// Parcel is a skill that somebody holds in memory: an archive, or the files of
-// a directory.
+// Parcel is a skill that the caller holds in memory: an archive, or the files
+// of a directory.
 type Parcel struct {
 	Name    string // of the archive or directory; the skill's own name comes first
 	From    string // where it came from, for the record
@@ -113,7 +113,7 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 			return err
 		}
 		temp := path.Join(staging, "skill-"+rand.Text())
-		defer root.RemoveAll(temp) //nolint:errcheck // what is left there is in nobody's way
+		defer root.RemoveAll(temp) //nolint:errcheck // what is left there does no harm
 		if err := root.MkdirAll(staging, 0o755); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func Remove(p Place, name string) error {
 	})
 }
 
-// change calls fn while nobody else changes the ledger.
+// change calls fn while no other process changes the ledger.
 func (p Place) change(fn func(root *diskio.Tree, dir string, book ledger) error) (err error) {
 	release, err := p.Ledger.Lock(context.Background(), ledgerLock)
 	if err != nil {

@@ -168,8 +168,8 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 		{"empty", nil, "no files"},
 		{"no SKILL.md", []item{{name: "hello/README.md", data: "x"}}, "missing"},
 		{"two skills", []item{ok, {name: "other/SKILL.md", data: front("other")}}, "missing"},
-		{"bad name", []item{{name: "x/SKILL.md", data: front("../x")}}, "no name"},
-		{"upper-case name", []item{{name: "x/SKILL.md", data: front("Hello")}}, "no name"},
+		{"bad name", []item{{name: "x/SKILL.md", data: front("../x")}}, "not a name"},
+		{"upper-case name", []item{{name: "x/SKILL.md", data: front("Hello")}}, "not a name"},
 	}
 	type variant struct{ name, file, want string }
 	var all []variant
@@ -187,7 +187,7 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 		variant{"too much", tarOf(t, gzip.HuffmanOnly, ok, item{name: "hello/a", data: strings.Repeat("a", 6<<20)}, item{name: "hello/b", data: strings.Repeat("b", 5<<20)}), "10 MiB of files"},
 		variant{"cut zip", save(t, "a.zip", good[:len(good)-30]), "archive"},
 		variant{"cut tar", save(t, "a.tgz", []byte{0x1f, 0x8b, 8, 0, 0}), "archive"},
-		variant{"no archive", save(t, "a.zip", []byte("hello")), "no .zip"},
+		variant{"no archive", save(t, "a.zip", []byte("hello")), "not a .zip"},
 		variant{"large file", save(t, "a.zip", make([]byte, skill.MaxTotal+1)), "archive has more than 10 MiB"},
 	)
 	for _, c := range all {

@@ -117,7 +117,7 @@ func InstalledDirs(s store.Store) ([]string, error) {
 	return dirs, err
 }
 
-// installedView is what a Library last read from its ledger.
+// installedView holds what a Library last read from its ledger.
 type installedView struct {
 	seen  store.Info
 	names map[string]Installed // of this workspace

@@ -1,4 +1,4 @@
 package skill
 
-// nonBlocking needs no flag here: opening a file never waits for a writer.
+// nonBlocking is not a flag here: opening a file never waits for a writer.
 const nonBlocking = 0

@@ -42,7 +42,7 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 		}
 		e, err := l.examine(root, name, old.workspace[name])
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // a directory without SKILL.md is no skill
+		case errors.Is(err, fs.ErrNotExist): // a directory without SKILL.md is not a skill
 		case err != nil:
 			skipped = l.skip(old, skipped, name, err)
 		default:

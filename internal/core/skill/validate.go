@@ -159,7 +159,7 @@ func (c *checker) name(fields map[string]any, dir string) {
 			c.errorf("name", line, "the directory's name %q is none for a skill: at most 64 lower-case letters and digits with single hyphens", text.Ellipsis(dir, 80))
 		}
 	case oddName(name) != "" || len(name) > 64:
-		c.errorf("name", line, "%q is no name: at most 64 lower-case letters and digits with single hyphens", text.Ellipsis(name, 80))
+		c.errorf("name", line, "%q is not a name: at most 64 lower-case letters and digits with single hyphens", text.Ellipsis(name, 80))
 	case name != dir:
 		c.errorf("name", line, "the name is %q, but the directory is called %q", name, text.Ellipsis(dir, 80))
 	}
@@ -222,7 +222,7 @@ func (c *checker) metadata(fields map[string]any) {
 	}
 	for _, name := range slices.Concat(s.Bins, s.Env, s.Tools) {
 		if strings.ContainsAny(name, " /\\=$") {
-			c.warnf("metadata", line, "requires: %q is no plain name", name)
+			c.warnf("metadata", line, "requires: %q is not a plain name", name)
 		}
 	}
 }

@@ -298,7 +298,7 @@ var surrogates = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 })
 
-// blockHeader is what stands before the lines of a block scalar.
+// blockHeader matches the text before the lines of a block scalar.
 var blockHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[|>][-+0-9]*( +#.*)?$`) })
 
 // yamlLines splits front matter. A tab that indents counts as one blank, and

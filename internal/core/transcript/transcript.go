@@ -21,7 +21,7 @@ import (
 type View struct {
 	First    int       // session index of the first live record
 	next     int       // session index of the first record not seen yet
-	born     time.Time // of the session, changes when it was started anew
+	born     time.Time // of the session, changes when it was started again
 	Messages []llm.Message
 	Tokens   []int // estimate per message
 	Origin   []int // session index of each message's first record
@@ -75,7 +75,11 @@ func (c *View) check() {
 // known by position from the start, which is close enough to drop old turns.
 func (c *View) rebuild(msgs []llm.Message) {
 	origin := c.Origin
-	c.Messages, c.Tokens, c.Origin, c.Total, c.Sent = nil, nil, nil, 0, 0
+	c.Messages = nil
+	c.Tokens = nil
+	c.Origin = nil
+	c.Total = 0
+	c.Sent = 0
 	for i, m := range msgs {
 		c.push(origin[min(i, len(origin)-1)], m)
 	}
@@ -115,9 +119,9 @@ func (c *View) Add(index int, r *session.Record) {
 }
 
 // FromOutside reports whether a record holds words that neither the user nor
-// the model wrote: a fenced result, a message of somebody else, a file that
+// the model wrote: a fenced result, a message of another person, a file that
 // came along. A message without a note about where it came from, such as one
-// that another program wrote, may be anybody's.
+// that another program wrote, may be from any person.
 func FromOutside(r *session.Record) bool {
 	if r.Role == llm.ToolRole {
 		return runner.Fenced(r.Content)
@@ -138,7 +142,9 @@ func (c *View) Tainted() bool {
 
 func (c *View) push(index int, m llm.Message) {
 	n := runner.Estimate(m)
-	c.Messages, c.Tokens, c.Origin = append(c.Messages, m), append(c.Tokens, n), append(c.Origin, index)
+	c.Messages = append(c.Messages, m)
+	c.Tokens = append(c.Tokens, n)
+	c.Origin = append(c.Origin, index)
 	c.Total += n
 }
 
@@ -243,12 +249,12 @@ func Storable(m llm.Message) llm.Message {
 	return m
 }
 
-// Past is what a session knows about a message.
+// Past holds what a session knows about a message.
 type Past struct {
 	Tries    int
 	Turn     string
 	Answered bool
-	Reply    *string // nil if it was answered together with another message, or nobody knows any more
+	Reply    *string // nil if it was answered together with another message, or it is not known any more
 	Failed   bool    // the turn failed; Reply says why
 }
 
@@ -281,9 +287,14 @@ func FindPast(recs []session.Record, id string) Past {
 			p.Answered = p.Answered || reply
 		case r.TurnID == p.Turn && reply:
 			text := cmp.Or(r.Failure, r.Content.String())
-			p.Answered, p.Reply, p.Failed = true, &text, r.Failure != ""
+			p.Answered = true
+			p.Reply = &text
+			p.Failed = r.Failure != ""
 		case r.TurnID == p.Turn && !r.Command:
-			p.Answered, p.Reply, p.Failed = false, nil, false // that was not the end of it
+			// that was not the end of it
+			p.Answered = false
+			p.Reply = nil
+			p.Failed = false
 		}
 	}
 	if p.Reply != nil && !p.Failed && sentByTool(recs[at+1:], p.Turn) {

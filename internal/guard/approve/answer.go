@@ -2,7 +2,7 @@ package approve
 
 import "github.com/nanobot-go/nanobot/internal/bus"
 
-// Answer is what a person meant.
+// Answer says what a person meant.
 type Answer string
 
 // The answers. Turn and Session are a yes that also covers what follows.

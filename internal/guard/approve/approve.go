@@ -32,7 +32,7 @@ const (
 	Auto Mode = "auto" // ask before calls that are risky for what they do or for what the turn has seen
 )
 
-// Action is what happens to a call.
+// Action says what happens to a call.
 type Action string
 
 // The actions.
@@ -79,9 +79,9 @@ const DefaultTimeout = 300 * time.Second
 type Options struct {
 	Mode          Mode          // empty is Off
 	Timeout       time.Duration // 0 means DefaultTimeout
-	FallbackAllow bool          // no answer, or nobody to ask, means yes
+	FallbackAllow bool          // no answer, or no person to ask, means yes
 	Rules         []Rule
-	Targets       []string // chats that need no question, as channel:chat
+	Targets       []string // chats that are not asked, as channel:chat
 	// Sandboxed says that commands run inside a kernel boundary, Network what
 	// they reach from there, and SandboxProfile describes both completely: an
 	// approval is void when it changes.
@@ -125,9 +125,9 @@ type Options struct {
 // Outside is something from outside that a command runs or builds.
 type Outside struct {
 	Name string // for people
-	// Key is what a yes that lasts is bound to, Covers the same in words. No key
-	// means that only exactly the same call can be allowed, and no state either
-	// that nothing can be allowed for longer than this call.
+	// Key says what a yes that lasts is bound to, Covers the same in words. No
+	// key means that only exactly the same call can be allowed, and no state
+	// either that nothing can be allowed for longer than this call.
 	Key, Covers string
 	At          string // a folder that must be the same one then, absolute; "" if there is none
 	// State sums up what it holds now. An answer, also one that lasts, belongs to
@@ -197,7 +197,7 @@ func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resu
 }
 
 // Forget drops what was remembered for a conversation, because it is over or
-// starts anew.
+// starts again.
 func (p *Policy) Forget(sessionKey string) { p.sessions.forget(sessionKey) }
 
 func (p *Policy) log(ctx context.Context, s *subject, decision, reason, request string) {

@@ -196,7 +196,8 @@ func readsProject(name string) bool {
 	return false
 }
 
-// impliedFiles are what a program reads its orders from without being told.
+// impliedFiles returns what a program reads its orders from without being
+// told.
 func impliedFiles(program string) []string {
 	switch filepath.Base(program) {
 	case "make", "gmake":

@@ -264,7 +264,7 @@ func (p *Policy) rule(s *subject) (Rule, Match) {
 }
 
 // matches reports whether a rule with a text applies. To allow something takes
-// more than to contain the text, because anybody can add it to anything.
+// more than to contain the text, because the text can be added to any command.
 func (p *Policy) matches(r Rule, s *subject) Match {
 	cmd := s.command()
 	allows := r.Action == ActionAllow

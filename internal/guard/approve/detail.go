@@ -40,7 +40,7 @@ func (p *Policy) detail(ctx context.Context, s *subject, reason phrase.Sentence,
 	return d
 }
 
-// diff is what a write would change, "" if that shows only when it runs.
+// diff returns what a write would change, "" if that shows only when it runs.
 func (p *Policy) diff(s *subject) string {
 	edits, ok := s.args["edits"].([]any)
 	if !ok {
@@ -111,7 +111,7 @@ func (p *Policy) source(name string) (string, bool) {
 	return string(data), err == nil && len(data) <= diffSource && utf8.Valid(data)
 }
 
-// Explained is what would happen to a call, and why.
+// Explained holds what would happen to a call, and why.
 type Explained struct {
 	Action Action      `json:"action"`
 	Reason string      `json:"reason,omitempty"` // follows "because"

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// file is what a name in a call stands for.
+// file holds what a name in a call stands for.
 type file struct {
 	name     string
 	abs      string // without links as far as it exists

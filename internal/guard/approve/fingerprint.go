@@ -71,7 +71,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	return hex.EncodeToString(hash[:]), covers
 }
 
-// directory is where a command starts.
+// directory returns where a command starts.
 func (s *subject) directory() string {
 	return s.call.Project.Path(cmp.Or(s.text("working_dir"), "."))
 }
@@ -141,7 +141,7 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 const maxScript = 256 << 10
 
 // scriptFiles are the files that a shell script sources or runs by path. What
-// is no shell script has none.
+// is not a shell script has none.
 func scriptFiles(text []byte) []string {
 	head, _, _ := bytes.Cut(text, []byte("\n"))
 	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh")) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// identity is what makes a file the same file under any name.
+// identity returns what makes a file the same file under any name.
 func identity(info fs.FileInfo) (dev, ino uint64) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Dev), uint64(st.Ino) //nolint:unconvert // the types differ between systems

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxQuestion bounds a question in characters. What does not fit is not
-	// asked: nobody can approve what they cannot read.
+	// asked: the owner cannot approve what they cannot read.
 	maxQuestion = 16_000
 	// maxValue is how much of a text for an ordinary file is shown.
 	maxValue = 4_000

@@ -124,7 +124,8 @@ func (p *Policy) Runs(c tool.Call, path string) bool {
 	return false
 }
 
-// outsideKey is what a lasting answer is bound to for something from outside.
+// outsideKey returns what a lasting answer is bound to for something from
+// outside.
 func outsideKey(o Outside, place, state string) string {
 	return strings.Join([]string{"outside", o.Key, place, state}, stateMark)
 }

@@ -11,7 +11,7 @@ import (
 // maxHosts bounds how many hosts of one turn are known.
 const maxHosts = 1000
 
-// seen are the hosts that were named in a turn by somebody who may.
+// seen holds the hosts that were named in a turn by its user or by a search.
 type seen struct {
 	mu    sync.Mutex
 	turn  string

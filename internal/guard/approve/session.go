@@ -16,7 +16,7 @@ const (
 	maxSessions = 4096 // beyond it conversations without a lasting yes are dropped
 )
 
-// coverage is what a yes for a turn or conversation would extend to.
+// coverage holds what a yes for a turn or conversation would extend to.
 type coverage struct {
 	what      string // in words, of which of are the names; empty: it cannot be remembered
 	of        []any
@@ -86,13 +86,13 @@ type grant struct {
 	tool     string
 }
 
-// memory is what one conversation answered.
+// memory holds what one conversation answered.
 type memory struct {
 	asking  chan struct{} // capacity 1: one question at a time
 	waiters int
 	grants  []grant
 	refused map[string]bool // turn and call: what was refused is not asked again
-	silent  string          // the turn in which nobody answered
+	silent  string          // the turn in which a question was not answered
 }
 
 // sessions holds the memories by session key.
@@ -217,7 +217,7 @@ func (ss *sessions) wasRefused(m *memory, s *subject) bool {
 	return m.refused[refusedKey(s)]
 }
 
-// hush notes that nobody answered in this turn; hushed reads it.
+// hush records that a question was not answered in this turn; hushed reads it.
 func (ss *sessions) hush(m *memory, turn string) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

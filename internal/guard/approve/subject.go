@@ -44,7 +44,7 @@ func (s *subject) flag(name string) bool {
 	return v
 }
 
-// person is who the call is made for, as far as that is proven.
+// person returns who the call is made for, as far as that is proven.
 func (s *subject) person() string { return cmp.Or(s.call.Person, s.call.SenderID) }
 
 // list is an argument that is one text or several.

@@ -32,7 +32,8 @@ const (
 	labelFile    = "folder" // beside the log: the path of the folder
 )
 
-// FolderName is how records about a folder that is not a workspace are called.
+// FolderName returns how records about a folder that is not a workspace are
+// called.
 func FolderName(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return folderPrefix + hex.EncodeToString(sum[:12])

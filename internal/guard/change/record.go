@@ -42,7 +42,7 @@ type Options struct {
 	Dir string
 	// Jail opens the files that tools reach; its workspace is the first folder.
 	Jail *diskio.Jail
-	// Rules are what jails of other folders refuse. Also are folders, without
+	// Rules say what jails of other folders refuse. Also are folders, without
 	// links, that every call reaches; Workspace is not used.
 	Rules diskio.JailOptions
 	// Exclude are files and folders that belong to the program.
@@ -59,7 +59,7 @@ type Options struct {
 	Log *slog.Logger     // nil discards
 }
 
-// Record is what is kept of the changes of files.
+// Record keeps the changes of files.
 type Record struct {
 	o    Options
 	main *folder
@@ -159,7 +159,7 @@ func (r *Record) Before(ctx context.Context, t tool.Tool, c tool.Call, writable 
 	return err
 }
 
-// part is what a call changes in one folder.
+// part holds what a call changes in one folder.
 type part struct {
 	in   *folder
 	tool tool.Tool

@@ -45,13 +45,13 @@ type sums struct {
 	Parties map[string]*party `json:"parties"`
 }
 
-// party is what the owner's turns, a guest or a server have sent.
+// party holds what the owner's turns, a guest or a server have sent.
 type party struct {
 	Spent      [httpsafe.Classes]httpsafe.Cost `json:"spent"`
 	Extensions int                             `json:"extensions,omitempty"` // by the owner; each allows a day's limit more
 }
 
-// limit is what a party may send in a day.
+// limit returns what a party may send in a day.
 func (p *party) limit(class httpsafe.Class) httpsafe.Cost {
 	return class.Limit().Times(daily * (1 + p.Extensions))
 }
@@ -112,7 +112,7 @@ func (d *day) reserve(ctx context.Context, key, who string, class httpsafe.Class
 	return nil
 }
 
-// atLeast is what to reserve of a measure that lacks something.
+// atLeast returns what to reserve of a measure that lacks something.
 func atLeast(lack, limit int) int {
 	if lack == 0 {
 		return 0

@@ -8,10 +8,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// Guest is what a command of others than the owner may reach: stored content of
-// package hosts, within a budget for the turn and one for the day of the room.
-// Neither the owner's list nor an open network is for them, and they cannot be
-// asked.
+// Guest returns what a command of others than the owner may reach: stored
+// content of package hosts, within a budget for the turn and one for the day of
+// the room. Neither the owner's list nor an open network is for them, and they
+// cannot be asked.
 func (p *Policy) Guest(life context.Context, c tool.Call) *httpsafe.Access {
 	u := p.user(life, c)
 	u.room = cmp.Or(c.Scope, "guest")

@@ -71,17 +71,17 @@ func New(o Options) *Policy {
 	return &Policy{o: o, day: newDay(o.Sent, o.Now), talks: map[string]map[string]bool{}}
 }
 
-// Command is what the command of a call may do, for as long as life lasts.
-// taint says that content from outside has reached the command since it began:
-// from then on counts what it sends.
+// Command returns what the command of a call may do, for as long as life
+// lasts. taint says that content from outside has reached the command since it
+// began: from then on counts what it sends.
 func (p *Policy) Command(life context.Context, c tool.Call) (a *httpsafe.Access, taint func()) {
 	u := p.user(life, c)
 	return u.access(), func() { u.tainted.Store(true) }
 }
 
-// Server is what a program may do that belongs to no turn, such as an MCP
-// server: nobody can be asked, and what it is told may be a stranger's words.
-// setting names the list that allows more.
+// Server returns what a program may do that belongs to no turn, such as an MCP
+// server: no person can be asked, and what it is told may be a stranger's
+// words. setting names the list that allows more.
 func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.Access {
 	decide := func(_ context.Context, r httpsafe.HostRequest) (httpsafe.Reach, error) {
 		if covers(allowed, r) || p.o.Any {
@@ -110,8 +110,8 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 	return &httpsafe.Access{Decide: decide, Spend: spend, Contained: func() bool { return true }}
 }
 
-// readable reports whether a request reads from a package host, and nobody else
-// sees something of it.
+// readable reports whether a request reads from a package host, and others than
+// its operator see nothing of it.
 func readable(r httpsafe.HostRequest) bool {
 	return r.Exposes == "" && httpsafe.PackageHost(r.Host, r.Port)
 }
@@ -141,10 +141,11 @@ func (p *Policy) Forget(sessionKey string) {
 	p.turns = slices.DeleteFunc(p.turns, func(t *turn) bool { return t.session == sessionKey })
 }
 
-// limited says that nobody is asked about the commands of others than the owner.
+// limited reports whether the call is for another person than the owner: their
+// commands are not asked about.
 func limited(c tool.Call) bool { return c.Scope != "" }
 
-// turn is what one turn was answered and has sent.
+// turn holds what one turn was answered and has sent.
 type turn struct {
 	session, id string
 	budget      httpsafe.Budget
@@ -228,7 +229,7 @@ type user struct {
 	room    string // of a guest or a group; "" is the owner's
 }
 
-// access is what the proxy asks about the command.
+// access returns what the proxy asks about the command.
 func (u *user) access() *httpsafe.Access {
 	return &httpsafe.Access{Decide: u.decide, Spend: u.spend, Contained: u.tainted.Load}
 }

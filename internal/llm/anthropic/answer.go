@@ -53,7 +53,10 @@ func (a *answer) begin() {
 	if a.first < len(a.blocks) || a.stop != "" {
 		a.total = a.total.Add(a.usage.counted())
 	}
-	a.first, a.stop, a.ended, a.usage = len(a.blocks), "", false, usage{}
+	a.first = len(a.blocks)
+	a.stop = ""
+	a.ended = false
+	a.usage = usage{}
 }
 
 type usage struct {

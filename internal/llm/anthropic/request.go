@@ -48,7 +48,8 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	return append(w.B, '}')
 }
 
-// generation is how the model shall think and speak, as far as it lets itself be told.
+// generation returns how the model shall think and speak, as far as it lets itself be
+// told.
 func generation(req llm.Request, p wire.Turns, a adaptations) wire.ClaudeGeneration {
 	if a&noThinking != 0 {
 		req.Effort = ""

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// DefaultScope is what a token for Azure OpenAI must be good for.
+	// DefaultScope is the scope of a token for Azure OpenAI.
 	DefaultScope = "https://cognitiveservices.azure.com/.default"
 
 	defaultAuthority = "https://login.microsoftonline.com"
@@ -46,7 +46,7 @@ type Options struct {
 	TenantID     string
 	ClientID     string // of an application, or of a user-assigned identity
 	ClientSecret httpsafe.Secret
-	TokenFile    string // holds a federated token, read anew each time
+	TokenFile    string // holds a federated token, read again each time
 
 	Scope       string // "" means DefaultScope
 	Authority   string // the sign-in service; "" means the public cloud's

@@ -162,7 +162,8 @@ func (k *keyring) fromEnv(context.Context) (credentials, error) {
 	return c, nil
 }
 
-// profileName is the profile in use, and whether somebody chose it.
+// profileName returns the profile in use, and whether it was chosen by a
+// setting.
 func (k *keyring) profileName() (name string, chosen bool) {
 	name = cmp.Or(k.profile, k.getenv("AWS_PROFILE"), k.getenv("AWS_DEFAULT_PROFILE"))
 	return cmp.Or(name, "default"), name != ""

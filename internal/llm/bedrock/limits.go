@@ -10,9 +10,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// limits is what a model turned out not to take. The many vendors behind the
-// service differ, ids of private profiles hide who it is, and the service says
-// in words what it refused; so the driver learns, once per model and process.
+// limits holds what a model turned out not to take. The many vendors behind
+// the service differ, ids of private profiles hide who it is, and the service
+// says in words what it refused; so the driver learns, once per model and
+// process.
 type limits struct {
 	noStream      bool // answers only as a whole (with tools)
 	noCache       bool

@@ -18,7 +18,8 @@ const (
 	containerBase = "http://169.254.170.2"
 	machineBase   = "http://169.254.169.254"
 
-	// probeTimeout is short because on most computers nobody answers there.
+	// probeTimeout is short because on most computers there is no server at
+	// this address.
 	probeTimeout    = time.Second
 	metadataTimeout = 5 * time.Second
 	machineTokenTTL = "21600" // seconds
@@ -55,7 +56,7 @@ func (k *keyring) fromContainer(ctx context.Context) (credentials, error) {
 }
 
 // trustedEndpoint keeps the authorization token from travelling in the clear
-// to anybody but the platform itself.
+// to others than the platform itself.
 func trustedEndpoint(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -119,7 +120,7 @@ func (k *keyring) fromMachine(ctx context.Context) (credentials, error) {
 	return parseKey(data, source)
 }
 
-// machineRegion is where the virtual machine runs, "" if it is none.
+// machineRegion returns where the virtual machine runs, "" if it is none.
 func (k *keyring) machineRegion(ctx context.Context) string {
 	base, token := k.machineToken(ctx)
 	if token == "" {

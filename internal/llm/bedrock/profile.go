@@ -37,7 +37,7 @@ func (k *keyring) readProfile(name string) (p *profile, exists bool, err error) 
 	return p, true, nil
 }
 
-// sharedFile is where one of the shared files lies; "" means nowhere.
+// sharedFile returns where one of the shared files lies; "" means nowhere.
 func (k *keyring) sharedFile(env, base string) string {
 	path := k.getenv(env)
 	rest, below := strings.CutPrefix(path, "~/")
@@ -131,7 +131,8 @@ func (c *capped) Write(p []byte) (int, error) {
 }
 
 // splitCommand splits at blanks outside quotes. A backslash only protects a
-// quote or a blank, so that paths of Windows need no doubling.
+// quote or a blank, so that backslashes in paths of Windows need not be
+// doubled.
 func splitCommand(line string) ([]string, error) {
 	var args []string
 	var cur []byte
@@ -148,7 +149,9 @@ func splitCommand(line string) ([]string, error) {
 			quote, begun = c, true
 		case quote == 0 && (c == ' ' || c == '\t'):
 			if begun {
-				args, cur, begun = append(args, string(cur)), nil, false
+				args = append(args, string(cur))
+				cur = nil
+				begun = false
 			}
 		default:
 			cur, begun = append(cur, c), true

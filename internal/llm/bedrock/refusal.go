@@ -38,7 +38,9 @@ func plainError(h http.Header, body []byte) awsError {
 		e.raw = body
 		return e
 	}
-	e.code, e.message, e.original = cmp.Or(e.code, w.Type, w.Code), cmp.Or(w.Message, w.Upper), w.Original
+	e.code = cmp.Or(e.code, w.Type, w.Code)
+	e.message = cmp.Or(w.Message, w.Upper)
+	e.original = w.Original
 	return e
 }
 

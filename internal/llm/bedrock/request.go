@@ -17,8 +17,8 @@ import (
 // which the service would refuse. Calls of it are dropped.
 const dummyTool = "unavailable"
 
-// family is what a model's id tells about it. Ids of profiles of one's own and
-// of imported models tell nothing.
+// family holds what a model's id tells about it. Ids of profiles of one's own
+// and of imported models tell nothing.
 type family struct {
 	claude wire.ClaudeVersion
 	known  bool // a Claude whose version is understood

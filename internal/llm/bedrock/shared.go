@@ -210,7 +210,8 @@ func (p *profile) lends() bool {
 	return false
 }
 
-// duration is how long a role is assumed for; 0 if the profile does not say.
+// duration returns how long a role is assumed for; 0 if the profile does not
+// say.
 func (p *profile) duration() time.Duration {
 	n, err := strconv.Atoi(p.values["duration_seconds"])
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package catalog is the table of providers: where a brand is found, how its key
-// is called, which protocol it speaks and how it deviates from that. Match
-// decides which provider serves a model, ListModels asks a provider for its
-// models.
+// Package catalog hides what is known about providers and models: where a brand is
+// found, how its key is called, which protocol it speaks and how it deviates from
+// that. Match decides which provider serves a model and says why, Survey lists the
+// state of all providers, ListModels asks one for its models, and Facts holds what
+// is known about a model without asking.
 package catalog
 
 import "github.com/nanobot-go/nanobot/internal/llm/wire"

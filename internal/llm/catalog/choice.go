@@ -88,7 +88,9 @@ func (m *matcher) identify(c *Choice) {
 	switch {
 	case best.Name == "":
 	case byKey:
-		c.Row, c.Name, c.Base = best, best.Name, best.BaseURL
+		c.Row = best
+		c.Name = best.Name
+		c.Base = best.BaseURL
 		c.Why += "; its key is " + best.Display + "'s"
 	default:
 		old := c.Row

@@ -20,7 +20,7 @@ var embeddedFacts []byte
 // maxFacts bounds the user's file.
 const maxFacts = 1 << 20
 
-// Fact is what is known about a model.
+// Fact holds what is known about a model.
 type Fact struct {
 	Window   int // tokens; 0 is not known
 	Vision   Ability
@@ -60,8 +60,8 @@ func (f *Facts) Err() error {
 	return err
 }
 
-// Of is what is known about a model. Rows of the user come before ours, and a
-// pattern with more letters before one with fewer.
+// Of returns what is known about a model. Rows of the user come before ours,
+// and a pattern with more letters before one with fewer.
 func (f *Facts) Of(model string) Fact {
 	own, _ := f.own() // Err tells
 	var out Fact

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
-// ProviderConfig is what the user wrote about one provider.
+// ProviderConfig holds what the user wrote about one provider.
 type ProviderConfig struct {
 	Key     httpsafe.Secret
 	Display string // name for people; "" leaves it as it is
@@ -26,7 +26,7 @@ type ProviderConfig struct {
 	Profile  string
 }
 
-// MatchInput is what a model's provider is decided from.
+// MatchInput holds what decides about the provider of a model.
 type MatchInput struct {
 	Model    string // as configured; "" means the default of the chosen provider
 	Provider string // "" or "auto": decide by the model
@@ -317,7 +317,7 @@ func (m *matcher) remaining(env bool) (f found, rivals []string) {
 	return f, rivals
 }
 
-// candidates lists the providers that could serve a model nobody knows.
+// candidates lists the providers that could serve an unknown model.
 func (m *matcher) candidates(env bool) []found {
 	var all []found
 	var used []string // variables; two rows may share one

@@ -40,7 +40,8 @@ type Offer struct {
 	Out    float64 // and of the answer
 }
 
-// ListOptions are what a request for the list of models needs besides the Choice.
+// ListOptions holds what a request for the list of models needs besides the
+// Choice.
 type ListOptions struct {
 	Client  *http.Client // nil: one from httpsafe
 	Headers map[string]httpsafe.Secret

@@ -7,7 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// Lacks is what a model cannot do.
+// Lacks holds what a model cannot do.
 type Lacks struct{ Images, Tools bool }
 
 // Within makes a model that is never asked for what it lacks: a note takes the

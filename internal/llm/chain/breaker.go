@@ -31,11 +31,11 @@ const (
 	knownCircuits = 128
 )
 
-// cooldown is how long an endpoint is left alone after it was found dead for
-// the step-th time, counted from 1.
+// cooldown returns how long an endpoint is left alone after it was found dead
+// for the step-th time, counted from 1.
 func cooldown(k llm.Kind, step int) time.Duration {
 	steps := []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute, time.Hour}
-	if k == llm.Billing { // nobody tops up an account within a minute
+	if k == llm.Billing { // an account is not topped up within a minute
 		steps = []time.Duration{5 * time.Hour, 10 * time.Hour, 20 * time.Hour, quiet}
 	}
 	return steps[min(max(step, 1), len(steps))-1]
@@ -79,7 +79,7 @@ type Breakers struct {
 	mu       sync.Mutex
 	circuits map[string]*circuit
 	dirty    bool // the file lacks a change
-	saving   bool // somebody is writing; he looks at dirty again afterwards
+	saving   bool // a writer is at work; it looks at dirty again afterwards
 }
 
 // NewBreakers makes a set. It does no work; the file is read on first use.
@@ -168,8 +168,8 @@ func (b *Breakers) change(ctx context.Context, id string, f func(c *circuit, now
 	}
 }
 
-// prune drops circuits that nobody uses and that changed longest ago, until at
-// most limit are left. The caller holds the lock.
+// prune drops circuits that are not in use and that changed longest ago, until
+// at most limit are left. The caller holds the lock.
 func (b *Breakers) prune(limit int) {
 	for len(b.circuits) > limit {
 		oldest := ""
@@ -260,7 +260,9 @@ func (c *circuit) answered() bool {
 	if !c.closed() {
 		c.Step = max(c.Step-1, 0)
 	}
-	c.Until, c.Recent, c.probe = time.Time{}, nil, nil
+	c.Until = time.Time{}
+	c.Recent = nil
+	c.probe = nil
 	return news
 }
 

@@ -1,6 +1,8 @@
-// Package chain has the decorators around model drivers: Retry, Rotate (several
-// keys), Throttle (slots and rate), Breakers and Fallback (several models). Each
-// is an llm.Model around an llm.Model; Fallback documents their order.
+// Package chain hides what happens between a request and the endpoints that may
+// answer it: repetitions, change of keys, waiting for a slot, and the choice of
+// another model. Each decorator is an llm.Model around an llm.Model: Retry, Rotate
+// (several keys), Throttle (slots and rate) and Fallback (several models, with
+// Breakers for endpoints that are down). Fallback documents their order.
 package chain
 
 import (
@@ -175,8 +177,9 @@ type fallbackRun struct {
 	need     int        // the window that was too small
 }
 
-// chain asks the links in order. finished means that the stream is over: an
-// answer, nobody who listens, or the returned error. Otherwise final has the error.
+// chain asks the links in order. finished means that the stream is over: an answer,
+// a caller that stopped reading, or the returned error. Otherwise final has the
+// error.
 func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (finished bool, err error) {
 	for _, i := range order {
 		link := run.f.links[i]
@@ -217,12 +220,12 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 }
 
 var (
-	errAbandoned = errors.New("nobody listens")
+	errAbandoned = errors.New("the caller stopped reading")
 	errOutOfTime = errors.New("the attempt took too long")
 )
 
 // ask makes the call of one link and hands on its events. done means that the
-// answer is complete or nobody listens.
+// answer is complete or the caller stopped reading.
 func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err error) {
 	link := run.f.links[i]
 	outcome := errAbandoned
@@ -305,7 +308,7 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 }
 
 // settle remembers which link answered and tells the user if that is news;
-// false means that nobody listens.
+// false means that the caller stopped reading.
 func (run *fallbackRun) settle(i int) bool {
 	who := run.req.SessionKey
 	if who == "" {
@@ -342,7 +345,7 @@ func (run *fallbackRun) notice(i int) string {
 	return answered + "."
 }
 
-// complaint is what the user hears about a failed model, after its name.
+// complaint returns what the user hears about a failed model, after its name.
 func complaint(k llm.Kind) string {
 	switch k {
 	case llm.Timeout:

@@ -88,8 +88,8 @@ type retryRun struct {
 	same     int // how often last came in a row
 }
 
-// loop returns the final error, or nil when the stream is finished or nobody
-// listens any more.
+// loop returns the final error, or nil when the stream is finished or the
+// caller stopped reading.
 func (run *retryRun) loop(ctx context.Context) error {
 	for {
 		run.attempt++
@@ -149,7 +149,7 @@ func (run *retryRun) again(e *llm.Error, shown llm.EventKind) bool {
 }
 
 // final is the error that the caller gets; a long delay the server asked for
-// becomes part of the text, because nobody waits for it.
+// becomes part of the text, because we do not wait that long.
 func (run *retryRun) final(e *llm.Error) *llm.Error {
 	if run.r.o.Persistent || !e.Retryable() || e.RetryAfter <= longestWait {
 		return e
@@ -171,7 +171,8 @@ func (run *retryRun) delay(e *llm.Error) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*run.r.o.Rand()))
 }
 
-// wait sleeps before the next attempt; false means that nobody listens.
+// wait sleeps before the next attempt; false means that the caller stopped
+// reading.
 func (run *retryRun) wait(ctx context.Context, e *llm.Error) bool {
 	left := run.delay(e)
 	run.r.o.Log.InfoContext(ctx, "model call failed, trying again", "model", run.req.Model, "attempt", run.attempt, "wait_ms", left.Milliseconds(), "err", e)

@@ -94,7 +94,7 @@ func (r *rotor) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 }
 
 // run tries keys until one answers. It returns the final error, or nil when the
-// stream is finished or nobody listens any more.
+// stream is finished or the caller stopped reading.
 func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, error) bool) error {
 	tried := make([]bool, len(r.keys))
 	var last *llm.Error
@@ -191,7 +191,9 @@ func (r *rotor) answered(i int, session string, noted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.keys[i]; k.noted == noted {
-		k.limits, k.rests, k.rejected = 0, time.Time{}, false
+		k.limits = 0
+		k.rests = time.Time{}
+		k.rejected = false
 	}
 }
 

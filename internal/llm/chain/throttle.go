@@ -32,9 +32,9 @@ type Limiter struct {
 	starts []*start // of the last minute, oldest first
 }
 
-// Rate is what a limiter lets through; 0 means no limit. A model server on this
-// machine usually works on one request at a time, so give it one slot: a second
-// request would only slow both and time out.
+// Rate holds what a limiter lets through; 0 means no limit. A model server on
+// this machine usually works on one request at a time, so give it one slot: a
+// second request would only slow both and time out.
 type Rate struct {
 	Requests int // per minute
 	Tokens   int // per minute, of requests and answers; a single larger request passes alone
@@ -108,7 +108,7 @@ func (l *Limiter) enter(ctx context.Context, w *waiter, tokens int) (leave func(
 }
 
 // pace waits until one more start is within the rate, and counts it. Nil means
-// that ctx ended or nobody listens.
+// that ctx ended or the caller stopped reading.
 func (l *Limiter) pace(ctx context.Context, w *waiter, tokens int) *start {
 	what := fmt.Sprintf("the limit of %d requests per minute", l.rate.Requests)
 	if l.rate.Tokens > 0 {
@@ -166,7 +166,8 @@ type line struct {
 	waiting []chan struct{} // closed when its owner is in
 }
 
-// enter waits for a place; false means that ctx ended or nobody listens.
+// enter waits for a place; false means that ctx ended or the caller stopped
+// reading.
 func (q *line) enter(ctx context.Context, w *waiter, what string) bool {
 	q.mu.Lock()
 	if q.free > 0 && ctx.Err() == nil {
@@ -208,11 +209,11 @@ type waiter struct {
 	began time.Time
 	told  time.Time // of the last notice
 	yield func(llm.Event, error) bool
-	left  bool // nobody listens any more
+	left  bool // the caller stopped reading
 }
 
 // wait waits for ready and sends a notice after silentWait and then with every
-// heartbeat. false means that ctx ended or nobody listens.
+// heartbeat. false means that ctx ended or the caller stopped reading.
 func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bool {
 	for {
 		due := w.began.Add(silentWait)

@@ -61,7 +61,7 @@ type model struct{ notes string }
 
 var _ llm.Model = (*model)(nil)
 
-// reply is what the model decided to do, before it is cut into events.
+// reply holds what the model decided to do, before it is cut into events.
 type reply struct {
 	thought string
 	text    string
@@ -220,14 +220,14 @@ func lastTurn(msgs []llm.Message) (string, []outcome) {
 	return said, out
 }
 
-// outcome is what a tool call of this turn came back with.
+// outcome holds what a tool call of this turn came back with.
 type outcome struct {
 	text   string
 	failed bool
 }
 
-// plainText is what the user typed: text blocks only, without the block of
-// runtime context that the agent adds.
+// plainText returns what the user typed: text blocks only, without the block
+// of runtime context that the agent adds.
 func plainText(c llm.Content) string {
 	s := c.Text
 	if c.Blocks != nil {
@@ -256,8 +256,8 @@ func plainText(c llm.Content) string {
 	return strings.TrimSpace(s)
 }
 
-// fromPage reports whether the newest message came from the web page, where nobody
-// types commands.
+// fromPage reports whether the newest message came from the web page, where
+// commands are not typed.
 func fromPage(msgs []llm.Message) bool {
 	for _, msg := range slices.Backward(msgs) {
 		if msg.Role == llm.User {

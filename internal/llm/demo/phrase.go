@@ -119,7 +119,8 @@ func thenLen(s string, i int) int {
 	return len(word)
 }
 
-// closer is the quote that ends a quotation begun with r, 0 if r is no quote.
+// closer is the quote that ends a quotation begun with r, 0 if r is not a
+// quote.
 func closer(r rune) rune {
 	switch r {
 	case '`', '"', '\'':
@@ -338,7 +339,7 @@ func parseSearch(s string) (step, bool) {
 			what, path = strings.TrimSpace(what[:i]), dir
 		}
 	}
-	// "find" begins many sentences that are no search.
+	// "find" begins many sentences that do not ask for a search.
 	_, vague := cutVerb(s, "find")
 	return step{act: actSearch, path: path, text: what}, what != "" && (!vague || !strings.Contains(what, " "))
 }

@@ -64,7 +64,8 @@ func (t *tariff) billed(h hold, e *Entry) {
 	}
 }
 
-// factor is how many times its price a call is expected to cost; at least 1.
+// factor returns how many times its price a call is expected to cost; at least
+// 1.
 func (t *tariff) factor() float64 {
 	if bits := t.over.Load(); bits != 0 {
 		return math.Float64frombits(bits)

@@ -19,7 +19,7 @@ type OnExceed string
 const (
 	// Warn only tells the user.
 	Warn OnExceed = "warn"
-	// StopBackground stops work nobody is waiting for.
+	// StopBackground stops work that no user waits for.
 	StopBackground OnExceed = "stopBackground"
 	// StopAll stops every call, background work first: it may use nine tenths
 	// of a limit, so that it cannot leave the user with nothing.
@@ -65,7 +65,7 @@ const (
 	backgroundShare = 0.9
 )
 
-// background reports whether nobody waits for the work of a source. Work of a
+// background reports whether no user waits for the work of a source. Work of a
 // kind we do not know is background.
 func background(source string) bool {
 	switch source {
@@ -75,7 +75,7 @@ func background(source string) bool {
 	return true
 }
 
-// ask is what a call wants to spend.
+// ask holds what a call wants to spend.
 type ask struct {
 	source, turn             string
 	session, provider, model string
@@ -84,7 +84,7 @@ type ask struct {
 	answer                   int // tokens, at most; 0 is not bounded by the caller
 }
 
-// hold is what a call under way may still spend.
+// hold reserves what a call under way may still spend.
 type hold struct {
 	account
 	source, turn string
@@ -244,13 +244,18 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	}
 	daily := bound{what: "today's", stops: stops, shared: true, reset: midnight, period: s.Day, marks: s.Warned}
 	own := daily
-	own.what, own.stops, own.shared = "today's "+a.source, onExceed != Warn, false
+	own.what = "today's " + a.source
+	own.stops = onExceed != Warn
+	own.shared = false
 	today, month, held := l.counted(a.source)
 	src, srcHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	srcLimits := lim.PerSource[a.source]
 	talk, talkHeld := s.Sessions[a.session], l.heldFor(a.session)
 	conversation := daily
-	conversation.what, conversation.stops, conversation.shared, conversation.whose = "this conversation's daily", onExceed != Warn, false, "/"+a.session
+	conversation.what = "this conversation's daily"
+	conversation.stops = onExceed != Warn
+	conversation.shared = false
+	conversation.whose = "/" + a.session
 	if a.price.Billing != Subscription {
 		add(conversation.of("perSession.dailyUsd", toNano(lim.PerSession.DailyUSD), talk.Nano, talkHeld.Nano, true))
 		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))
@@ -277,12 +282,17 @@ func sourceKey(source, name string) string { return "perSource." + source + "." 
 // of is a bound of the same kind on one amount.
 func (b *bound) of(key string, limit, used, held int64, money bool) bound {
 	out := *b
-	out.key, out.set, out.limit, out.used, out.held, out.money = key, limit, limit, used, held, money
+	out.key = key
+	out.set = limit
+	out.limit = limit
+	out.used = used
+	out.held = held
+	out.money = money
 	return out
 }
 
-// room is how many tokens the answer may have under this limit; a negative
-// number means that not even the prompt fits.
+// room returns how many tokens the answer may have under this limit; a
+// negative number means that not even the prompt fits.
 func (b *bound) room(a *ask) int {
 	left := b.limit - b.used - b.held
 	if !b.money {

@@ -1,7 +1,7 @@
 package ledger
 
-// gap is what is known about the parts of a log that the disk has lost: a file
-// system fills a block that it cannot give back with zeros.
+// gap holds what is known about the parts of a log that the disk has lost: a
+// file system fills a block that it cannot give back with zeros.
 type gap struct {
 	old, new int     // bytes lost before and on the present day
 	most     account // the dearest call that could be read

@@ -8,8 +8,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// guests is what all guests and group chats spent today and what their calls
-// under way may still spend. The caller holds the lock.
+// guests returns what all guests and group chats spent today and what their
+// calls under way may still spend. The caller holds the lock.
 func (l *Ledger) guests() (spent, held account) {
 	for source, a := range l.sums.Sources {
 		if llm.IsGuest(source) {
@@ -26,9 +26,10 @@ func (l *Ledger) guests() (spent, held account) {
 	return spent, held
 }
 
-// counted is what the common limits count for a call: of a guest everything, of
-// the owner what guests did not spend. So guests can never use up what is the
-// owner's, and never come on top of a limit that the owner used up.
+// counted returns what the common limits count for a call: of a guest
+// everything, of the owner what guests did not spend. So guests can never use
+// up what is the owner's, and never come on top of a limit that the owner used
+// up.
 func (l *Ledger) counted(source string) (today, month, held account) {
 	today, month, held = l.sums.Today, l.sums.ThisMonth, l.held.plus(l.shared.sum)
 	if llm.IsGuest(source) {
@@ -78,7 +79,7 @@ func (l *Ledger) guestBounds(a *ask, midnight time.Time) []bound {
 	return out
 }
 
-// guestRefusal is what a guest reads when a limit forbids a call. It says
+// guestRefusal returns what a guest reads when a limit forbids a call. It says
 // nothing about the owner's money.
 func guestRefusal(b *bound, now time.Time) error {
 	var s strings.Builder

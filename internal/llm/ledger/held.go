@@ -19,8 +19,8 @@ import (
 // lock, taken for a moment, makes looking and reserving one step.
 //
 // A file whose lock can be taken was left by a process that died with calls
-// under way. Nobody will know what these cost, so they are booked as spent with
-// all that was reserved for them.
+// under way. What these cost will not be known, so they are booked as spent
+// with all that was reserved for them.
 
 const (
 	heldName   = "held"
@@ -64,7 +64,7 @@ type shared struct {
 	talks   map[string]account // by conversation
 }
 
-// heldFor is what calls under way of one conversation may still spend.
+// heldFor returns what calls under way of one conversation may still spend.
 func (l *Ledger) heldFor(session string) account {
 	sum := l.shared.talks[session]
 	for i := range l.shared.mine {
@@ -76,8 +76,9 @@ func (l *Ledger) heldFor(session string) account {
 }
 
 // together does something while no other process reserves. Trouble with the
-// disk is logged and does not stop anybody, as with the log itself; a lock that
-// somebody keeps is an error, because limits would mean nothing then.
+// disk is logged and does not stop the caller, as with the log itself; a lock
+// that another process keeps is an error, because limits would mean nothing
+// then.
 func (l *Ledger) together(ctx context.Context, do func() error) error {
 	if l.store == nil {
 		return do()
@@ -104,7 +105,9 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 // counted twice, and never not at all.
 func (l *Ledger) readOthers() {
 	s := &l.shared
-	s.sum, s.by, s.talks = account{}, map[string]account{}, map[string]account{}
+	s.sum = account{}
+	s.by = map[string]account{}
+	s.talks = map[string]account{}
 	ctx := context.Background()
 	for f, err := range l.store.Docs(ctx, heldName) {
 		if err != nil {
@@ -143,7 +146,9 @@ func (l *Ledger) bookLost() {
 			Estimated: true, Billing: h.Billing, Outcome: OutcomeLost,
 		}
 		if h.Billing == Priced {
-			e.Cost, e.USD, e.Currency = fromNano(h.Nano), fromNano(h.Nano), usd
+			e.Cost = fromNano(h.Nano)
+			e.USD = fromNano(h.Nano)
+			e.Currency = usd
 		}
 		if at := l.now(); h.At.After(at) || h.At.In(l.loc).Format(monthLayout) != at.In(l.loc).Format(monthLayout) {
 			e.Time = at // the log is that of this month

@@ -141,7 +141,7 @@ const (
 	Free Billing = "free"
 	// Subscription calls are covered by a flat fee.
 	Subscription Billing = "subscription"
-	// Unknown calls cost something, but nobody knows how much.
+	// Unknown calls cost something, but how much is not known.
 	Unknown Billing = "unknown"
 )
 
@@ -176,7 +176,7 @@ func (a account) larger(b account) account {
 	return account{max(a.Calls, b.Calls), max(a.Nano, b.Nano), max(a.Tokens, b.Tokens), max(a.Unpriced, b.Unpriced), max(a.Free, b.Free)}
 }
 
-// accountOf is what one entry adds to the sums.
+// accountOf returns what one entry adds to the sums.
 func accountOf(e *Entry) account {
 	a := account{Calls: 1}
 	tokens := saturate(max(0, int64(e.Prompt)), max(0, int64(e.Completion)))
@@ -193,7 +193,7 @@ func accountOf(e *Entry) account {
 	return a
 }
 
-// turn is what one turn spent in this process.
+// turn holds what one turn spent in this process.
 type turn struct {
 	spent, held account
 	billing     Billing // of its dearest call: one without a known price, else one that is paid

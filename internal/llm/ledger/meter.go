@@ -45,7 +45,7 @@ type meter struct {
 	known map[string]*tariff
 }
 
-// tariff is what a meter knows about one wire name.
+// tariff holds what a meter knows about one wire name.
 type tariff struct {
 	price Price
 	scale text.Calibration
@@ -143,7 +143,7 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 	}
 }
 
-// tell sends notices; false means that nobody listens.
+// tell sends notices; false means that the caller stopped reading.
 func tell(yield func(llm.Event, error) bool, notices []string) bool {
 	for _, n := range notices {
 		if !yield(llm.Event{Kind: llm.Waiting, Text: n}, nil) {
@@ -200,7 +200,7 @@ func (c *call) done(resp *llm.Response) []string {
 	u := resp.Usage
 	if !c.isBelievable(u) {
 		u = c.worst()
-		resp.Usage = u // what the turn took is not what nobody can believe
+		resp.Usage = u // what the turn took must be a figure that can be believed
 		c.doubted = true
 		return append(c.disbelief(), c.settle(u, OutcomeOK)...)
 	}
@@ -248,17 +248,26 @@ func (c *call) partial(outcome string) llm.Usage {
 func (c *call) settle(u llm.Usage, outcome string) []string {
 	c.settled = true
 	e := &c.entry
-	e.Prompt, e.Completion, e.Cached, e.CacheWrite, e.Reasoning = u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Reasoning
+	e.Prompt = u.Prompt
+	e.Completion = u.Completion
+	e.Cached = u.Cached
+	e.CacheWrite = u.CacheWrite
+	e.Reasoning = u.Reasoning
 	e.Estimated, e.Outcome = u.Estimated, outcome
 	e.DurationMS = c.l.now().Sub(c.start).Milliseconds()
 	p := c.tariff.price
 	e.Billing = p.Billing
 	switch {
 	case u.Cost > 0 && (p.Billing == Priced || p.Billing == Unknown):
-		e.Billing, e.Cost, e.USD, e.Currency = Reported, u.Cost, u.Cost, usd
+		e.Billing = Reported
+		e.Cost = u.Cost
+		e.USD = u.Cost
+		e.Currency = usd
 		c.tariff.reported(u)
 	case c.doubted && c.hold.Nano > 0:
-		e.Billing, e.USD, e.Currency = Priced, fromNano(c.hold.Nano), usd
+		e.Billing = Priced
+		e.USD = fromNano(c.hold.Nano)
+		e.Currency = usd
 		e.Cost = e.USD
 	case p.Billing == Priced:
 		e.Cost, e.USD = p.Cost(u)
@@ -272,9 +281,9 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 	return notices
 }
 
-// mostPrompt is how many tokens a vendor can count for a request: no tokenizer
-// makes more of them than there are bytes, and no model takes more than its
-// window. The estimate is what it will be about.
+// mostPrompt returns how many tokens a vendor can count for a request: no
+// tokenizer makes more of them than there are bytes, and no model takes more
+// than its window. The estimate is what it will be about.
 func (m *meter) mostPrompt(req llm.Request, estimate int) int {
 	n := len(req.System) + framing
 	for _, t := range req.Tools {
@@ -308,7 +317,7 @@ const (
 	largeImage = 6400 // tokens of the largest images
 )
 
-// imageTokens is what an image of usual size counts as.
+// imageTokens is the count for an image of usual size.
 const imageTokens = 1600
 
 // estimate says about how many tokens a request has.

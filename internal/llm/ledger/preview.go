@@ -7,7 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
 
-// Run is what one run of a recurring job cost.
+// Run holds what one run of a recurring job cost.
 type Run struct {
 	USD    float64
 	Tokens int
@@ -39,7 +39,8 @@ func (l *Ledger) Runs(ctx context.Context, q Query) ([]Run, error) {
 	return out, nil
 }
 
-// Preview is what a recurring job will cost per month if it goes on as it did.
+// Preview holds what a recurring job will cost per month if it goes on as it
+// did.
 type Preview struct {
 	Samples  int     // runs it is based on
 	PerMonth float64 // runs per month

@@ -23,7 +23,7 @@ var embeddedPrices string
 // embeddedAsOf is when the prices of our own table were last looked up.
 const embeddedAsOf = "2026-01"
 
-// Price is what a model costs, in Currency per million tokens.
+// Price holds what a model costs, in Currency per million tokens.
 type Price struct {
 	Billing    Billing // Priced, Free, Subscription or Unknown
 	In         float64
@@ -36,8 +36,8 @@ type Price struct {
 	Own        bool    // from the user's file
 }
 
-// Cost is what a call cost, in Currency. The second result is the same in US
-// dollars. Both are 0 unless the price is known.
+// Cost returns what a call cost, in Currency. The second result is the same in
+// US dollars. Both are 0 unless the price is known.
 func (p Price) Cost(u llm.Usage) (cost, usd float64) {
 	if p.Billing != Priced {
 		return 0, 0

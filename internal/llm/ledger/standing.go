@@ -39,7 +39,10 @@ func Standings(l *Ledger, session string) (all []Standing, onExceed OnExceed) {
 			Stops: b.stops, Default: b.usual, Resets: b.reset,
 		}
 		if b.money {
-			s.Unit, s.Limit, s.Spent, s.Reserved = "usd", fromNano(b.limit), fromNano(b.used), fromNano(b.held)
+			s.Unit = "usd"
+			s.Limit = fromNano(b.limit)
+			s.Spent = fromNano(b.used)
+			s.Reserved = fromNano(b.held)
 		}
 		s.Left = max(0, s.Limit-s.Spent-s.Reserved)
 		all = append(all, s)

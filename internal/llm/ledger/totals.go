@@ -104,7 +104,7 @@ func (l *Ledger) refresh(now time.Time) {
 	}
 	s := &l.sums
 	if l.store == nil {
-		s.Zone = zone // there is no log to sum up anew
+		s.Zone = zone // there is no log to sum up again
 	}
 	perSession := l.limits.PerSession != SourceLimits{}
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
@@ -114,7 +114,9 @@ func (l *Ledger) refresh(now time.Time) {
 		l.sums = newTotals(zone, at, s.Warned)
 		if old.Version == totalsVersion && old.Month > month && at.AddDate(0, 0, 2).Format(dayLayout) >= old.Day {
 			// The clock was set back over the end of a month, whose log is not read now.
-			l.sums.Today, l.sums.ThisMonth, l.sums.Sources = old.Today, old.Today, old.Sources
+			l.sums.Today = old.Today
+			l.sums.ThisMonth = old.Today
+			l.sums.Sources = old.Sources
 			defer l.checkpoint()
 		}
 		l.saved = 0
@@ -192,7 +194,7 @@ func (l *Ledger) readOn(at time.Time) error {
 		return err
 	}
 	if change == store.Another {
-		// The disk lost a part of the log, or somebody replaced it: what was counted
+		// The disk lost a part of the log, or the log was replaced: what was counted
 		// on this day and in this month stays spent.
 		before := l.sums
 		l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)

@@ -108,7 +108,7 @@ type Ask struct {
 	Cancel bool
 }
 
-// Want is what a step must come to. Absent parts are not compared.
+// Want holds what a step must come to. Absent parts are not compared.
 type Want struct {
 	Text      *string
 	Reasoning *string // "absent" is a keyword for no reasoning at all

@@ -119,10 +119,12 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 		case llm.ReasoningDelta:
 			w.Reasoning += ev.Text
 		case llm.Restarted:
-			w.Text, w.Reasoning, w.Written = "", "", nil
+			w.Text = ""
+			w.Reasoning = ""
+			w.Written = nil
 		case llm.ToolDelta:
 			if !req.ToolDeltas {
-				tb.Errorf("nobody asked for %+v", ev)
+				tb.Errorf("the request did not ask for %+v", ev)
 			}
 			w.write(tb, ev)
 		case llm.HostedTool:

@@ -35,7 +35,9 @@ func NewHandlers(t *testing.T, check func(r *http.Request, body []byte) error, r
 			return
 		}
 		s.mu.Lock()
-		s.Bodies, s.Paths, s.Headers = append(s.Bodies, string(body)), append(s.Paths, r.RequestURI), append(s.Headers, r.Header)
+		s.Bodies = append(s.Bodies, string(body))
+		s.Paths = append(s.Paths, r.RequestURI)
+		s.Headers = append(s.Headers, r.Header)
 		var reply http.HandlerFunc
 		if len(s.replies) > 0 {
 			reply, s.replies = s.replies[0], s.replies[1:]

@@ -12,7 +12,7 @@ import (
 
 // CheckLegal reports why a vendor would refuse the conversation of a request:
 // the first message is the user's, the last one is the user's or a tool
-// result, every tool call is answered exactly once before anybody else speaks,
+// result, every tool call is answered exactly once before another role speaks,
 // no result answers a call that was not made, and neither user nor assistant
 // speaks twice in a row.
 func CheckLegal(req llm.Request) error {

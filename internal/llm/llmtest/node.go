@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// NodeFolder is where a script of the folder source can run: beside the npm
-// packages that the folder names, which are installed once. Without them the
-// test is skipped. The folder is hidden because their documents are not ours to
-// check.
+// NodeFolder returns where a script of the folder source can run: beside the
+// npm packages that the folder names, which are installed once. Without them
+// the test is skipped. The folder is hidden because their documents are not
+// ours to check.
 func NodeFolder(t *testing.T, source, script string) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(source, ".installed"))

@@ -61,7 +61,7 @@ func (c Case) play(t *testing.T, newModel func(t *testing.T, s *Server, o Setup)
 	}
 }
 
-// Left counts the answers that nobody asked for yet.
+// Left counts the answers that were not asked for yet.
 func (s *Server) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,10 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	if a.MaxTokens != 0 {
 		req.MaxTokens = a.MaxTokens
 	}
-	req.System, req.ToolChoice, req.Effort, req.Temperature = a.System, a.ToolChoice, a.Effort, a.Temperature
+	req.System = a.System
+	req.ToolChoice = a.ToolChoice
+	req.Effort = a.Effort
+	req.Temperature = a.Temperature
 	return req
 }
 
@@ -143,7 +146,7 @@ func stored(t *testing.T, m llm.Message) llm.Message {
 	return back
 }
 
-// result is what came of a step.
+// result holds what came of a step.
 type result struct {
 	Watched
 	events string

@@ -190,7 +190,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a question for the models; it is no request to a model.
+// list answers a question for the models; it is not a request to a model.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if len(s.Models) == 0 {
 		http.NotFound(w, r)

@@ -54,7 +54,7 @@ func (p probe) ollama(ctx context.Context) ([]Model, bool) {
 	}
 	var models []Model
 	for _, m := range *tags.Models {
-		if m.Digest == nil && m.ModifiedAt == nil { // somebody else's list
+		if m.Digest == nil && m.ModifiedAt == nil { // the list of another kind of server
 			return nil, false
 		}
 		id := m.Name
@@ -111,7 +111,7 @@ func (p probe) lmStudio(ctx context.Context) ([]Model, bool) {
 	if p.get(ctx, "/api/v1/models", &v1) && v1.Models != nil {
 		var models []Model
 		for _, m := range *v1.Models {
-			if m.Key == "" { // somebody else's list
+			if m.Key == "" { // the list of another kind of server
 				return nil, false
 			}
 			if onlyEmbeds(m.Type, nil) {

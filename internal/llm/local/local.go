@@ -128,7 +128,8 @@ func usual(getenv func(string) string) []Endpoint {
 }
 
 // ollamaURL reads OLLAMA_HOST, which may be a host, host:port, :port or URL.
-// An address to listen on everywhere means this machine. "" is no usable value.
+// An address to listen on everywhere means this machine. "" means that the
+// value cannot be used.
 func ollamaURL(host string) string {
 	host = strings.Trim(strings.TrimSpace(host), `"'`)
 	if host == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
-// Window is what a server tells about the context of one model, in tokens. A
-// zero means that the server does not say.
+// Window holds what a server tells about the context of one model, in tokens.
+// A zero means that the server does not say.
 type Window struct {
 	Kind   Kind // "" if the server is of no known kind
 	Loaded int  // what requests really get now
@@ -132,7 +132,7 @@ func (p probe) ollamaWindow(ctx context.Context, model string) Window {
 	if win.Loaded == 0 {
 		for line := range strings.Lines(show.Parameters) {
 			if f := strings.Fields(line); len(f) == 2 && f[0] == "num_ctx" {
-				n, _ := strconv.Atoi(f[1]) // anything else is no number of tokens
+				n, _ := strconv.Atoi(f[1]) // anything else is not a number of tokens
 				win.Loaded = max(0, n)
 			}
 		}

@@ -143,10 +143,10 @@ func sameMessage(a, b *llm.Message) bool {
 	return true
 }
 
-// sound reports whether the messages from index from on need no repair:
-// speakers alternate, every call is answered once and in order, ids are
-// unique within a step, and results hold no pictures. What lies before from
-// was found sound earlier.
+// sound reports whether the messages from index from on are sound as they are:
+// speakers alternate, every call is answered once and in order, ids are unique
+// within a step, and results hold no pictures. What lies before from was found
+// sound earlier.
 func sound(msgs []llm.Message, from int) bool {
 	if len(msgs) == 0 || msgs[len(msgs)-1].Role == llm.Assistant {
 		return false

@@ -63,7 +63,9 @@ func (d *driver) generation(req llm.Request, a adaptations) generation {
 		g.effort = wireEffort(effort, s, row)
 		g.thinking = styles(row.Thinking, own, s, g.thinkingOn)
 		if row.GatewayReasoning && own != "" {
-			g.gateway, g.effort, g.thinking = effort, "", nil
+			g.gateway = effort
+			g.effort = ""
+			g.thinking = nil
 		}
 	}
 	if a&noEffort != 0 {

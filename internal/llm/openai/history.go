@@ -179,7 +179,8 @@ func blocks(c llm.Content) []llm.Block {
 }
 
 // endWithInput removes trailing assistant turns, which vendors take for a
-// prefill or refuse. If nobody else spoke, the last one becomes the input.
+// prefill or refuse. If there is no turn of the user or of a tool, the last
+// one becomes the input.
 func endWithInput(msgs []llm.Message) []llm.Message {
 	n := len(msgs)
 	for n > 0 && msgs[n-1].Role == llm.Assistant {

@@ -51,8 +51,13 @@ const (
 
 // decode reads a chunk; false means that it is not ordinary.
 func (o *ordinary) decode(data []byte) bool {
-	o.data, o.pos, o.seen = data, 0, 0
-	o.chunk, o.choices[0], o.delta, o.calls[0] = chunk{}, choice{}, delta{}, callDelta{}
+	o.data = data
+	o.pos = 0
+	o.seen = 0
+	o.chunk = chunk{}
+	o.choices[0] = choice{}
+	o.delta = delta{}
+	o.calls[0] = callDelta{}
 	return o.object(o.top) && o.pos == len(o.data) && o.chunk.Choices != nil
 }
 

@@ -230,7 +230,7 @@ func (d *driver) head(req llm.Request, a adaptations) []field {
 	return append(fields, field{"tools", tools(req.Tools, on(noStrict))})
 }
 
-// effort is what goes over the wire; "" means to say nothing.
+// effort returns what goes over the wire; "" means to say nothing.
 func (d *driver) effort(effort string) string {
 	switch effort {
 	case "minimum":

@@ -60,7 +60,7 @@ type item struct {
 	Action    action          `json:"action"`
 }
 
-// action is what a hosted search did.
+// action holds what a hosted search did.
 type action struct {
 	Query   string        `json:"query"`
 	Queries []string      `json:"queries"`

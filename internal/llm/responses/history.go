@@ -53,8 +53,9 @@ func (d *driver) input(ctx context.Context, b []byte, req llm.Request, a adaptat
 	return append(e.b, ']')
 }
 
-// endWithInput leaves trailing assistant turns out, which nobody answered. If
-// nobody else spoke, the last one becomes the input.
+// endWithInput leaves out trailing assistant turns, which were not answered.
+// If there is no turn of the user or of a tool, the last one becomes the
+// input.
 func endWithInput(msgs []llm.Message) []llm.Message {
 	n := len(msgs)
 	for n > 0 && msgs[n-1].Role == llm.Assistant {

@@ -24,7 +24,7 @@ type output struct {
 	told     string          // phase of a hosted tool that was told
 }
 
-// partText is what was shown of one part of an item.
+// partText holds what was shown of one part of an item.
 type partText struct{ shown strings.Builder }
 
 // add takes a piece, or the whole, of a part and returns what is new. Where

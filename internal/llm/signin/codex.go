@@ -49,7 +49,7 @@ func newCodex(w *client, o Options) (flow, error) {
 
 func (c *codex) base() string { return c.baseURL }
 
-// config is how the provider knows us.
+// config returns how the provider knows us.
 func (c *codex) config(redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: c.clientID,

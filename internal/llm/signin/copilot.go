@@ -130,7 +130,7 @@ func (c *copilot) signer(a *Account) wire.Signer {
 	return c.sign
 }
 
-// pass is what the API takes.
+// pass is the token that the API takes.
 type pass struct {
 	token string
 	ends  time.Time

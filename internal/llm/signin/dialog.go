@@ -11,7 +11,8 @@ type Dialog struct {
 	Tell func(Step)
 	// Pasted starts to deliver lines that the person types, in case the browser
 	// runs on another machine and cannot come back to this one. It is called
-	// only by a sign-in that can use them. nil: nobody can type.
+	// only by a sign-in that can use them. nil: there is no person who can
+	// type.
 	Pasted func() <-chan string
 	// Wait is how long a browser may take to come back; 0 means two minutes.
 	Wait time.Duration

@@ -21,7 +21,8 @@ type foreign struct {
 	token    token
 }
 
-// pythonFolder is where the Python program kept its data for an application.
+// pythonFolder returns where the Python program kept its data for an
+// application.
 func pythonFolder(o Options, application string) string {
 	switch runtime.GOOS {
 	case "darwin":

@@ -50,7 +50,7 @@ type Options struct {
 // ErrNotSignedIn is in the chain of the error of a request that found no token.
 var ErrNotSignedIn = errors.New("not signed in")
 
-// flow is what differs between providers.
+// flow has the steps of a sign-in that differ between providers.
 type flow interface {
 	login(ctx context.Context, d Dialog) (token, error)
 	// refresh gets a new token for an expired one. errNoRefresh says that the
@@ -60,7 +60,7 @@ type flow interface {
 	base() string
 }
 
-// brand is what is known about a provider without asking it.
+// brand holds what is known about a provider without asking it.
 type brand struct {
 	name    string // as in the configuration
 	command string // as on the command line
@@ -182,14 +182,14 @@ func (a *Account) Command() string { return a.brand.command }
 // Display is the provider's name for people.
 func (a *Account) Display() string { return a.brand.display }
 
-// Caution is what a person should know before signing in, "" if nothing.
+// Caution returns what a person should know before signing in, "" if nothing.
 func (a *Account) Caution() string { return a.brand.caution }
 
 // DefaultModel is the model to use when the user names none.
 func (a *Account) DefaultModel() string { return a.brand.model }
 
-// BaseURL is where the provider's API is found; for Codex what comes before
-// /codex/responses.
+// BaseURL returns where the provider's API is found; for Codex what comes
+// before /codex/responses.
 func (a *Account) BaseURL() string { return a.base }
 
 // Signer puts the account's token on requests to BaseURL. Every call returns a
@@ -215,7 +215,7 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 }
 
 // Logout forgets the token here; the provider is not told. It returns what was
-// removed, which is nothing when nobody was signed in.
+// removed, which is nothing when there was no sign-in.
 func (a *Account) Logout(ctx context.Context) ([]string, error) {
 	unlock, err := a.store.alone(ctx)
 	if err != nil {
@@ -226,7 +226,7 @@ func (a *Account) Logout(ctx context.Context) ([]string, error) {
 	return a.store.remove(ctx)
 }
 
-// Status tells whether somebody is signed in. It reads a file and asks neither
+// Status reports whether there is a sign-in. It reads a file and asks neither
 // the keyring nor the provider.
 func (a *Account) Status() Status { return a.store.status() }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// Status is what is known about a sign-in without using it.
+// Status holds what is known about a sign-in without using it.
 type Status struct {
 	SignedIn bool
 	Account  string    // a name or an address, "" if unknown
@@ -23,7 +23,7 @@ type Status struct {
 }
 
 // tokenStore keeps one token: in the keyring with a document that describes it,
-// or in the document itself. The document decides, so that nobody has to ask
+// or in the document itself. The document decides, so that callers need not ask
 // the keyring whether there is a sign-in.
 type tokenStore struct {
 	doc        oauth.Document[token]

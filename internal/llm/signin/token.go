@@ -9,7 +9,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// token is what a sign-in yields. Its JSON is the format of the token file.
+// token holds what a sign-in yields. Its JSON is the format of the token file.
 type token struct {
 	Access    string `json:"access,omitempty"`
 	Refresh   string `json:"refresh"`
@@ -47,8 +47,8 @@ func claims(jwt string) map[string]any {
 	return m
 }
 
-// expiry is when a new token ends: as the provider said, else when it says so
-// itself, else after an hour.
+// expiry returns when a new token ends: as the provider said, else when it
+// says so itself, else after an hour.
 func expiry(t *oauth2.Token) int64 {
 	if !t.Expiry.IsZero() {
 		return t.Expiry.UnixMilli()

@@ -49,7 +49,7 @@ func Canonical(name string) (canonical string, ok bool) {
 	return r.name, ok
 }
 
-// UsualModel is what a provider uses when no model is named.
+// UsualModel returns what a provider uses when no model is named.
 func UsualModel(name string) string {
 	r, _ := find(cmp.Or(name, "groq"))
 	return r.model

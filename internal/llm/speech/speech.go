@@ -35,7 +35,7 @@ type Audio struct {
 	Open func() (io.ReadCloser, error)
 }
 
-// Text is what was said.
+// Text holds what was said.
 type Text struct {
 	Text     string
 	Provider string

@@ -1,5 +1,7 @@
-// Package trial hides how to find out what a model can do: a few tiny calls for
-// text, streaming, tools and images, with a verdict for each.
+// Package trial hides how the abilities of a model are found out: a few tiny calls
+// for text, streaming, tools and images. A Trial makes them and holds a Verdict for
+// each ability, so that a claim of the catalog can be compared with what the model
+// did. The calls cost tokens; Trial.Usage counts them.
 package trial
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
-// Verdict is what was found about one ability of a model.
+// Verdict holds what was found about one ability of a model.
 type Verdict struct {
 	Ability string  `json:"ability"` // text, streaming, tools, vision
 	Result  string  `json:"result"`  // yes, no, failed, skipped
@@ -97,7 +99,9 @@ const answerTokens = 1024
 
 // ask makes one call and reports when the first text came and in how many pieces.
 func (t *Trial) ask(ctx context.Context, req llm.Request) (resp llm.Response, first time.Duration, pieces int, err error) {
-	req.Model, req.MaxTokens, req.Source = t.choice.WireModel, answerTokens, "test"
+	req.Model = t.choice.WireModel
+	req.MaxTokens = answerTokens
+	req.Source = "test"
 	start := time.Now()
 	for ev, err := range t.driver.Stream(ctx, req) {
 		switch {

@@ -50,7 +50,9 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 	page := false
 	switch {
 	case isJSON:
-		e.Code, e.Type, e.Message = strings.ToLower(w.code), strings.ToLower(w.kind), w.message
+		e.Code = strings.ToLower(w.code)
+		e.Type = strings.ToLower(w.kind)
+		e.Message = w.message
 		if e.Status == 0 && w.status >= 400 && w.status < 600 {
 			e.Status = w.status
 		}
@@ -195,7 +197,7 @@ func htmlTitle(page string) string {
 	return " (" + text.Ellipsis(title, 80) + ")"
 }
 
-// errorBody is what the many shapes of an error answer have in common.
+// errorBody holds what the many shapes of an error answer have in common.
 type errorBody struct {
 	code, kind, message, param string
 	status                     int

@@ -104,8 +104,8 @@ func wireEffort(effort string) string {
 	}
 }
 
-// ClaudeVersion is what a Claude model's name tells. The zero value is a model
-// of another vendor, or one that is not understood.
+// ClaudeVersion holds what a Claude model's name tells. The zero value is a
+// model of another vendor, or one that is not understood.
 type ClaudeVersion struct {
 	Family       string // opus, sonnet, haiku, ...; "" if unknown
 	Major, Minor int

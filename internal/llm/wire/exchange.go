@@ -37,11 +37,11 @@ func Endpoint(base, path string, query map[string]string) (string, error) {
 	return u.String(), nil
 }
 
-// Silence is how long a driver waits for the first byte, and how long a stream
-// may be silent later: as given, without limit (0) if that is negative. Given 0,
-// it is 120 s and 90 s, or 600 s and 300 s for a local server, which may read a
-// long prompt for minutes; the wait for the first byte is then never the shorter
-// one.
+// Silence returns how long a driver waits for the first byte, and how long a
+// stream may be silent later: as given, without limit (0) if that is negative.
+// Given 0, it is 120 s and 90 s, or 600 s and 300 s for a local server, which
+// may read a long prompt for minutes; the wait for the first byte is then never
+// the shorter one.
 func Silence(first, idle time.Duration, local bool) (atFirst, later time.Duration) {
 	usual := [2]time.Duration{120 * time.Second, 90 * time.Second}
 	if local {
@@ -64,7 +64,8 @@ func Silence(first, idle time.Duration, local bool) (atFirst, later time.Duratio
 // connection; nothing of the mark is sent.
 func Resendable(h http.Header) { h["Idempotency-Key"] = []string{} }
 
-// ErrStopped is what emit gives to an exchange whose consumer has left the loop.
+// ErrStopped is returned by emit to an exchange whose consumer has left the
+// loop.
 var ErrStopped = errors.New("the consumer stopped")
 
 // Streamed makes a stream of an exchange with a server. An *Error before the

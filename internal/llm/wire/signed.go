@@ -10,7 +10,7 @@ import (
 
 // StoredThinking is a block of Message.Thinking. Its JSON form is the same for
 // all wires: "thinking" with a text and a signature, "redacted_thinking" with
-// data nobody but the vendor can read, and, where thoughts did not all come
+// data that only the vendor can read, and, where thoughts did not all come
 // first, "text" and "tool_use" entries that record the order.
 type StoredThinking struct {
 	Type      string `json:"type"`
@@ -63,9 +63,10 @@ func RedactedBlock(data string) json.RawMessage {
 	return append(text.AppendJSON(raw, data), '}')
 }
 
-// StoreThinking is what Message.Thinking must hold of an answer: its thinking
-// parts. If they did not all come first, the texts and calls between them are
-// recorded too, so that replay can restore the order the vendor signed.
+// StoreThinking returns what Message.Thinking must hold of an answer: its
+// thinking parts. If they did not all come first, the texts and calls between
+// them are recorded too, so that replay can restore the order the vendor
+// signed.
 func StoreThinking(parts []Part) []json.RawMessage {
 	last := -1
 	for i, p := range parts {

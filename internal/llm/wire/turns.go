@@ -48,7 +48,7 @@ type Part struct {
 // cacheable reports whether a cache marker may stand on the part.
 func (p Part) cacheable() bool { return p.Kind != ThinkingPart && p.Kind != RawPart }
 
-// Turn is what one side says before the other answers.
+// Turn holds what one side says before the other answers.
 type Turn struct {
 	Role  llm.Role // User or Assistant
 	Parts []Part
@@ -251,7 +251,7 @@ func (p *planner) wireID(c *llm.ToolCall, index int) string {
 	return id
 }
 
-// longestID is what the vendors accept.
+// longestID is the longest id that all vendors accept.
 const longestID = 64
 
 // sanitiseID keeps an id of at most 64 letters, digits, _ and -; any other is

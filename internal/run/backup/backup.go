@@ -1,5 +1,8 @@
-// Package backup writes everything that cannot be made again into one archive,
-// and puts it back.
+// Package backup writes everything that cannot be made again into one archive and
+// puts it back. It hides what belongs into the archive, how it is checked, and how
+// data is exchanged. Create promises that the file appears only when it is whole,
+// and has credentials only with Options.Secrets. Restore never deletes what is
+// there: it is put aside, and put back if the restore cannot be completed.
 package backup
 
 import (
@@ -181,8 +184,8 @@ func (b *backup) config() error {
 }
 
 // data adds a file or a folder of the data folder with all that is in it. A link
-// is followed only at the top, where it says on which disk the data lies. What
-// is missing is no error, nor is what somebody removes meanwhile.
+// is followed only at the top, where it says on which disk the data lies. A
+// missing file is not an error, nor is one that is removed meanwhile.
 func (b *backup) data(root, as string) error {
 	if resolved, err := filepath.EvalSymlinks(root); err == nil {
 		root = resolved

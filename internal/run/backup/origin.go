@@ -41,7 +41,7 @@ func (b *backup) outside(name string) {
 	if b.origin == nil {
 		var err error
 		if b.origin, err = openOrigin(b.o.Config.DataDir, b.m.ID, b.o.Workspace); err != nil {
-			b.m.Outside = append(b.m.Outside, rel) // nobody knows
+			b.m.Outside = append(b.m.Outside, rel) // its origin is not known
 			return
 		}
 	}

@@ -142,7 +142,7 @@ type RestoreOptions struct {
 	Now       time.Time
 }
 
-// Restored is what a restore did, or would do.
+// Restored says what a restore did, or would do.
 type Restored struct {
 	Config    string   `json:"config"`
 	DataDir   string   `json:"data_dir"`
@@ -268,8 +268,8 @@ func occupied(path string) bool {
 	return err != nil || len(entries) > 0
 }
 
-// staging is where a part waits: beside its place, so that it gets there by a
-// rename.
+// staging returns where a part waits: beside its place, so that it gets there
+// by a rename.
 func (m move) staging(stamp string) string {
 	return filepath.Join(filepath.Dir(m.to), ".restore-"+stamp, filepath.Base(m.to))
 }

@@ -56,7 +56,7 @@ type Dream struct {
 	MaxIterations int    `json:"maxIterations" min:"1" doc:"Model calls per run."`
 }
 
-// Budget bounds spending. An amount of zero is no bound. The default bounds a
+// Budget bounds spending. An amount of zero means no bound. The default bounds a
 // day, so that a first run cannot get expensive by accident; in a file that sets
 // neither the amount nor onExceed, reaching it only warns.
 type Budget struct {

@@ -99,7 +99,7 @@ func (r *reader) canonical(m member, p place, t reflect.Type, elem reflect.Struc
 	return place{}, 0, false
 }
 
-// unknownKey warns about a key nobody reads.
+// unknownKey warns about a key that is not a setting.
 func (r *reader) unknownKey(m member, p place) {
 	if len(p.path) == 0 && m.name == "$schema" || strings.HasPrefix(m.name, "x-") {
 		return

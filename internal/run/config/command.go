@@ -20,8 +20,9 @@ const (
 	commandWait = 30 * time.Second
 )
 
-// command is what a program prints, without line ends at its end. What it says on
-// its standard error stays unread, since it may name the secret.
+// command runs a program and returns what it prints, without line ends at its
+// end. What it says on its standard error stays unread, since it may name the
+// secret.
 func (x *expander) command(line string) string {
 	fail := func(format string, args ...any) string {
 		x.problems = append(x.problems, "${cmd:...} "+fmt.Sprintf(format, args...))

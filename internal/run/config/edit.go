@@ -140,7 +140,7 @@ func (f *File) SetValue(path string, value any) error {
 	return f.put(p, n)
 }
 
-// put changes the text and keeps the change only if it is no worse.
+// put changes the text and keeps the change only if it is not worse.
 func (f *File) put(p place, n *node) error {
 	saved := f.doc.value.Clone()
 	if err := f.insert(p, n); err != nil {

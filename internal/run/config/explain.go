@@ -154,7 +154,7 @@ func (l *Loaded) display(c *Config, p place) string {
 }
 
 // hideCredentials masks what marshalling has left, such as an address with a
-// password in a setting that is no credential by type.
+// password in a setting that is not a credential by type.
 func hideCredentials(b []byte, p place) []byte {
 	n, err := parseValue(string(b), origin{})
 	if err != nil {
@@ -268,7 +268,7 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 	return out, nil
 }
 
-// defaultAt is what a setting is if nothing sets it, as JSON.
+// defaultAt returns what a setting is if nothing sets it, as JSON.
 func (l *Loaded) defaultAt(p place) string {
 	d := defaultsFor(l.Python)
 	d.Agents.Defaults.Workspace = filepath.Join(l.state.base, "workspace")

@@ -73,7 +73,7 @@ func removeElement(a *hujson.Array, i int) {
 	a.Elements = slices.Delete(a.Elements, i, i+1)
 }
 
-// joinExtra is what stands between the neighbours of a removed value: the
+// joinExtra returns what stands between the neighbours of a removed value: the
 // comment of the one before, and the following text without the comment of the
 // removed one.
 func joinExtra(own, next []byte, first bool) hujson.Extra {

@@ -18,7 +18,7 @@ import (
 // Options say where settings come from.
 type Options struct {
 	Path      string     // explicit file; "" is NANOBOT_CONFIG, else NANOBOT_HOME/config.json, else ~/.nanobot/config.json
-	Env       []string   // in the form of os.Environ; nil is no environment
+	Env       []string   // in the form of os.Environ; nil: no environment
 	Home      string     // home folder; "" asks the system
 	Overrides []Override // settings from the command line, stronger than everything else
 	Optional  bool       // a named file that does not exist counts as empty
@@ -44,8 +44,8 @@ type Loaded struct {
 	state    *state
 }
 
-// state is what is needed to trace values. It stays behind a pointer so that
-// printing a Loaded cannot reach credentials.
+// state holds what is needed to trace values. It stays behind a pointer so
+// that printing a Loaded cannot reach credentials.
 type state struct {
 	doc  *document
 	tree *node

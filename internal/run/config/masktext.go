@@ -21,9 +21,9 @@ func Mask(text []byte, known Sections) ([]byte, error) {
 	return doc.pack(), nil
 }
 
-// Unmask puts the credentials of was in the place of *** in an edited text. Each
-// belongs to one setting: *** elsewhere, or in a list that was changed, is an
-// *Error with the line.
+// Unmask replaces *** in an edited text by the credentials of was. Each belongs
+// to one setting: *** elsewhere, or in a list that was changed, is an *Error
+// with the line.
 func Unmask(text, was []byte, known Sections) ([]byte, error) {
 	doc, err := parse("", text)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *document) pack() []byte {
 	return b
 }
 
-// masking is what was replaced in a text.
+// masking holds what was replaced in a text.
 type masking struct {
 	values   map[string]hujson.ValueTrimmed // texts and lists, by path and form
 	comments map[string][]string            // lines in their order, by what they are shown as

@@ -74,7 +74,7 @@ func (r *reader) legacyEnv(root *node) {
 	}
 }
 
-// setEnv places one variable. Names whose first part is no section are not
+// setEnv places one variable. Names whose first part is not a section are not
 // ours: the prefix is shared with switches of the process.
 func (r *reader) setEnv(root *node, parts []string, value string, from origin) {
 	if _, ok := r.root.child(parts[0], true); !ok || slices.Contains(parts, "") {

@@ -397,7 +397,7 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// elementDefault is what the fields of a map or list element start from.
+// elementDefault returns what the fields of a map or list element start from.
 func elementDefault(t reflect.Type) reflect.Value {
 	switch t {
 	case reflect.TypeFor[Preset]():

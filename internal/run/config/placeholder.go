@@ -188,9 +188,9 @@ func (x *expander) key(name string) string {
 	return value
 }
 
-// optional returns a test for paths whose missing references are no reason to
-// stop: channels that are off, and providers nothing points at. With provider
-// auto that is only certain when the model names a provider that has
+// optional returns a test for paths whose missing references are not a reason
+// to stop: channels that are off, and providers nothing points at. With
+// provider auto that is only certain when the model names a provider that has
 // credentials.
 func (r *reader) optional(root *node) func(path []string) bool {
 	used := r.usedProviders(root)

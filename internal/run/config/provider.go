@@ -33,7 +33,7 @@ type Caps struct {
 	Tools  *bool `json:"tools" doc:"The models call tools; with false, none are offered."`
 }
 
-// PerMinute is what an account may use in a minute; 0 is no limit.
+// PerMinute bounds what an account may use in a minute; 0 is no limit.
 type PerMinute struct {
 	Requests int `json:"requests" min:"0" doc:"Requests per minute; 0 is no limit."`
 	Tokens   int `json:"tokens" min:"0" doc:"Tokens per minute, of requests and answers; 0 is no limit."`

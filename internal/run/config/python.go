@@ -1,9 +1,9 @@
 package config
 
 // Python nanobot writes every setting that it has into its file, and reads an absent one
-// as its own default: no sandbox, no questions, the whole disk. Nobody writes such a
-// file by hand. A file that is not like this says nothing about what its owner wants to
-// leave open, and gets the safe defaults. Only the text decides: what lies in a
+// as its own default: no sandbox, no questions, the whole disk. Such a file is not
+// written by hand. A file that is not like this says nothing about what its owner wants
+// to leave open, and gets the safe defaults. Only the text decides: what lies in a
 // workspace could have been put there by the agent.
 
 // pythonSettings are in the file of every version of Python nanobot.

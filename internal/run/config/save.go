@@ -43,7 +43,7 @@ func (f *File) Save(now time.Time) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// Replace puts a whole text in the place of a configuration file, the way Save
+// Replace writes a whole text instead of a configuration file, the way Save
 // does. was is what the file held when it was read; nil: there was none. It
 // does not look at what the text says.
 func Replace(path string, was, text []byte, now time.Time) error {

@@ -107,8 +107,8 @@ type ApprovalRule struct {
 	Action string `json:"action" enum:"allow|ask|deny" doc:"What to do."`
 }
 
-// CLIApps is what the Python version writes for installed command-line apps, which
-// nanobot does not have.
+// CLIApps holds what the Python version writes for installed command-line apps,
+// which nanobot does not have.
 type CLIApps struct {
 	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps; commands and skills serve for that."`
 	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Not supported; only the default is accepted."`

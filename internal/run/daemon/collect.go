@@ -20,7 +20,7 @@ func watchCollections(ctx context.Context) {
 	(&collector{ctx: ctx, percent: mostPercent}).watch()
 }
 
-// watch waits for the next collection: what nobody holds is found by it.
+// watch waits for the next collection, which finds a value without references.
 func (c *collector) watch() { runtime.AddCleanup(&found{c}, (*collector).collected, c) }
 
 type found struct{ by *collector }

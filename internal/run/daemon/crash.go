@@ -10,7 +10,7 @@ import (
 // Crashes counts how often a program ended without saying so.
 type Crashes struct{ path string }
 
-// crashNote is what the file holds: the starts that nobody took back.
+// crashNote is the content of the file: the starts that were not taken back.
 type crashNote struct {
 	Starts []time.Time `json:"starts"`
 }
@@ -42,7 +42,7 @@ func (c Crashes) TakeBack(start time.Time) error {
 
 func (c Crashes) read() (note crashNote) {
 	if data, err := os.ReadFile(c.path); err == nil {
-		_ = json.Unmarshal(data, &note) // a torn note is no note
+		_ = json.Unmarshal(data, &note) // a torn note counts as none
 	}
 	return note
 }

@@ -123,7 +123,7 @@ func (i Instance) Stop(ctx context.Context, grace time.Duration) (gently bool, e
 func (i Instance) wait(ctx context.Context, most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond) // nobody tells about the end of somebody else's child
+	tick := time.NewTicker(20 * time.Millisecond) // the end of another's child is not reported
 	defer tick.Stop()
 	for i.alive() {
 		select {

@@ -63,7 +63,7 @@ func serviceName(s string) bool {
 // waits until the gateway says that it is ready.
 const managerWait = 90 * time.Second
 
-// Label is what the manager calls the service.
+// Label returns what the manager calls the service.
 func (m Manager) Label() string {
 	if m.OS == "darwin" {
 		return "ai.nanobot." + m.Name
@@ -141,7 +141,7 @@ func (m Manager) systemctl(args ...string) []string {
 	return append([]string{"systemctl", "--user"}, args...)
 }
 
-// domain is where launchd keeps the service.
+// domain returns where launchd keeps the service.
 func (m Manager) domain() string {
 	if m.System {
 		return "system"
@@ -183,7 +183,7 @@ func (m Manager) forget() [][]string {
 	return [][]string{m.systemctl("daemon-reload"), failed}
 }
 
-// journal is how to see why the service does not start.
+// journal returns how to see why the service does not start.
 func (m Manager) journal() string {
 	switch {
 	case m.OS == "darwin":
@@ -227,7 +227,7 @@ func (m Manager) output(ctx context.Context, words []string) (string, error) {
 }
 
 // managerEnv is the environment with the way to the user's service manager,
-// which is missing where somebody became that user without a login.
+// which is missing where a process became that user without a login.
 func (m Manager) managerEnv() []string {
 	const name = "XDG_RUNTIME_DIR"
 	dir := filepath.Join("/run/user", strconv.Itoa(m.UID))
@@ -254,7 +254,7 @@ func (m Manager) find(name string) string {
 	return ""
 }
 
-// ServiceState is what the manager knows of the service.
+// ServiceState holds what the manager knows of the service.
 type ServiceState struct {
 	File      string `json:"file"`
 	Installed bool   `json:"installed"`

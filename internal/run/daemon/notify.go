@@ -25,10 +25,10 @@ func NewNotifier(getenv func(string) string) Notifier {
 	return n
 }
 
-// Watchdog is how often Tell("WATCHDOG=1") is expected; 0 is never.
+// Watchdog returns how often Tell("WATCHDOG=1") is expected; 0 is never.
 func (n Notifier) Watchdog() time.Duration { return n.every }
 
-// active reports whether somebody listens.
+// active reports whether a service manager listens.
 func (n Notifier) active() bool { return n.addr != "" }
 
 // Tell sends a state such as READY=1.
@@ -37,7 +37,7 @@ func (n Notifier) Tell(state string) error {
 		return nil
 	}
 	if n.addr[0] != '/' && n.addr[0] != '@' {
-		return errors.New("NOTIFY_SOCKET is no local socket")
+		return errors.New("NOTIFY_SOCKET is not a local socket")
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.addr, Net: "unixgram"})
 	if err != nil {

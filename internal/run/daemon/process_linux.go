@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// identity is when a process started, in the kernel's ticks since boot.
+// identity returns when a process started, in the kernel's ticks since boot.
 func identity(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

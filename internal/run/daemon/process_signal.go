@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// alive asks the system about a process that may be somebody else's.
+// alive asks the system about a process that may belong to another user.
 func alive(p *os.Process) error {
 	if err := p.Signal(syscall.Signal(0)); err != nil && !errors.Is(err, syscall.EPERM) {
 		return err

@@ -61,7 +61,7 @@ func (s Service) systemd() string {
 	line("TimeoutStopSec=45")
 	line("KillMode=mixed")
 	// Commands of the agent get groups of their own with limits. One that is
-	// ended for its memory is no reason to end the service.
+	// ended for its memory is not a reason to end the service.
 	line("Delegate=memory pids")
 	line("Environment=%s=1", delegated) // a user's manager does not mark the group
 	line("OOMPolicy=continue")

@@ -35,8 +35,8 @@ func (d *Diagnosis) Report(version string, fixed []string) Report {
 // bundleLines is how much of the log goes into a bundle.
 const bundleLines = 500
 
-// WriteBundle writes what somebody needs to help: findings, settings that are
-// set, versions and the end of the log. Credentials are hidden in all of it.
+// WriteBundle writes what a helper needs: findings, settings that are set,
+// versions and the end of the log. Credentials are hidden in all of it.
 func (d *Diagnosis) WriteBundle(file string, r Report, env []string) (err error) {
 	clean := d.redactor(env)
 	files := map[string][]byte{}

@@ -1,5 +1,8 @@
-// Package doctor looks at an installation: what is broken, and what is less
-// protected than it could be. It changes nothing before Fix.
+// Package doctor looks at an installation and hides how each part is examined.
+// Checkup and Examine list what is broken (a Diagnosis of Symptoms), Security what
+// is less protected than it could be (a SecurityReport). Looking changes nothing;
+// only the Fix methods do. Checkup asks no other server than a gateway that
+// runs here.
 package doctor
 
 import (
@@ -34,7 +37,7 @@ const (
 	Skipped Health = "skip" // it was not looked at, or does not count
 )
 
-// Symptom is what one look at a part of the installation found.
+// Symptom holds what one look at a part of the installation found.
 type Symptom struct {
 	ID     string `json:"id"`
 	State  Health `json:"state"`
@@ -61,7 +64,7 @@ type Diagnosis struct {
 	offline bool
 }
 
-// count is how many symptoms have a state.
+// count counts the symptoms that have a state.
 func (d *Diagnosis) count(h Health) (n int) {
 	for _, s := range d.Symptoms {
 		if s.State == h {
@@ -87,7 +90,7 @@ func (d *Diagnosis) say(h Health, id, detail, fix string) {
 }
 
 // Checkup looks at everything on this machine that can go wrong. It changes
-// nothing and calls nobody except a gateway that runs here.
+// nothing and makes no requests except to a gateway that runs here.
 func Checkup(ctx context.Context, o app.Options) *Diagnosis {
 	d := &Diagnosis{offline: true}
 	d.checkup(ctx, o)
@@ -352,7 +355,7 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 	}
 }
 
-// Text is what was found, for a chat.
+// Text returns what was found, for a chat.
 func (d *Diagnosis) Text() string {
 	var b strings.Builder
 	for _, s := range d.Symptoms {

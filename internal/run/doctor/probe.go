@@ -265,8 +265,8 @@ func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline boo
 	return app.ProbeMCP(ctx, l, o, auth)
 }
 
-// Fix removes what needs no decision, such as permissions that are too wide and
-// missing folders, and names the symptoms.
+// Fix repairs what does not need a decision, such as permissions that are too
+// wide and missing folders, and names the symptoms.
 func (d *Diagnosis) Fix() ([]string, error) {
 	var done []string
 	for _, s := range d.Symptoms {

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// Fix applies the fixes that need no decision and names them.
+// Fix applies the fixes that do not need a decision and names them.
 func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, error) {
 	path, err := config.Locate(o)
 	if err != nil {

@@ -75,7 +75,7 @@ func (d *Diagnosis) live(i daemon.Instance, s gateway.Status) {
 	}
 }
 
-// port finds out whether somebody else has ours.
+// port finds out whether another program has ours.
 func (d *Diagnosis) port(ctx context.Context, l *config.Loaded) {
 	addr := net.JoinHostPort(l.Config.Gateway.Host, strconv.Itoa(l.Config.Gateway.Port))
 	var lc net.ListenConfig
@@ -88,7 +88,7 @@ func (d *Diagnosis) port(ctx context.Context, l *config.Loaded) {
 	d.say(Well, "port", addr+" is free", "")
 }
 
-// crashes counts starts that nobody took back.
+// crashes counts starts that were not taken back.
 func (d *Diagnosis) crashes(l *config.Loaded) {
 	data, err := os.ReadFile(datadir.Starts.In(l.DataDir))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// Status is what is set up and which model answers.
+// Status says what is set up and which model answers.
 type Status struct {
 	Version      string          `json:"version"`
 	Config       string          `json:"config"`

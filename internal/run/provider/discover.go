@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 )
 
-// discovered is a model of a server on this machine that nobody configured: the
+// discovered is a model of a server on this machine that is not configured: the
 // named one, or for "" the first.
 func (o Options) discovered(ctx context.Context, model string) (choice catalog.Choice, window int, ok bool) {
 	for _, s := range o.servers(ctx) {

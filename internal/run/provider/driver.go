@@ -267,8 +267,8 @@ func betas(p config.Provider) map[string]httpsafe.Secret {
 	return out
 }
 
-// signer is what replaces a fixed key: a sign-in, or an identity of the cloud
-// the program runs in. base is the address that belongs to it, if any.
+// signer returns what replaces a fixed key: a sign-in, or an identity of the
+// cloud the program runs in. base is the address that belongs to it, if any.
 func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client) (s wire.Signer, base string, err error) {
 	switch {
 	case c.Row.Auth != "":
@@ -287,9 +287,9 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 	return nil, "", nil
 }
 
-// silence is how long the first byte may take, and how long a stream may stay
-// silent later, as drivers take it: 0 leaves it to them, since servers on this
-// machine need longer, and a negative value is no limit.
+// silence returns how long the first byte may take, and how long a stream may
+// stay silent later, as drivers take it: 0 leaves it to them, since servers on
+// this machine need longer, and a negative value is no limit.
 func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
 	limit := func(own, general int, name string) time.Duration {
 		switch {

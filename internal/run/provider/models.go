@@ -107,7 +107,8 @@ func (m *Models) Info() Info { return m.info }
 // Ledger returns the record of model calls and their costs.
 func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
 
-// Price is what a model costs with a provider; its name is the one on the wire.
+// Price returns what a model costs with a provider; its name is the one on the
+// wire.
 func (m *Models) Price(provider, model string) ledger.Price { return m.prices.Lookup(provider, model) }
 
 // Wrap adds a decorator to every model that is created from now on.
@@ -276,8 +277,8 @@ func (m *Models) chosen(ctx context.Context, name string) (turn.Runtime, error) 
 	return rt, err
 }
 
-// openModel makes the runtime of a model that is no preset, with the settings
-// of the usual one.
+// openModel makes the runtime of a model that is not a preset, with the
+// settings of the usual one.
 func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (turn.Runtime, error) {
 	key := "model " + name + " at " + choice.Name // no preset is called so
 	if rt, ok := m.cache[key]; ok {

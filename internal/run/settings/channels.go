@@ -302,7 +302,7 @@ func (ch *channels) readAPIService(context.Context, *http.Request) (any, error) 
 	return ch.apiService(), nil
 }
 
-// person is somebody who was let in.
+// person is a sender who was admitted.
 type person struct {
 	Channel string `json:"channel"`
 	Sender  string `json:"sender_id"`

@@ -145,7 +145,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 	return nil, web.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
 }
 
-// restart connects a channel anew. The socket of this page is left alone.
+// restart connects a channel again. The socket of this page is left alone.
 func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, error) {
 	name, err := serverNamed(payload)
 	if err != nil {

@@ -41,7 +41,7 @@ func (ed *editor) patchAction(p patchOf) web.Action {
 	}
 }
 
-// isObject refuses what is no JSON object: null would mean to remove
+// isObject refuses what is not a JSON object: null would mean to remove
 // everything.
 func isObject(raw json.RawMessage, what string) error {
 	if b := bytes.TrimSpace(raw); len(b) == 0 || b[0] != '{' {
@@ -131,8 +131,8 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 	return out, nil
 }
 
-// life is how long background work may go on. While the gateway does not run,
-// what would be left undone is refused.
+// life returns how long background work may go on. While the gateway does not
+// run, what would be left undone is refused.
 func (o *Options) life() (context.Context, error) {
 	if life := o.Life(); life != nil {
 		return life, nil

@@ -39,7 +39,7 @@ type login struct {
 	seen  chan struct{} // moved, when a client was told the step
 }
 
-// loginStep is what a person has to do.
+// loginStep holds what a person has to do.
 type loginStep struct {
 	State string `json:"state"`           // waiting or done
 	URL   string `json:"url,omitempty"`   // to open in a browser
@@ -86,7 +86,7 @@ func (l *login) next() <-chan struct{} {
 	return l.seen
 }
 
-// waiting is what the person has to do.
+// waiting returns what the person has to do.
 func (l *login) waiting() loginStep {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,7 +40,7 @@ func (srv *servers) actions() map[string]web.Action {
 	}
 }
 
-// appOptions are what connections to MCP servers and accounts need.
+// appOptions returns what connections to MCP servers and accounts need.
 func (o *Options) appOptions() app.Options {
 	out := o.App
 	out.Workspace, out.Log, out.Secrets = o.Workspace, o.Log, o.Secrets

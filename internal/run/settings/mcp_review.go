@@ -67,7 +67,7 @@ func (srv *servers) readLog(ctx context.Context, r *http.Request) (any, error) {
 	return nil, noServer(name)
 }
 
-// sections are what the configuration says about channels and MCP servers.
+// sections holds what the configuration says about channels and MCP servers.
 type sections struct {
 	Channels map[string]json.RawMessage `json:"channels"`
 	Tools    struct {

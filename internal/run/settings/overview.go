@@ -220,7 +220,7 @@ const (
 	maxGroups = 1000 // that are told, the newest or the greatest
 )
 
-// usageGroup is what a call belongs to; "" if it belongs to none.
+// usageGroup returns what a call belongs to; "" if it belongs to none.
 func usageGroup(e *ledger.Entry, by string, loc *time.Location) string {
 	switch by {
 	case "model":

@@ -1,7 +1,8 @@
-// Package settings is what web clients read and change of the configuration:
-// models and providers, channels and who may talk there, MCP servers and logins.
-// A change edits the configuration file, after a try whether the result would
-// work, and makes the gateway read it again.
+// Package settings hides how web clients read and change the configuration: models
+// and providers, channels and who may talk there, MCP servers, skills and logins.
+// A change edits the configuration file only after a test that the result would
+// work, and then makes the gateway read it again. New returns the reads and the
+// actions, by their names.
 package settings
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// Options are what the settings need of the gateway. All are required.
+// Options holds what the settings need of the gateway. All are required.
 type Options struct {
 	App       app.Options    // how agents are built
 	File      config.Options // how the configuration is found and read
@@ -110,7 +111,7 @@ func refusing(err error) web.Action {
 	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
 }
 
-// safetySettings are what keeps the agent in bounds.
+// safetySettings returns what keeps the agent in bounds.
 func safetySettings() []string {
 	return []string{
 		"tools.ssrfWhitelist", "tools.restrictToWorkspace", "tools.protectConfigDir", "tools.exec", "tools.approval",

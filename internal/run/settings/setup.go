@@ -99,7 +99,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	}, nil
 }
 
-// source is what is known about a provider.
+// source returns what is known about a provider.
 func (md *models) source(ctx context.Context, l *config.Loaded, st *catalog.Status) sourceState {
 	row := st.Row
 	s := sourceState{
@@ -144,7 +144,7 @@ type offerState struct {
 	Out     float64        `json:"out_usd,omitempty"`
 }
 
-// tried is what came of a trial.
+// tried holds what came of a trial.
 type tried struct {
 	OK        bool         `json:"ok"`
 	Status    string       `json:"status"` // ok, or the kind of error

@@ -215,8 +215,7 @@ func (w *whole) updateRaw(ctx context.Context, payload json.RawMessage) (any, er
 	})
 }
 
-// replaceText puts another text in the place of the file and to use, if it would
-// work.
+// replaceText replaces the file by another text and uses it, if it would work.
 func (w *whole) replaceText(ctx context.Context, base string, text func(was []byte) ([]byte, error)) (edited, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

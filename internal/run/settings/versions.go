@@ -133,7 +133,7 @@ func (w *whole) readDiff(_ context.Context, r *http.Request) (any, error) {
 	return map[string]any{"diff": diff, "added": added, "removed": removed, "hidden": raw[0] != raw[1] && diff == ""}, nil
 }
 
-// restore puts an earlier version in the place of the file.
+// restore replaces the file by an earlier version.
 func (w *whole) restore(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Version string `json:"version"`

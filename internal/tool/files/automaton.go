@@ -26,8 +26,8 @@ type automaton struct {
 	onPath []bool
 }
 
-// state is what is known between two characters: which instructions wait for
-// the next one, and what kind of character came before.
+// state holds what is known between two characters: which instructions wait
+// for the next one, and what kind of character came before.
 type state struct {
 	next    [utf8.RuneSelf]*state // by ASCII character
 	wide    map[rune]*state       // by other characters

@@ -130,7 +130,7 @@ type family struct {
 	pictures   document.Pictures
 }
 
-// foreign reports whether somebody else may have written a file.
+// foreign reports whether a file may hold words from outside.
 func (f *family) foreign(abs string) bool {
 	return f.jail.Foreign(abs) || f.isForeign != nil && f.isForeign(abs)
 }
@@ -178,7 +178,7 @@ func (f *family) similar(name string) string {
 	var found []near
 	for _, e := range entries[:min(len(entries), 2000)] {
 		if f.foreign(filepath.Join(dir, e.Name())) {
-			continue // its name may be somebody's words
+			continue // its name may be words from outside, too
 		}
 		longest := max(len([]rune(base)), len([]rune(e.Name())))
 		ratio := 1 - float64(text.Distance(strings.ToLower(base), strings.ToLower(e.Name())))/float64(longest)
@@ -197,7 +197,8 @@ func (f *family) similar(name string) string {
 	return " Did you mean " + strings.Join(names, ", ") + "?"
 }
 
-// show is how a path appears in results: short, and one line whatever it contains.
+// show returns how a path appears in results: short, and one line whatever it
+// contains.
 func (f *family) show(path string) string { return printable(f.jail.Display(path)) }
 
 // builtin maps a name to a path in the virtual files.

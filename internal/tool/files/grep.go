@@ -144,7 +144,7 @@ type grepRun struct {
 	failed  atomic.Int64
 }
 
-// grepWorker is what one goroutine of the walk keeps to itself.
+// grepWorker holds what one goroutine of the walk keeps to itself.
 type grepWorker struct {
 	buf  []byte
 	hits []hit

@@ -102,7 +102,7 @@ func (s *patchSet) commit(ctx context.Context) (tool.Result, error) {
 	return tool.Result{}, nil
 }
 
-// editError is what is wrong with one edit of a patch.
+// editError says what is wrong with one edit of a patch.
 type editError struct {
 	n    int
 	name string
@@ -312,8 +312,8 @@ func (s *patchSet) write(ctx context.Context, p *patched) error {
 	return err
 }
 
-// restore puts back the files that were written, unless somebody has
-// changed them since.
+// restore puts back the files that were written, unless they have changed
+// since.
 func (s *patchSet) restore(ctx context.Context) error {
 	var errs []error
 	for _, p := range s.files {

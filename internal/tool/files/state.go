@@ -12,8 +12,8 @@ import (
 // maxRecords bounds the files remembered for one session.
 const maxRecords = 1000
 
-// history is what one session has seen of its files. It lets a repeated read be
-// answered in one line and an edit of unseen content be noticed.
+// history holds what one session has seen of its files. It lets a repeated read
+// be answered in one line and an edit of unseen content be noticed.
 type history struct {
 	mu    sync.Mutex
 	seq   int

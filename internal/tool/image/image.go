@@ -109,7 +109,7 @@ type maker struct {
 	classify wire.Classifier
 }
 
-// order is what a provider is asked for; it makes one picture or more.
+// order holds what a provider is asked for; it makes one picture or more.
 type order struct {
 	prompt, ratio, size string
 	refs                []picture
@@ -299,7 +299,7 @@ func failure(err error, text string) tool.Result {
 	return r
 }
 
-// artifact is what is known about a stored picture; also its sidecar file.
+// artifact holds what is known about a stored picture; also its sidecar file.
 type artifact struct {
 	ID       string   `json:"id"`
 	Path     string   `json:"path"`

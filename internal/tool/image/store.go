@@ -122,7 +122,7 @@ func sameHost(a, b string) bool {
 	return err == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// save stores a picture and its sidecar under a name nobody used.
+// save stores a picture and its sidecar under a name that is free.
 func (m *maker) save(p picture, prompt string, sources []string) (artifact, error) {
 	now := m.o.Now()
 	dir := filepath.Join(m.o.Media, m.o.SaveDir, now.Format(time.DateOnly))

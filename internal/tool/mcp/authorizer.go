@@ -21,7 +21,7 @@ type Authorizer interface {
 	Token(ctx context.Context, server, url string) (httpsafe.Secret, error)
 	// Invalidate says that a server refused the given token with 401. The next
 	// Token must be another one or an error. A token that is no longer the
-	// current one is to be ignored: somebody else has refreshed it already.
+	// current one is to be ignored: another call has refreshed it already.
 	Invalidate(server string, refused httpsafe.Secret)
 	// StepUp says that a server refused the given token because a request needs
 	// a scope that the token lacks. Without an error the next Token may have it,

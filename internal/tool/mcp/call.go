@@ -70,7 +70,7 @@ var (
 )
 
 // answered finds the error a server sent. The SDK marks errors of its own with
-// values of the same type; those are no answers.
+// values of the same type; those are not answers.
 func answered(err error) (*jsonrpc.Error, bool) {
 	if wire, ok := err.(*jsonrpc.Error); ok { //nolint:errorlint // the chain is walked here
 		switch wire.Message {
@@ -138,7 +138,7 @@ func broken(l *link, err error) bool {
 	return l.wire.isLost() || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
 }
 
-// deadline ends a call after d, counted anew with every sign of progress, but
+// deadline ends a call after d, counted again with every sign of progress, but
 // never later than maxExtension times d.
 func deadline(ctx context.Context, d time.Duration) (_ context.Context, extend, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -158,8 +158,8 @@ func ours(res tool.Result) tool.Result {
 	return res
 }
 
-// failure is what the model is told when a call did not work. What a server
-// said about it is the server's.
+// failure returns what the model is told when a call did not work. What a
+// server said about it is the server's.
 func (s *server) failure(o offer, sent bool, err error) tool.Result {
 	var res tool.Result
 	name := text.Label(s.Name, 80)

@@ -59,7 +59,7 @@ type Server struct {
 	EnabledResources, EnabledPrompts []string
 
 	// Trusted makes the server's own hints count: a tool it calls read-only
-	// runs beside others and needs no approval.
+	// runs beside others and is not asked about.
 	Trusted bool
 	Guests  bool // others than the owner may use it
 	Sandbox bool // a stdio server runs inside the sandbox

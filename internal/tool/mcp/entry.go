@@ -29,7 +29,7 @@ func Entries(configured map[string]json.RawMessage) []Entry {
 	return out
 }
 
-// Target is what a server is, without anything that may be a credential.
+// Target returns what a server is, without anything that may be a credential.
 func (s *Server) Target() string {
 	if s.Type == Stdio {
 		words := append([]string{s.Command}, s.Args...)

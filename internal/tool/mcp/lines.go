@@ -30,7 +30,7 @@ const (
 type lineReader struct {
 	r     *bufio.Reader
 	queue []jsonrpc.Message // rest of a batch
-	odd   func(line string) // told of every line that is no message
+	odd   func(line string) // told of every line that is not a message
 }
 
 func newLineReader(r io.Reader, odd func(string)) *lineReader {
@@ -119,7 +119,8 @@ var (
 )
 
 // tooLong makes the answer to a request whose real answer was too long to be
-// read, so that nobody waits for it. nil when the request cannot be told.
+// read, so that its caller does not wait for it. nil when the request cannot
+// be told.
 func tooLong(head, tail []byte) jsonrpc.Message {
 	m := idInFront().FindSubmatch(head)
 	if m == nil {

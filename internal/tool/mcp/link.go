@@ -36,7 +36,7 @@ type dialOptions struct {
 	// discover is how long to wait for the handshake of newer servers before
 	// the older one is tried; 0 tries only the older one.
 	discover time.Duration
-	odd      func(line string) // told of lines of a stdio server that are no messages
+	odd      func(line string) // told of lines of a stdio server that are not messages
 }
 
 // dial connects to a server. Nothing is left behind on an error.

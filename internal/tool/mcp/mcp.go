@@ -4,7 +4,7 @@
 // that is broken or hostile: what a server says is data, never more.
 //
 // A Server is one configured server, a Pool all of them. A Pool connects
-// nothing before somebody asks for its tools; from then on every server has a
+// nothing before its tools are asked for; from then on every server has a
 // supervisor that connects it, lists what it offers, follows changes and
 // connects again when it was lost. A server that is down delays a turn once,
 // by a few seconds; its tools stay on offer and say that it is down.

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// maxName is what all providers accept as the name of a tool.
+// maxName is the longest name of a tool that all providers accept, in bytes.
 const maxName = 64
 
-// kind is what a server offers.
+// kind says what a server offers.
 type kind string
 
 const (
@@ -58,7 +58,7 @@ func plainName(s string) string {
 	return string(out)
 }
 
-// identity is what stays the same about an offer whatever it is called.
+// identity holds what stays the same about an offer whatever it is called.
 type identity struct {
 	server string
 	kind   kind

@@ -25,7 +25,7 @@ type OAuthOptions struct {
 	// Clients are the operator's own registrations, by the name of the server.
 	Clients map[string]Client
 	// Known is told every token before it is used, so that it can be kept out
-	// of texts; nil tells nobody.
+	// of texts; nil: it is not told.
 	Known func(name string, token httpsafe.Secret)
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -106,7 +106,7 @@ func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret,
 	return a.use(server, t), nil
 }
 
-// entry is what is known of a server, nil if that is nothing.
+// entry returns what is known of a server, nil if that is nothing.
 func (a *OAuth) entry(ctx context.Context, server, url string) (*oauthEntry, error) {
 	if a.o.Clients[server].Alone {
 		a.mu.Lock()
@@ -209,7 +209,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	if err != nil {
 		return oauthTokens{}, err
 	}
-	if !kept { // somebody logged out or in meanwhile: what they did counts
+	if !kept { // the owner logged out or in meanwhile: that counts
 		return oauthTokens{}, loginNeeded(server)
 	}
 	a.o.Log.DebugContext(ctx, "mcp login renewed", "server", server)
@@ -231,7 +231,7 @@ func (a *OAuth) use(server string, t oauthTokens) httpsafe.Secret {
 	return httpsafe.NewSecret(t.Access)
 }
 
-// LoginState is what is known about a login without using it.
+// LoginState holds what is known about a login without using it.
 type LoginState struct {
 	LoggedIn bool
 	Issuer   string    // who gave the tokens, "" if unknown
@@ -240,7 +240,7 @@ type LoginState struct {
 	Renews   bool      // a new token can be had without a person
 }
 
-// State tells about the login at a server. It asks nobody.
+// State tells about the login at a server. It makes no requests.
 func (a *OAuth) State(server, url string) (LoginState, error) {
 	if a.o.Clients[server].Alone {
 		return LoginState{LoggedIn: true, Renews: true}, nil

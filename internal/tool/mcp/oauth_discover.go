@@ -67,7 +67,7 @@ func (f oauthFound) offline(alone bool) oauthFound {
 	return f
 }
 
-// oauthHint is what a 401 says about the login.
+// oauthHint holds what a 401 says about the login.
 type oauthHint struct{ metadata, scope string }
 
 // challenge provokes a 401 by asking without a token. The first question opens
@@ -133,7 +133,7 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthex
 }
 
 // oauthCovers reports whether a resource is the server or a folder above it on
-// the same origin. Anything else could be somebody else's resource.
+// the same origin. Anything else could be the resource of another server.
 func oauthCovers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.Host == "" || oauthOrigin(r) != oauthOrigin(server) || r.Fragment != "" {
@@ -174,7 +174,7 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 // metadata asks an authorization server about itself (RFC 8414, or OpenID
 // discovery), nil if it does not say. The SDK's function refuses one on a
 // private network and takes plain for PKCE. An issuer that we guessed may have
-// another path: what its own origin says about itself is no mix-up.
+// another path: what its own origin says about itself is not a mix-up.
 func (w *oauthWire) metadata(ctx context.Context, issuer string, guessed bool) (*oauthex.AuthServerMeta, error) {
 	u, err := oauthAddress(issuer)
 	if err != nil {

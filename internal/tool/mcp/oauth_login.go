@@ -22,8 +22,8 @@ type LoginOptions struct {
 	// Tell shows the address to open in a browser; required.
 	Tell func(address string)
 	// Pasted starts to deliver lines that a person types, in case the browser
-	// runs on another machine and cannot come back to this one. nil: nobody
-	// can type.
+	// runs on another machine and cannot come back to this one. nil: there is
+	// no person who can type.
 	Pasted func() <-chan string
 	// Note tells that a pasted line is of no use, and why.
 	Note func(text string)

@@ -40,8 +40,8 @@ func joinScopes(have, more string) string {
 	return strings.Join(list, " ")
 }
 
-// loginScope is what a login asks for: what the operator wrote, else what the
-// server names for a beginning and what it demanded since.
+// loginScope returns what a login asks for: what the operator wrote, else what
+// the server names for a beginning and what it demanded since.
 func (a *OAuth) loginScope(ctx context.Context, server, url, found string) (string, error) {
 	if own := a.o.Clients[server].Scope; own != "" {
 		return own, nil
@@ -100,7 +100,7 @@ func (a *OAuth) stepUpAlone(server string, refused httpsafe.Secret, scope string
 	return nil
 }
 
-// more is what to ask for in order to get a scope, too.
+// more returns what to ask for in order to get a scope, too.
 func (c Client) more(e *oauthEntry, scope string) (string, error) {
 	switch {
 	case joinScopes(e.Asked, scope) == joinScopes(e.Asked, ""):

@@ -20,8 +20,8 @@ type oauthFile struct {
 	Generations map[string]string `json:"generations"`
 }
 
-// oauthEntry is what is kept of one server. It counts only for the address it
-// was made for.
+// oauthEntry holds what is kept of one server. It counts only for the address
+// it was made for.
 type oauthEntry struct {
 	Fingerprint string `json:"server_fingerprint"`
 	// Lease belongs to the login that began last; an older one may not write.
@@ -69,7 +69,7 @@ type oauthClient struct {
 	Given bool `json:"given,omitempty"`
 }
 
-// oauthPlace is what a refresh needs to know of the authorization server.
+// oauthPlace holds what a refresh needs to know of the authorization server.
 type oauthPlace struct {
 	Issuer   string `json:"issuer"`
 	Token    string `json:"token_endpoint"`
@@ -162,7 +162,7 @@ func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim,
 	return c, err
 }
 
-// errSuperseded ends a login whose outcome nobody wants any more.
+// errSuperseded ends a login whose outcome is not wanted any more.
 var errSuperseded = errors.New("another login or a logout came in between; nothing was kept")
 
 // commit writes the outcome of a login.

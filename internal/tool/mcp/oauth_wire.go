@@ -25,7 +25,7 @@ type oauthWire struct {
 	near    *oauth.Wire    // for this machine, if the MCP server is on it
 	guarded oauth.Wire     // for everything else
 	allow   []netip.Prefix // private addresses that login servers may have
-	alone   bool           // nobody is sent to a browser
+	alone   bool           // no person is sent to a browser
 }
 
 func (a *OAuth) wire(server string) (*oauthWire, error) {
@@ -179,7 +179,7 @@ func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, red
 	return &oauthClient{ID: got.ClientID, Secret: got.ClientSecret, Method: got.TokenEndpointAuthMethod, Redirect: got.RedirectURIs}, nil
 }
 
-// config is how an authorization server knows us.
+// config returns how an authorization server knows us.
 func (e *oauthEntry) config() *oauth2.Config {
 	style, secret := oauth2.AuthStyleInParams, e.Client.Secret
 	switch {

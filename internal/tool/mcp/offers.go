@@ -37,7 +37,7 @@ type offer struct {
 	accepted    bool   // the owner has looked at the definition
 }
 
-// listing is what a server offers after policy.
+// listing holds what a server offers after policy.
 type listing struct {
 	offers []offer
 	held   []string // withheld, because their definition changed

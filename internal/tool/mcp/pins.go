@@ -21,7 +21,7 @@ const maxPins = 2000
 
 // pins remembers how servers defined what they offer. A server that was
 // looked at and found harmless may later describe the same tool differently,
-// and nobody would notice.
+// and the change would go unnoticed.
 type pins struct {
 	store store.Store // nil remembers for this process only
 
@@ -32,9 +32,9 @@ type pins struct {
 // pinsName is the document of a store.
 const pinsName = string(datadir.MCPTools)
 
-// pin is what is remembered of one server.
+// pin holds what is remembered of one server.
 type pin struct {
-	Source string            `json:"source"` // hash of where the server comes from; another one starts anew
+	Source string            `json:"source"` // hash of where the server comes from; another one starts again
 	Hashes map[string]string `json:"hashes"` // kind and name -> hash of the definition
 	// Accepted are the definitions that the owner has looked at, in the same
 	// form. All others are words from outside.

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// probed is what a short connection to servers found out.
+// probed holds what a short connection to servers found out.
 type probed struct {
 	Status []Status
 	Tools  []tool.Tool
@@ -80,7 +80,7 @@ func pending(s Status, failed map[string]map[time.Time]bool) bool {
 }
 
 // oddLines is a log handler that keeps the warnings about lines of a server
-// which are no messages.
+// which are not messages.
 type oddLines struct {
 	next slog.Handler
 

@@ -54,7 +54,8 @@ type outgoing struct {
 	done chan error // buffered: the writer never waits
 }
 
-// wrap is what changes the command of a server before it starts; nil: nothing.
+// wrap returns what changes the command of a server before it starts; nil:
+// nothing.
 func (o *Options) wrap(s Server) func(Server, *exec.Cmd) (func(), error) {
 	if s.Sandbox {
 		return o.Spawn
@@ -99,7 +100,7 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 	return p, nil
 }
 
-// tooMuch is why a server was ended that used too much, else nil.
+// tooMuch returns why a server was ended that used too much, else nil.
 func (p *process) tooMuch() error {
 	p.unwatch()
 	return p.over
@@ -176,8 +177,8 @@ func (p *process) readLoop(lines *lineReader) {
 	}
 }
 
-// Write implements sdk.Connection. A server that does not read its input holds
-// up nobody beyond their context.
+// Write implements sdk.Connection. A server that does not read its input does
+// not hold up a caller beyond its context.
 func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {

@@ -30,7 +30,7 @@ func (k *kin) started(cmd *exec.Cmd) { k.group = cmd.Process.Pid }
 func (k *kin) ask() { _ = syscall.Kill(-k.group, syscall.SIGTERM) }
 
 // kill ends every process that is left in the group. A group with members
-// keeps its number, so nobody else is hit.
+// keeps its number, so no other process is hit.
 func (k *kin) kill() { _ = syscall.Kill(-k.group, syscall.SIGKILL) }
 
 // program finds the command in the PATH the server will see, which its

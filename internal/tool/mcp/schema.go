@@ -381,7 +381,7 @@ func plainProperty(name string) bool {
 }
 
 // reference rewrites a $ref: what it leads to moves to $defs under a name of
-// our own. Remote references are dropped, because nobody may fetch them.
+// our own. Remote references are dropped, because they must not be fetched.
 func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 	target := n.resolve(ref)
 	if target == nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// depth is how deep a value is nested, up to just above limit.
+// depth returns how deep a value is nested, up to just above limit.
 func depth(v any, limit int) int {
 	if limit < 0 {
 		return 1

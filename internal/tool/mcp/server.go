@@ -30,7 +30,7 @@ type State string
 
 // The states.
 const (
-	Idle         State = "idle"          // nobody needed it yet
+	Idle         State = "idle"          // it has not been needed yet
 	Connecting   State = "connecting"    // it is being started or reached
 	Ready        State = "ready"         // connected and listed
 	Degraded     State = "degraded"      // connected, but the last call or listing failed
@@ -49,7 +49,7 @@ type server struct {
 
 	pictures document.Pictures
 
-	wake chan struct{} // capacity 1: somebody wants it back sooner
+	wake chan struct{} // capacity 1: a caller wants it back sooner
 
 	accepting atomic.Bool // what it lists next is accepted
 
@@ -136,7 +136,7 @@ func (s *server) run(ctx context.Context) {
 	s.set(Idle, "", nil)
 }
 
-// pause waits before the next attempt. Somebody who wants the server shortens
+// pause waits before the next attempt. A caller that wants the server shortens
 // the wait, but not below the shortest.
 func (s *server) pause(ctx context.Context, d time.Duration) {
 	least := min(d, s.pool.timing.minBackoff)
@@ -161,7 +161,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 	if err := s.relist(ctx, l); err != nil {
 		return fmt.Errorf("list its tools: %w", err)
 	}
-	s.pool.refresh() // before anybody is told that it is ready
+	s.pool.refresh() // before it is reported as ready
 	s.set(Ready, "", l)
 	s.log.InfoContext(ctx, "mcp server connected", "transport", s.Type, "protocol", l.session.InitializeResult().ProtocolVersion, "offers", s.list.counts())
 	for {
@@ -262,13 +262,13 @@ func (s *server) drop(l *link) {
 	l.wire.close()
 }
 
-// odd logs lines on the output of a stdio server that are no messages. Only
+// odd logs lines on the output of a stdio server that are not messages. Only
 // the first few: a server that logs there does so all the time.
 func (s *server) odd() func(string) {
 	n := 0
 	return func(line string) {
 		if n++; n <= 3 {
-			s.log.Warn("mcp server printed something that is no message and was skipped; it must log to stderr", "line", s.redact(text.Label(line, 200)))
+			s.log.Warn("mcp server printed a line that is not a message; skipped. The server must log to stderr", "line", s.redact(text.Label(line, 200)))
 		}
 	}
 }

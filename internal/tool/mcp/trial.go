@@ -18,7 +18,7 @@ type TrialTool struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Trial is what trying a server found out.
+// Trial holds what trying a server found out.
 type Trial struct {
 	Name      string      `json:"name"`
 	Transport string      `json:"transport"`

@@ -99,7 +99,8 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refusedToken is why a server cannot be used that does not take our token.
+// refusedToken returns why a server cannot be used that does not take our
+// token.
 func (w *web) refusedToken() error {
 	if w.server.Client.Alone {
 		return errors.New("the server refused the token that the client credentials gave")

@@ -85,7 +85,7 @@ func (w *wire) Connect(ctx context.Context) (sdk.Connection, error) {
 	return wireConn{conn, w}, nil
 }
 
-// wireConn is what the SDK talks to.
+// wireConn is the connection that the SDK talks to.
 type wireConn struct {
 	sdk.Connection
 	w *wire

@@ -1,4 +1,6 @@
-// Package mcptest has an MCP server for tests of what uses one.
+// Package mcptest has an MCP server for tests of what uses one: Server starts it on
+// a loopback address, with a login if it is locked, and Browse is the person who
+// logs in.
 package mcptest
 
 import (
@@ -10,7 +12,7 @@ import (
 	"testing"
 )
 
-// Token is what a login at a Server yields.
+// Token is the token that a login at a Server yields.
 const Token = "tok-of-the-server"
 
 // Server is the address of an MCP server with two tools. A locked one wants a

@@ -196,8 +196,8 @@ func actions(args []string) [][]string {
 	return out
 }
 
-// operands are the words that are no options. values names the short options
-// whose value is a word of its own.
+// operands returns the words that are not options. values names the short
+// options whose value is a word of its own.
 func operands(args []string, values string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -311,7 +311,7 @@ func option(args []string, short, long string) string {
 	return ""
 }
 
-// fetches reports programs whose output was written by somebody else or is in
+// fetches reports programs whose output was written by others or is in
 // disguise.
 func fetches(name string) bool {
 	switch name {

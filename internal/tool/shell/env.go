@@ -118,7 +118,7 @@ func joinPath(lists ...string) string {
 	return strings.Join(parts, string(os.PathListSeparator))
 }
 
-// SystemPath is where every machine keeps its programs.
+// SystemPath returns where every machine keeps its programs.
 func SystemPath() string {
 	switch runtime.GOOS {
 	case "windows":

@@ -22,7 +22,7 @@ type guard struct {
 	home        string
 	restrict    bool
 	sandboxed   bool     // the kernel keeps commands in the roots
-	askRisky    bool     // somebody else asks about risky commands
+	askRisky    bool     // the approval policy asks about risky commands
 	protected   []string // absolute
 	programs    []string // directories whose programs may be run by absolute path
 	allow, deny []pattern
@@ -231,7 +231,7 @@ func (s *scan) deny(why, instead string) {
 	}
 }
 
-// ask notes something that only a person can judge. Where nobody is asked,
+// ask notes something that only a person can judge. Where no person is asked,
 // reckless means that it does not run.
 func (s *scan) ask(reckless bool, why, instead string) {
 	if s.risky == nil || reckless && !s.reckless {

@@ -209,7 +209,7 @@ func (k known) letters(cluster string) (takes, ok bool) {
 	return false, true
 }
 
-// operand judges a word that is no option. One that a wildcard begins can
+// operand judges a word that is not an option. One that a wildcard begins can
 // become anything, an option included.
 func (k known) operand(w string) bool {
 	switch k.operands {

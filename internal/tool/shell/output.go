@@ -35,7 +35,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// incomplete is how many bytes at the end of p may begin a character.
+// incomplete returns how many bytes at the end of p may begin a character.
 func incomplete(p []byte) int {
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
 		if tail := p[len(p)-i:]; utf8.RuneStart(tail[0]) {
@@ -75,7 +75,7 @@ func (c *capture) close() {
 	c.add(p)
 }
 
-// take hands over what was captured so far and starts anew. A character whose
+// take hands over what was captured so far and starts again. A character whose
 // rest has not arrived stays behind.
 func (c *capture) take() *capture {
 	old := *c

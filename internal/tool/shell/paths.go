@@ -18,7 +18,8 @@ import (
 // there is one nothing is guessed from text.
 
 // withLinks is the guard with every root and protected path also in the form
-// that symbolic links give it. Links change, so this is asked anew for each call.
+// that symbolic links give it. Links change, so this is asked again for each
+// call.
 func (g *guard) withLinks() *guard {
 	c := *g
 	c.roots = []string{g.workspace}

@@ -11,7 +11,7 @@ const (
 	terminalColumns = 120
 )
 
-// endOfInput is what Ctrl-D types: the end of the input, for a program that
+// endOfInput is typed by Ctrl-D: the end of the input, for a program that
 // reads lines.
 const endOfInput = "\x04"
 
@@ -29,8 +29,8 @@ func newTerminalStreams(cmd *exec.Cmd, to sink) (*streams, error) {
 	}, nil
 }
 
-// typedText is what the guard reads of the keys that are typed on a terminal:
-// control characters are keys, and Enter ends a line.
+// typedText returns what the guard reads of the keys that are typed on a
+// terminal: control characters are keys, and Enter ends a line.
 func typedText(chars string) string {
 	clean := &keptText{}
 	t := terminalText{to: clean}

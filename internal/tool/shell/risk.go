@@ -10,7 +10,7 @@ import (
 // Risk says why a person should look at a command before it runs although no
 // rule refuses it: its text does not tell what it runs, because a program's
 // name is only known when it runs or because unseen text is fed to an
-// interpreter. A command that cannot be parsed is no risk; exec refuses it.
+// interpreter. A command that cannot be parsed is not a risk; exec refuses it.
 func Risk(command string) (reason string, risky bool) {
 	file, bad := parse(command, "the command")
 	if bad != nil {

@@ -262,7 +262,7 @@ func (s *scan) statement(st *syntax.Stmt) {
 }
 
 // pipe refuses to feed the output of one command to an interpreter as its
-// program: nobody has seen that program.
+// program: the owner has not seen that program.
 func (s *scan) pipe(n *syntax.BinaryCmd) {
 	for c := range syntax.Preorder(n.Y) {
 		st, ok := c.(*syntax.Stmt)

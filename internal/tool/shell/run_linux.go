@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// process is what /proc/<pid>/stat says.
+// process holds what /proc/<pid>/stat says.
 type process struct {
 	pid, parent, group, session int
 	dead                        bool
@@ -47,8 +47,8 @@ func startTime(pid int) uint64 {
 // and a double fork hide. Making the agent the reaper of orphans would find
 // also those that cleared their environment and lost their relatives, but
 // would make it the parent of every orphan of every other child it has, and
-// nobody reaps those; that is left to the sandbox, which has a process of its
-// own for it.
+// these would not be reaped; that is left to the sandbox, which has a process
+// of its own for it.
 func (k *kin) members() (pids []int, inGroup bool) {
 	young := k.young()
 	if k.sessions == nil {

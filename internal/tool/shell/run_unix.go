@@ -122,7 +122,7 @@ func (k *kin) end() (found, left int) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked, held := map[int]bool{}, map[int]bool{}
-	var killed time.Time // nobody is given up before that and a wait for its effect
+	var killed time.Time // no process is given up before that and a wait for its effect
 	for {
 		alive, inGroup := k.freeze(held)
 		if len(alive) == 0 || !killed.IsZero() && time.Since(killed) > killWait {

@@ -16,8 +16,9 @@ type Use struct {
 	Program string
 }
 
-// Runs is what a command may run or build, as far as its text tells. Programs
-// that are known to run nothing do not appear in it, whatever they read.
+// Runs holds what a command may run or build, as far as its text tells.
+// Programs that are known to run nothing do not appear in it, whatever they
+// read.
 type Runs struct {
 	Files []Use // programs, and files and folders that are handed to programs
 	Dirs  []Use // where programs start, which may look there for what they run
@@ -56,7 +57,7 @@ type runs struct {
 	defined map[string]bool // functions; what is in them is seen for itself
 }
 
-// input is what a statement gives its programs to read.
+// fed holds what a statement gives its programs to read.
 type fed struct {
 	files []string
 	text  bool // in the command itself

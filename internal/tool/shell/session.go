@@ -34,7 +34,7 @@ var (
 )
 
 // sessions holds the commands that outlive their call. Limits of time are kept
-// by timers, so they hold for a session nobody looks at.
+// by timers, so they hold for a session that is not looked at.
 type sessions struct {
 	idle time.Duration
 
@@ -72,7 +72,7 @@ type session struct {
 	state
 }
 
-// state is what has happened to a session, under its lock.
+// state holds what has happened to a session, under its lock.
 type state struct {
 	stdinClosed bool
 	frozen      bool // it may not write any more
@@ -264,7 +264,7 @@ func (one *session) remark() string {
 	return ""
 }
 
-// expire ends a session that nobody asked for.
+// expire ends a session that was not asked for in time.
 func (s *sessions) expire(one *session) {
 	one.stop(errIdle)
 	<-one.ended
@@ -352,7 +352,7 @@ func (one *session) take() (stdout, stderr *capture) {
 	return one.stdout.take(), one.stderr.take()
 }
 
-// elapsed is how long the command has been, or was, running.
+// elapsed returns how long the command has been, or was, running.
 func (one *session) elapsed() time.Duration {
 	if one.isOver() {
 		return one.over.Sub(one.began)
@@ -360,7 +360,7 @@ func (one *session) elapsed() time.Duration {
 	return time.Since(one.began)
 }
 
-// left is how long it may still run.
+// left returns how long it may still run.
 func (one *session) left() string {
 	if one.launch.limit <= 0 {
 		return "no time limit"

@@ -88,7 +88,7 @@ type Options struct {
 	// workspace. Then paths are not guessed from the text any more, and HOME is
 	// an empty folder that the sandbox makes.
 	Sandboxed bool
-	// AskRisky says that somebody asks a person about commands that Risk
+	// AskRisky says that the caller asks a person about commands that Risk
 	// reports, so that they are not refused here.
 	AskRisky bool
 	// MaxMemory bounds the memory, in bytes, that all processes of a command use
@@ -230,7 +230,7 @@ func (s *Shell) Close() error {
 	return nil
 }
 
-// input is what the model sends to exec.
+// input holds what the model sends to exec.
 type input struct {
 	Command    string `json:"command" alias:"cmd"`
 	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
@@ -378,8 +378,8 @@ func (l launch) result(out *outcome) tool.Result {
 	return res
 }
 
-// unconfined is what the helper of the sandbox says when it could not confine
-// a command and so did not run it.
+// unconfined returns what the helper of the sandbox says when it could not
+// confine a command and so did not run it.
 func unconfined(stdout, stderr *capture, code int) string {
 	const failed, prefix = 126, "sandbox: "
 	if code != failed || stdout.total > 0 || !strings.HasPrefix(string(stderr.head), prefix) {
@@ -494,8 +494,8 @@ func (r *runner) directory(name string) (string, *refusal) {
 	return resolved, nil
 }
 
-// unreadable says why a command text is refused before anybody looks at its
-// meaning: what a person approves or reads in a log must be what runs.
+// unreadable says why a command text is refused before its meaning is looked
+// at: what a person approves or reads in a log must be what runs.
 func unreadable(command string) string {
 	switch {
 	case strings.TrimSpace(command) == "":

@@ -38,7 +38,7 @@ func (s *Shell) begin(ctx context.Context, r *runner, c tool.Call, l launch, yie
 	return s.report(one, l.chars, "")
 }
 
-// stdinInput is what the model sends to write_stdin.
+// stdinInput holds what the model sends to write_stdin.
 type stdinInput struct {
 	ID         string  `json:"session_id"`
 	Chars      *string `json:"chars,omitempty"`

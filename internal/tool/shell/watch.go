@@ -118,7 +118,8 @@ func (o *lookout) end(code int) error {
 // kernel ended with SIGXFSZ.
 const stoppedByFileLimit = 128 + 25
 
-// fileLimitUnit is what shells count in when they set the limit of one file.
+// fileLimitUnit is the unit, in bytes, in which shells set the limit of one
+// file.
 const fileLimitUnit = 512
 
 // fileLimit is the size at which the kernel stops a file of a command that may
@@ -134,7 +135,7 @@ type addedByTurn struct {
 	sums *recent.Map[string, int64]
 }
 
-// left is what the next command of a turn may add.
+// left returns what the next command of a turn may add.
 func (a *addedByTurn) left(turn string, disk int64) int64 {
 	if disk <= 0 || turn == "" {
 		return disk

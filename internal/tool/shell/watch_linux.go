@@ -51,8 +51,8 @@ func (k *kin) kill() {
 	}
 }
 
-// freeSpace is what is left on the disk of a folder, with what only root may
-// use. diskio.FreeBytes is without: it stays at zero while root goes on
+// freeSpace returns what is left on the disk of a folder, with what only root
+// may use. diskio.FreeBytes is without: it stays at zero while root goes on
 // writing, and here the difference before and after a command counts.
 func freeSpace(dir string) uint64 {
 	var st unix.Statfs_t

@@ -14,7 +14,7 @@ func (k *kin) alive() []int { return nil }
 
 func (k *kin) hold() (release func()) { return func() {} }
 
-// freeSpace is what is left on the disk of a folder.
+// freeSpace returns what is left on the disk of a folder.
 func freeSpace(dir string) uint64 {
 	free, _ := diskio.FreeBytes(dir)
 	return free

@@ -59,8 +59,8 @@ func (s *scan) assign(assigns []*syntax.Assign) {
 	}
 }
 
-// fields is what the shell would make of an unquoted word: braces multiply it
-// and constant variables split at white space.
+// fields returns what the shell would make of an unquoted word: braces
+// multiply it and constant variables split at white space.
 func (s *scan) fields(w *syntax.Word) []string {
 	var out []string
 	for _, parts := range braces(w) {

@@ -44,8 +44,8 @@ func Suspicious(rawURL string) bool {
 	return carried > suspiciousChars || len(u.Hostname()) > 64 || u.User != nil
 }
 
-// carries is how many bytes of a URL its writer chose freely: none of one that
-// was shown before.
+// carries returns how many bytes of a URL its writer chose freely: none of one
+// that was shown before.
 func carries(s *tool.State, u *url.URL) int {
 	if Seen(s, u.String()) {
 		return 0
@@ -57,7 +57,7 @@ func carries(s *tool.State, u *url.URL) int {
 func normalName(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
 // credentials reports whether a URL seems to hold a credential: such a URL is
-// shown to nobody but its own server.
+// shown to its own server only.
 func credentials(u *url.URL) bool {
 	if u.User != nil {
 		return true

@@ -72,7 +72,7 @@ func Providers() []string {
 type asking struct {
 	*family
 	key   httpsafe.Secret
-	heard bool // somebody answered, whatever it was
+	heard bool // a server answered, whatever it was
 }
 
 // statusError is an answer that is not 200.
@@ -156,8 +156,8 @@ func (a *asking) exchange(client *http.Client, req *http.Request) ([]byte, error
 	return data, nil
 }
 
-// unreachable reports whether a request failed before anybody could answer it,
-// so that the error is all our own words. After a redirect it is not.
+// unreachable reports whether a request failed before a server could answer
+// it, so that the error is all our own words. After a redirect it is not.
 func unreachable(req *http.Request, err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "dial" {

@@ -37,7 +37,7 @@ const (
 	kindDocument
 )
 
-// body is what was read of a response.
+// body holds what was read of a response.
 type body struct {
 	kind        kind
 	data        []byte
@@ -209,7 +209,7 @@ func officeExt(media, ext string) string {
 	return ""
 }
 
-// filelike says by its name that an address is no page, so that the reader
+// filelike says by its name that an address is not a page, so that the reader
 // service has nothing to add.
 func filelike(p string) bool {
 	switch strings.ToLower(path.Ext(p)) {

@@ -164,8 +164,8 @@ func (b *bounded) end(z *html.Tokenizer) {
 	}
 }
 
-// weigh is how much an element adds to the depth of the tree. Those that end
-// where the next begins add nothing of their own.
+// weigh returns how much an element adds to the depth of the tree. Those that
+// end where the next begins add nothing of their own.
 func weigh(tag atom.Atom) int {
 	switch tag {
 	case atom.Html, atom.Head, atom.Body, atom.P, atom.A, atom.Li, atom.Dt, atom.Dd, atom.Tr, atom.Td, atom.Th, atom.Tbody, atom.Thead, atom.Tfoot,

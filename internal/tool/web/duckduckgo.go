@@ -157,7 +157,7 @@ func (p *duckParser) end() {
 	p.into = intoNothing
 }
 
-// duckTarget is where a result leads: the page itself, or the target of
+// duckTarget returns where a result leads: the page itself, or the target of
 // DuckDuckGo's own redirect. Advertisements have none.
 func duckTarget(href string) string {
 	if strings.HasPrefix(href, "//") {

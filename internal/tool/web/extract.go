@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// page is what a reader gets of an HTML document.
+// page holds what a reader gets of an HTML document.
 type page struct {
 	title string
 	text  string

@@ -33,7 +33,7 @@ type fetchInput struct {
 	MaxChars int    `json:"maxChars,omitempty" desc:"Default 50000." alias:"max_chars"`
 }
 
-// document is what was read from an address.
+// document holds what was read from an address.
 type document struct {
 	final string // where it really came from
 	text  string

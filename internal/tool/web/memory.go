@@ -18,8 +18,8 @@ const (
 	rememberURLs = 20_000
 )
 
-// memory is what the tools keep for a session: pages read lately, so that the
-// same one is not fetched again, and the addresses that were shown.
+// memory holds what the tools keep for a session: pages read lately, so that
+// the same one is not fetched again, and the addresses that were shown.
 type memory struct {
 	seed maphash.Seed
 
@@ -93,7 +93,7 @@ func linkKey(raw string) string {
 
 // Seen reports whether exactly this address was shown to the model before, as
 // a search result or as a link on a page it read in this session. What an
-// address carries that somebody else wrote cannot be what the model knows, so
+// address carries that others wrote cannot be what the model knows, so
 // following it gives nothing away.
 func Seen(s *tool.State, rawURL string) bool {
 	if s == nil {

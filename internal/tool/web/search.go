@@ -38,7 +38,7 @@ type volcengineInput struct {
 	QueryRewrite bool     `json:"queryRewrite,omitempty" desc:"Let the service rewrite the query." alias:"query_rewrite"`
 }
 
-// question is what a service is asked.
+// question holds what a service is asked.
 type question struct {
 	text  string
 	count int
@@ -165,8 +165,8 @@ func (f *family) envKey(b backend) httpsafe.Secret {
 	return httpsafe.Secret{}
 }
 
-// ask puts a question to one service within its own time. It also tells whether
-// anybody answered.
+// ask puts a question to one service within its own time. It also reports
+// whether a server answered.
 func (f *family) ask(ctx context.Context, a attempt, q question) (clean []hit, heard bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.timeout, f.o.Search.Timeout))
 	defer cancel()

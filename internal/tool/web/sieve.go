@@ -277,8 +277,8 @@ func attr(list []html.Attribute, key string) string {
 
 func become(n *html.Node, tag atom.Atom) { n.DataAtom, n.Data = tag, tag.String() }
 
-// picture writes what a picture shows. Its address is left out: nobody should
-// load it because of us.
+// picture writes what a picture shows. Its address is left out: it should not
+// be loaded because of us.
 func (s *sieve) picture(n *html.Node, alt string) {
 	if alt = oneLine(alt, 200); strings.ContainsAny(alt, "[]|") {
 		alt = strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt)

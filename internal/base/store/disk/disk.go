@@ -33,8 +33,7 @@ const (
 	suffixGate = ".write.lock"
 	suffixTorn = ".torn"
 	suffixTemp = ".tmp"
-	// tempName is what a file is called while it is written, after a dot and
-	// its own name.
+	// tempName names a file while it is written, after a dot and its own name.
 	tempName = ".tmp-*"
 
 	// writeWait bounds the wait for another process that writes the same

@@ -28,7 +28,7 @@ const (
 	replaceAt = 40  // lines in a log that is made smaller
 )
 
-// Child is what a process that will be killed does: it writes to logs and
+// Child does the work of a process that will be killed: it writes to logs and
 // documents that another one writes to as well, and says what is safe. A
 // driver's tests have a test that calls only this; it skips itself otherwise.
 func Child(t *testing.T, open Open) {

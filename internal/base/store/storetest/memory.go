@@ -53,7 +53,7 @@ func Memory() Open {
 	}
 }
 
-// memoryPlace is what the stores of one place share.
+// memoryPlace holds what the stores of one place share.
 type memoryPlace struct {
 	mu       sync.Mutex
 	made     int // for the ids of things

@@ -445,7 +445,7 @@ func testDocs(r *rig) {
 		r.Errorf("a removed document has the version %q, %v", v, err)
 	}
 	if r.Where("d/x.json") == "" {
-		r.Error("nobody knows where it is")
+		r.Error("Where does not say where it is")
 	}
 }
 
@@ -551,7 +551,7 @@ func testLocks(r *rig) {
 		r.must(again())
 	}
 	if _, held := store.Holder(r.ctx, r.Store, "d/none.lock"); held {
-		r.Error("a lock that nobody took is held")
+		r.Error("a lock that was never taken is held")
 	}
 	release, err := r.Lock(r.ctx, "d/x.lock")
 	r.must(err)

@@ -1,5 +1,8 @@
-// Package worker takes conversations into memory when nobody waits for it:
-// after a turn, when they fell silent, and when a new one began in their place.
+// Package worker hides when conversations are taken into memory: after a turn, when
+// they fell silent, and when a new conversation began in their place. A Worker runs
+// one job at a time and never one of a conversation with a running turn; a turn that
+// begins ends the job of its session. What a process left undone is found again by
+// a later one.
 package worker
 
 import (
@@ -18,7 +21,7 @@ import (
 
 const (
 	// quiet is how long a conversation must rest before it is looked after, so
-	// that somebody who writes on is not answered by a busy model.
+	// that a person who writes on does not meet a busy model.
 	quiet = 2 * time.Second
 	// jobLimit bounds the work on one conversation.
 	jobLimit = 10 * time.Minute
@@ -42,7 +45,7 @@ type job struct {
 	id     string // session key, or keptPrefix and a name
 	due    time.Time
 	frame  Frame  // of the last turn; unused for kept ones
-	kept   string // name of the end of a conversation that began anew
+	kept   string // name of the end of a conversation that was started again
 	preset string // of kept ones
 	whole  bool   // the conversation fell silent: take in all of it
 	resume bool   // it was silent before its last turn: take in all before that
@@ -75,7 +78,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Worker does the work on memory that nobody waits for: one job at a time, in
+// Worker does the work on memory that no turn waits for: one job at a time, in
 // the order of their deadlines, never one of a conversation with a running
 // turn. A turn that begins takes the job of its session away, or ends it.
 type Worker struct {
@@ -178,7 +181,7 @@ func (w *Worker) Finish(ctx context.Context, begun func(n int)) (left int) {
 	}
 }
 
-// hurried is how many jobs Finish waits for.
+// hurried counts the jobs that Finish waits for.
 func (w *Worker) hurried() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +196,7 @@ func (w *Worker) hurried() (n int) {
 	return n
 }
 
-// unfinished is how many jobs wait for another try.
+// unfinished counts the jobs that wait for another try.
 func (w *Worker) unfinished() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -359,7 +362,9 @@ func (w *Worker) work(s *started) {
 	w.mu.Lock()
 	w.cancel()
 	close(w.over)
-	w.running, w.cancel, w.over = "", nil, nil
+	w.running = ""
+	w.cancel = nil
+	w.over = nil
 	w.mu.Unlock()
 	if err != nil && !cancelled {
 		w.o.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)

@@ -42,8 +42,8 @@ CREATE VIRTUAL TABLE words USING fts5(body, content='', contentless_delete=1, de
 INSERT INTO words(words, rank) VALUES('hashsize', 16777216);
 `
 
-// open returns the database, opening it on first use and again when somebody
-// replaced the file.
+// open returns the database, opening it on first use and again when the file
+// was replaced.
 func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +80,10 @@ func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	if err := prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	x.db, x.file, x.names, x.rows = db, fi, map[int64]string{}, nil
+	x.db = db
+	x.file = fi
+	x.names = map[int64]string{}
+	x.rows = nil
 	return db, nil
 }
 

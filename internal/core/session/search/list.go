@@ -24,7 +24,7 @@ const (
 // dirArchive is the folder of ended conversations below that of the others.
 const dirArchive = "archive"
 
-// logDir is what was seen in a folder of logs.
+// logDir holds what was seen in a folder of logs.
 type logDir struct {
 	changed time.Time    // of the folder: logs came, went or were replaced
 	looked  time.Time    // when all logs were looked at

@@ -16,8 +16,8 @@ type Query struct {
 	// Scope is whose memory may be seen: "" the owner's, which holds nothing
 	// that belongs to a scope; otherwise only what belongs to this one.
 	Scope string
-	// Own is the conversation the question comes from. Somebody with a scope
-	// also finds what others with a scope said in it, because they said it there.
+	// Own is the conversation the question comes from. A person with a scope also
+	// finds what others with a scope said in it, because they said it there.
 	Own string
 	// Everyone lifts the rules of Scope. It is for the owner at the keyboard,
 	// who can read the files anyway.
@@ -172,8 +172,8 @@ func anyOf(items []item) string {
 	return strings.Join(parts, " OR ")
 }
 
-// without is what excludes texts by single words; longer ones are looked for
-// in the texts themselves.
+// without returns the condition that excludes texts by single words; longer
+// ones are looked for in the texts themselves.
 func without(not []item) string {
 	var parts []string
 	for _, it := range not {

@@ -484,7 +484,7 @@ func (s *search) show(best []scored) ([]Hit, error) {
 	return out, nil
 }
 
-// placeName is what a label means to people.
+// placeName returns what a label means to people.
 func placeName(label string) string {
 	switch place, name, _ := strings.Cut(label, "/"); place {
 	case "n":

@@ -6,8 +6,8 @@
 // the texts, which are read from where they are when they are shown. Taking in
 // a new message costs the same however much there is already.
 //
-// Who asks decides what is found: the owner finds what belongs to nobody else,
-// everybody else only what belongs to their scope. See Query.
+// Who asks decides what is found: the owner finds what belongs to no other
+// person, the others only what belongs to their scope. See Query.
 //
 // An Index is safe for concurrent use, and several processes may have the same
 // file open.

@@ -78,7 +78,7 @@ func joinMarks(s, opens, closes string) string {
 	return strings.ReplaceAll(s, closes+opens, "")
 }
 
-// bestPlace is where the most different items stand within one snippet.
+// bestPlace returns where the most different items stand within one snippet.
 func bestPlace(spans []span) int {
 	best, at := 0, 0
 	for i := range spans {

@@ -244,9 +244,9 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 	return strings.TrimSpace(r.Display()), role
 }
 
-// turnOf is what a message says about itself: whose it is, and whether words
-// from outside are in it. One that does not say where it came from, such as one
-// of another program, may be anybody's.
+// turnOf returns what a message says about itself: whose it is, and whether
+// words from outside are in it. One that does not say where it came from, such
+// as one of another program, may be from any person.
 func turnOf(r *session.Record) (scope string, tainted bool) {
 	if r.Runtime == nil {
 		return "", true
@@ -279,7 +279,10 @@ func (s *source) entryLine(line []byte) (text string, role Role) {
 			return "", ""
 		}
 	}
-	s.session, s.scope, s.tainted, s.foreign = e.Session, e.Scope, e.Tainted, e.Tainted
+	s.session = e.Session
+	s.scope = e.Scope
+	s.tainted = e.Tainted
+	s.foreign = e.Tainted
 	if t, err := time.ParseInLocation("2006-01-02 15:04", e.Timestamp, time.Local); err == nil {
 		s.time = t.UnixMilli()
 	}

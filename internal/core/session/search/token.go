@@ -69,8 +69,8 @@ func wordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// wordEnd is where the word that begins at i ends. Marks belong to the letters
-// they stand on.
+// wordEnd returns where the word that begins at i ends. Marks belong to the
+// letters they stand on.
 func wordEnd(s string, i int) int {
 	for i < len(s) {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -189,8 +189,8 @@ func canonical(s string) string {
 	return norm.NFC.String(strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// body is what the full-text table gets: the tokens, which its tokenizer only
-// has to tell apart at the spaces.
+// body returns what the full-text table gets: the tokens, which its tokenizer
+// only has to tell apart at the spaces.
 func body(toks []token, more ...string) string {
 	n := 0
 	for i := range toks {

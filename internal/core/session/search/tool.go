@@ -56,7 +56,7 @@ func (x *Index) Tool(loc *time.Location) tool.Tool {
 	})
 }
 
-// answer is how the model sees a result.
+// answer returns a result as the model sees it.
 func answer(query string, res Result, loc *time.Location) tool.Result {
 	var b strings.Builder
 	tainted := false

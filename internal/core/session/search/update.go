@@ -221,7 +221,14 @@ func (b *batch) take(ctx context.Context, s *source) error {
 	defer f.Close() //nolint:errcheck // only read from
 	if s.id != 0 && !grown(f, s) {
 		s.reset = true
-		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.foreign, s.time = 0, nil, 0, 0, 0, false, false, 0
+		s.pos = 0
+		s.tail = nil
+		s.docs = 0
+		s.words = 0
+		s.bytes = 0
+		s.tainted = false
+		s.foreign = false
+		s.time = 0
 		if s.kind == kindLog {
 			s.scope, s.session = "", keyOf(s.label)
 		}
@@ -385,7 +392,10 @@ func (b *batch) flush(ctx context.Context) error {
 		return err
 	}
 	b.written += len(b.docs)
-	b.docs, b.bytes, b.touched, b.gone = b.docs[:0], 0, nil, nil
+	b.docs = b.docs[:0]
+	b.bytes = 0
+	b.touched = nil
+	b.gone = nil
 	return nil
 }
 
@@ -399,7 +409,7 @@ func remove(ctx context.Context, tx *sql.Tx, source int64) error {
 	return nil
 }
 
-// save writes the row of a source, dropping what it had when it starts anew.
+// save writes the row of a source, dropping what it had when it starts again.
 func (s *source) save(ctx context.Context, tx *sql.Tx) error {
 	if s.reset {
 		if err := remove(ctx, tx, s.id); err != nil {
@@ -473,7 +483,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 }
 
 // marks are the tokens by which documents are told apart that belong to one
-// conversation or scope. Nobody can type them: no text gives such a token. The
+// conversation or scope. They cannot be typed: no text gives such a token. The
 // owner's documents bear no mark of a scope, so that there is nothing to
 // compare with where there is only one person.
 func marks(session, scope int64, name string) []string {
@@ -517,8 +527,8 @@ type sourceRows struct {
 	by      map[string]*source // by label
 }
 
-// readSources returns the table of sources, from memory when nobody changed it
-// meanwhile. It belongs to the caller until keepSources.
+// readSources returns the table of sources, from memory when it has not
+// changed meanwhile. It belongs to the caller until keepSources.
 func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error) {
 	var changes int64
 	if err := db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes); err != nil {

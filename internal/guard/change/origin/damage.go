@@ -164,7 +164,8 @@ func fill(one, other []stored, now time.Time) (lines []line, rest, otherRest []s
 	return lines, rest, other[n:]
 }
 
-// remains is what a damaged line still says is from outside. A wrong mark does no harm.
+// remains returns what a damaged line still says is from outside. A wrong mark does no
+// harm.
 func remains(raw []byte) []line {
 	var l line
 	switch {

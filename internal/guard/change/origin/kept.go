@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Says is what the record said about a content when it was taken from a file.
+// Says says what the record said about a content when it was taken from a
+// file.
 type Says string
 
 // What a record can say.

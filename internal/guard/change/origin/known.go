@@ -12,7 +12,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// tooLarge is what search says of a root in which it cannot look at everything.
+// tooLarge is reported by search for a root in which it cannot look at
+// everything.
 const tooLarge = "what may lie anywhere in this large workspace"
 
 // maxSearch bounds the entries that are looked at for a file that is not where it
@@ -25,7 +26,7 @@ type inode struct {
 	born   int64 // Unix time in nanoseconds
 }
 
-// identity is what a file is apart from its name.
+// identity holds what a file is apart from its name.
 type identity struct {
 	sum     [32]byte // of its content; zero: not known
 	size    int64
@@ -62,7 +63,7 @@ func (l *line) describe(k identity) {
 	}
 }
 
-// identity is what a line says that its file is apart from its name.
+// identity returns what a line says that its file is apart from its name.
 func (l *line) identity() identity {
 	k := identity{size: l.Size, inode: inode{l.Number, l.Born}}
 	copy(k.sum[:], l.Sum)

@@ -150,7 +150,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// name is how a path is recorded: relative to the workspace if it is inside.
+// name returns how a path is recorded: relative to the workspace if it is
+// inside.
 func (s *Store) name(abs string) string {
 	abs = filepath.Clean(abs)
 	for _, root := range []string{s.o.Root, s.realRoot()} {
@@ -347,7 +348,7 @@ func (s *Store) example(dir, own string) string {
 	return example
 }
 
-// path is where a recorded name is.
+// path returns where a recorded name is.
 func (s *Store) path(name string) string {
 	path := filepath.FromSlash(name)
 	if filepath.IsAbs(path) {

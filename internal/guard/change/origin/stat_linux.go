@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changeTimeOf is when the inode last changed. Programs cannot set it.
+// changeTimeOf returns when the inode last changed. Programs cannot set it.
 func changeTimeOf(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// changeTimeOf is when the content last changed, as far as the system tells.
+// changeTimeOf returns when the content last changed, as far as the system
+// tells.
 func changeTimeOf(info fs.FileInfo) time.Time { return info.ModTime() }
 
 // alive reports whether a process exists.

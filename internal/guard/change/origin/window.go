@@ -75,7 +75,7 @@ func (s *Store) Begin(r Running) (*Window, error) {
 	return &Window{s: s, open: lines[0], alone: s.running() == 1, arrived: s.arrived}, nil
 }
 
-// running is how many commands of all processes have not ended.
+// running counts the commands of all processes that have not ended.
 func (s *Store) running() int {
 	n := 0
 	for _, w := range s.windows {
@@ -280,7 +280,7 @@ func (w *walk) collapse(name string, first int) {
 	w.lines = append(append(w.lines[:first], packedLines(opMark, packed)...), mark)
 }
 
-// outcome is what a walk finds out about a file.
+// outcome says what a walk finds out about a file.
 type outcome int
 
 const (
@@ -326,8 +326,8 @@ func (w *walk) mark(name string) bool {
 	return true
 }
 
-// Changed is when the inode of a path last changed, which no program can set;
-// zero if nothing is there.
+// Changed returns when the inode of a path last changed, which no program can
+// set; zero if nothing is there.
 func Changed(path string) time.Time {
 	at, err := changeTime(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // It only reaches the turns of the session it is asked about.
 type Chat struct{ Store turns }
 
-// turns is what a Chat needs of a Store, or of several as one.
+// turns lists the methods of a Store that a Chat needs, or of several as one.
 type turns interface {
 	Turns(ctx context.Context, session string) ([]Turn, error)
 	Last(ctx context.Context, session string) (Turn, error)

@@ -9,7 +9,7 @@ import (
 // a turn is shown and not undone: what its files held before may be missing.
 const whyDamaged = "a part of the record of this turn was damaged on the disk, so it is not undone"
 
-// hurt is what is known of damaged entries while a log is read.
+// hurt holds what is known of damaged entries while a log is read.
 type hurt struct {
 	// suspects are the turns that were known before a damaged entry which says no
 	// turn. It may concern those that go on after it.
@@ -110,7 +110,7 @@ func (m *model) endDamage() {
 	m.hurt = nil
 }
 
-// timeNear is when the turn before this one began, or the one after it.
+// timeNear returns when the turn before this one began, or the one after it.
 func (m *model) timeNear(t *turnState) time.Time {
 	var at time.Time
 	for _, o := range m.ordered() {

@@ -45,8 +45,8 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 	return out.String(), nil
 }
 
-// afterOf is what a turn left at a path, or what is there now if its end was
-// missed.
+// afterOf returns what a turn left at a path, or what is there now if its end
+// was missed.
 func (s *Store) afterOf(p string, f *fileState) (state, []byte) {
 	if f.after != nil {
 		if f.after.Kind != kindFile {

@@ -45,8 +45,8 @@ func (w *walker) ask() {
 	}
 }
 
-// said is what the records of a place say about files: one that knows a file as
-// from outside is enough. So is one that cannot be read.
+// said returns what the records of a place say about files: one that knows a
+// file as from outside is enough. So is one that cannot be read.
 func (s *Store) said(place string, files []origin.Asks) []origin.Says {
 	out := make([]origin.Says, len(files))
 	records, err := s.Origins(place)

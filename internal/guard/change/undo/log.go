@@ -26,7 +26,7 @@ type record struct {
 	Op      string   `json:"op"`
 	Pos     int64    `json:"pos,omitempty"` // where the entry begins, which no content of a file can say
 	N       int64    `json:"n,omitempty"`   // length of the body plus one; 0 means that there is none
-	Sum     string   `json:"sum,omitempty"` // of a body that is no content, which has its hash
+	Sum     string   `json:"sum,omitempty"` // of a body that is not content, which has its hash
 	Hash    string   `json:"hash,omitempty"`
 	Turn    string   `json:"turn,omitempty"`
 	Session string   `json:"session,omitempty"`
@@ -302,7 +302,7 @@ const (
 	maxHeader  = 1 << 20 // a header with thousands of skipped folders is not ours
 )
 
-// finding is what a scanner finds.
+// finding says what a scanner finds.
 type finding int
 
 const (
@@ -437,7 +437,7 @@ func (s *scanner) bytes(off, n int64) ([]byte, error) {
 	return s.window[off-s.base : off-s.base+n], nil
 }
 
-// batch is what one call adds to the log: all of it or nothing.
+// batch holds what one call adds to the log: all of it or nothing.
 type batch struct {
 	l     *logFile
 	ctx   context.Context //nolint:containedctx // a batch lives inside one call

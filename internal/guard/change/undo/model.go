@@ -24,8 +24,8 @@ const (
 	kindOther kind = "other" // a pipe, socket or device
 )
 
-// state is what a name stood for at some moment. Two states are the same if
-// they are equal.
+// state describes what a name stood for at some moment. Two states are the
+// same if they are equal.
 type state struct {
 	Kind kind        `json:"k"`
 	Mode fs.FileMode `json:"m,omitempty"` // permission bits
@@ -46,13 +46,14 @@ type entry struct {
 	Mtime int64  `json:"t,omitempty"` // nanoseconds; 0 means that the file must be read again
 	Ctime int64  `json:"c,omitempty"`
 	Inode uint64 `json:"i,omitempty"`
-	// Says is what the record of outside files said when the workspace was looked at.
+	// Says holds the answer of the record of outside files when the workspace was
+	// looked at.
 	Says origin.Says `json:"o,omitempty"`
 	// At is when the file had changed last, where the system does not tell Ctime.
 	At int64 `json:"ot,omitempty"`
 }
 
-// kept is where the content of an entry comes from.
+// kept returns where the content of an entry comes from.
 func (e entry) kept() *kept { return &kept{Says: e.Says, At: cmp.Or(e.Ctime, e.At)} }
 
 // delta is a name whose entry is new. Of a name that vanished only Path is set.
@@ -61,7 +62,7 @@ type delta struct {
 	Entry *entry `json:"e,omitempty"`
 }
 
-// change is what a call found at a path, or left there.
+// change holds what a call found at a path, or left there.
 type change struct {
 	Path   string `json:"p"`
 	Before *state `json:"b,omitempty"`
@@ -77,7 +78,7 @@ type kept struct {
 	At   int64       `json:"t,omitempty"` // when the file had changed last, in nanoseconds
 }
 
-// model is what the log says.
+// model holds what the log says.
 type model struct {
 	blobs map[string]span
 	tree  map[string]entry
@@ -88,7 +89,7 @@ type model struct {
 	hurt  *hurt  // nil: no entry was damaged
 }
 
-// turnState is what is known of a turn.
+// turnState holds what is known of a turn.
 type turnState struct {
 	id, session string
 	at          time.Time

@@ -76,7 +76,7 @@ func (a *area) resolve(name string) (keys []string) {
 	return keys
 }
 
-// key is how a path without links is called in the log.
+// key returns how a path without links is called in the log.
 func (a *area) key(abs string) (string, bool) {
 	for _, base := range []string{a.workspace, diskio.ResolveExisting(a.workspace)} {
 		if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
@@ -154,7 +154,7 @@ func (a *area) spot(p string) (spot, error) {
 	return spot{dir: dir, name: parts[len(parts)-1]}, nil
 }
 
-// openFolder opens a folder that is no link.
+// openFolder opens a folder that is not a link.
 func openFolder(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -201,8 +201,8 @@ func (a *area) observe(p string, b *batch) (st state, changed int64, err error) 
 	return st, changed, err
 }
 
-// changeTime is when a file changed last in nanoseconds: its inode where the
-// system tells it, else its content.
+// changeTime returns when a file changed last in nanoseconds: its inode where
+// the system tells it, else its content.
 func changeTime(mtime, ctime int64, _ uint64) int64 {
 	if ctime != 0 {
 		return ctime

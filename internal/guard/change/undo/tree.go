@@ -161,7 +161,7 @@ const maxSkipped = 20
 
 func (w *walker) skip(rel string) {
 	if base := path.Base(rel); base == ".nanobot" || base == "__pycache__" {
-		return // nobody misses them
+		return // caches, and our own folder: not reported
 	}
 	if len(w.skipped) < maxSkipped {
 		w.skipped = append(w.skipped, rel)

@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// Turn is what one turn, or one undo, did to files.
+// Turn says what one turn, or one undo, did to files.
 type Turn struct {
 	ID       string    `json:"id"`
 	Session  string    `json:"session"`
@@ -28,7 +28,8 @@ type Turn struct {
 	Running     bool `json:"running,omitempty"` // a command has not ended yet
 }
 
-// Change is what a turn did to one path, relative to the workspace or absolute.
+// Change says what a turn did to one path, relative to the workspace or
+// absolute.
 type Change struct {
 	Path string `json:"path"`
 	What string `json:"what"` // created, changed, deleted

@@ -56,7 +56,7 @@ type Options struct {
 
 	// Origins are the records that say where a file comes from, by its absolute
 	// path. A content that is put back takes with it what they said about it. nil
-	// is no record: of a guest's files, or for tests.
+	// means no record: of a guest's files, or for tests.
 	Origins func(abs string) ([]*origin.Store, error)
 
 	// Busy tells whether a command of a session goes on although its call has
