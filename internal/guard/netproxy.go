@@ -260,7 +260,9 @@ func connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (
 	if err != nil {
 		return nil, err
 	}
-	p.Network, p.ProxySocket, p.ProxyCerts = sandbox.NetProxy, l.socket, l.certs
+	p.Network = sandbox.NetProxy
+	p.ProxySocket = l.socket
+	p.ProxyCerts = l.certs
 	p.Protected = append(slices.Clip(p.Protected), filepath.Dir(l.socket)) // hides the sockets of other commands
 	return l, nil
 }

@@ -235,7 +235,9 @@ func (j *Journal) endReading(l *lane) {
 			l.lossy[chatOf(e.out.Route)] = true
 		}
 	}
-	l.reading, l.queue, l.shown = false, nil, 0
+	l.reading = false
+	l.queue = nil
+	l.shown = 0
 	clear(l.last)
 }
 

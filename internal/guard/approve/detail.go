@@ -57,7 +57,9 @@ func (p *Policy) diff(s *subject) string {
 			if !known {
 				return ""
 			}
-			names, before[name], after[name] = append(names, name), old, old
+			names = append(names, name)
+			before[name] = old
+			after[name] = old
 		}
 		next, known := written(&one, after[name])
 		if !known {

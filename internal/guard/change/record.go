@@ -285,7 +285,9 @@ func (r *Record) open(dir string) (*folder, error) {
 		return f, nil
 	}
 	rules := r.o.Rules
-	rules.Workspace, rules.Also, rules.Restrict = dir, nil, true
+	rules.Workspace = dir
+	rules.Also = nil
+	rules.Restrict = true
 	jail, err := diskio.OpenJail(rules)
 	if err != nil {
 		return nil, fmt.Errorf("open the folder %s: %w", dir, err)

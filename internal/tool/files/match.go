@@ -255,7 +255,9 @@ func reindent(matched, old, repl string) string {
 		if known && (add != extra || drop != missing) {
 			return repl
 		}
-		extra, missing, known = add, drop, true
+		extra = add
+		missing = drop
+		known = true
 	}
 	if extra == "" && missing == "" {
 		return repl

@@ -40,7 +40,9 @@ func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 			return p, err
 		}
 		if ended {
-			p.last, p.total, p.end = line-1, line-1, true
+			p.last = line - 1
+			p.total = line - 1
+			p.end = true
 			return p, nil
 		}
 	}

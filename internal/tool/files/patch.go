@@ -196,7 +196,9 @@ var errLooked = errors.New("looked")
 func (s *patchSet) lookAt(ctx context.Context, name, key string) (*patched, error) {
 	p := &patched{name: name, key: key}
 	_, err := s.f.jail.Update(ctx, name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
-		p.old, p.content, p.info = old, old, info
+		p.old = old
+		p.content = old
+		p.info = info
 		if s.f.strict && info != nil {
 			if _, err := s.f.staleness(s.call, name, old, info); err != nil {
 				return nil, err

@@ -224,7 +224,9 @@ func (m *maker) make(ctx context.Context, job order, count int) (made []picture,
 		var got []picture
 		var said string
 		got, said, last = m.attempt(ctx, job, count-len(made))
-		made, text, err = append(made, got...), cmp.Or(said, text), cmp.Or(last, err)
+		made = append(made, got...)
+		text = cmp.Or(said, text)
+		err = cmp.Or(last, err)
 		if len(made) == count {
 			return made, text, nil
 		}

@@ -279,7 +279,10 @@ func (s *Server) settleHTTP() (warns []Warning, err error) {
 	s.URL = u.String()
 	if s.Command != "" {
 		warns = append(warns, Warning{"command", "ignored, because the server is reached by its url"})
-		s.Command, s.Args, s.Env, s.Cwd = "", nil, nil, ""
+		s.Command = ""
+		s.Args = nil
+		s.Env = nil
+		s.Cwd = ""
 	}
 	if s.Client.ID+s.Client.Scope != "" && s.Auth == "" {
 		warns = append(warns, Warning{"clientId", `without effect, because auth is not set to "oauth" or "client_credentials"`})

@@ -113,8 +113,12 @@ func Probe(ctx context.Context, o Options, entries []Entry, auth *OAuth) ([]Summ
 
 // Live puts in what a connection to the server found out.
 func (j *Summary) Live(st Status) {
-	j.State, j.Error, j.Protocol = string(st.State), st.Error, st.Protocol
+	j.State = string(st.State)
+	j.Error = st.Error
+	j.Protocol = st.Protocol
 	if st.State == Ready || st.State == Degraded {
-		j.Tools, j.Resources, j.Prompts = &st.Tools, &st.Resources, &st.Prompts
+		j.Tools = &st.Tools
+		j.Resources = &st.Resources
+		j.Prompts = &st.Prompts
 	}
 }

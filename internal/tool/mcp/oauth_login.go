@@ -119,7 +119,11 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 		tokens.Scope = f.scope
 	}
 	if err := f.keep(ctx, func(e *oauthEntry) {
-		e.Tokens, e.Client, e.Redirect, e.At, e.Asked = &tokens, f.entry.Client, f.entry.Redirect, f.entry.At, f.scope
+		e.Tokens = &tokens
+		e.Client = f.entry.Client
+		e.Redirect = f.entry.Redirect
+		e.At = f.entry.At
+		e.Asked = f.scope
 	}); err != nil {
 		return err
 	}
@@ -160,7 +164,9 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 	// registration and stay together with it until there are new ones.
 	return f.keep(ctx, func(e *oauthEntry) {
 		if e.Tokens == nil {
-			e.Client, e.Redirect, e.At = f.entry.Client, f.entry.Redirect, f.entry.At
+			e.Client = f.entry.Client
+			e.Redirect = f.entry.Redirect
+			e.At = f.entry.At
 		}
 	})
 }

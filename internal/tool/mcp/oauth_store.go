@@ -156,7 +156,9 @@ func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim,
 		if f.Generations[server] == "" {
 			f.Generations[server] = oauth.Random()
 		}
-		e.Lease, c.generation, c.redirect = c.lease, f.Generations[server], e.Redirect
+		e.Lease = c.lease
+		c.generation = f.Generations[server]
+		c.redirect = e.Redirect
 		return true
 	})
 	return c, err

@@ -73,7 +73,9 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 		return nil, err
 	}
 	cmd := exec.Command(path, args...) //nolint:noctx // ended by end
-	cmd.Env, cmd.Dir, cmd.Stderr = env, s.Cwd, stderr
+	cmd.Env = env
+	cmd.Dir = s.Cwd
+	cmd.Stderr = stderr
 	cmd.WaitDelay = endGrace // a grandchild may hold stderr
 	p := &process{
 		cmd: cmd, cleanup: func() {}, odd: odd,

@@ -94,7 +94,9 @@ func (s *server) move(st State, reason string, l *link) {
 	if s.state != st {
 		s.since = s.pool.o.Now()
 	}
-	s.state, s.reason, s.link = st, reason, l
+	s.state = st
+	s.reason = reason
+	s.link = l
 	if st != Connecting {
 		s.settled = true
 	}

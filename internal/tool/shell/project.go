@@ -32,8 +32,13 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 		return nil, errors.New("commands are not run in a chat that is kept inside a folder: nothing here could keep them there")
 	}
 	g := *r.guard
-	g.workspace, g.roots, g.restrict, g.sandboxed = c.Project.Dir, nil, true, true
-	r.workspace, r.restrict, r.guard = c.Project.Dir, true, &g
+	g.workspace = c.Project.Dir
+	g.roots = nil
+	g.restrict = true
+	g.sandboxed = true
+	r.workspace = c.Project.Dir
+	r.restrict = true
+	r.guard = &g
 	r.env = slices.DeleteFunc(slices.Clone(r.env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") })
 	r.wrap = s.confine
 	return &r, nil

@@ -22,7 +22,9 @@ func newTerminalStreams(cmd *exec.Cmd, to sink) (*streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+	cmd.Stdin = theirs
+	cmd.Stdout = theirs
+	cmd.Stderr = theirs
 	return &streams{
 		copies:   []streamCopy{{r: ours, w: theirs, to: &terminalText{to: to}}},
 		terminal: ours,

@@ -157,7 +157,9 @@ func (b *body) identify(head []byte, req *http.Request) {
 	case llm.PictureType(head) != "":
 		b.kind, b.mime = kindImage, llm.PictureType(head)
 	case bytes.HasPrefix(start, []byte("%pdf-")):
-		b.kind, b.mime, b.ext = kindDocument, "application/pdf", ".pdf"
+		b.kind = kindDocument
+		b.mime = "application/pdf"
+		b.ext = ".pdf"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")) && officeExt(media, ext) != "":
 		b.kind, b.ext = kindDocument, officeExt(media, ext)
 	case binaryType(media), bytes.IndexByte(head, 0) >= 0 && !wide(head, b.contentType):

@@ -278,7 +278,9 @@ func (c *chooser) widen(best *html.Node) *html.Node {
 		if (all-links)*3 > more {
 			break
 		}
-		best, size, links = n, size+more, all
+		best = n
+		size = size + more
+		links = all
 	}
 	return best
 }

@@ -158,7 +158,9 @@ func (s *Store) neighbours() []*Store {
 		other := s.others[name]
 		if other == nil {
 			o := s.o
-			o.Name, o.Roots, o.Sealed = name, nil, nil
+			o.Name = name
+			o.Roots = nil
+			o.Sealed = nil
 			var err error
 			if other, err = Open(o); err != nil {
 				continue

@@ -367,7 +367,9 @@ func header(line []byte, at int64) (rec record, length int64, sealed, ok bool) {
 	length = int64(len(raw)) + 1
 	if !ok || !sealed {
 		if first, _ := store.SplitSealed(bytes.Clone(line)); first != nil {
-			raw, sealed, ok = first, true, true
+			raw = first
+			sealed = true
+			ok = true
 			length = int64(len(first)+store.SealSize) + 1
 		}
 	}
