@@ -107,7 +107,7 @@ func TestDoubts(t *testing.T) {
 // somebody chose.
 func TestBarInAnID(t *testing.T) {
 	t.Parallel()
-	b := book{
+	b := page{
 		Approved: map[string][]string{"x": {"123|ann", "boss@example.org"}},
 		Owners:   map[string][]string{"x": {"boss@example.org"}},
 	}

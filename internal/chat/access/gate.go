@@ -133,9 +133,9 @@ func (p Pass) Owner() bool { return p.scope == "" && p.verdict == Allowed }
 
 // GateOptions is what a Gate goes by.
 type GateOptions struct {
-	Name    string // of the channel
-	Lists   Lists
-	Pairing *Pairing // nil: only the lists count
+	Name  string // of the channel
+	Lists Lists
+	Book  *Book // nil: only the lists count
 	// Language is the one of a person, by what their profile says; nil is
 	// English.
 	Language func(profile string) string
@@ -197,8 +197,8 @@ func (g *Gate) Knows(ctx context.Context, v Visitor) bool {
 
 // collect finds out what decides about a visitor.
 func (g *Gate) collect(ctx context.Context, v Visitor, forUs, late bool) evidence {
-	e := evidence{visitor: v, lists: g.lists, forUs: forUs, late: late, rule: g.rule(v), pairs: g.o.Pairing != nil}
-	if g.o.Pairing == nil || !forUs || late {
+	e := evidence{visitor: v, lists: g.lists, forUs: forUs, late: late, rule: g.rule(v), pairs: g.o.Book != nil}
+	if g.o.Book == nil || !forUs || late {
 		return e
 	}
 	ids := slices.Clone(v.IDs)
@@ -209,7 +209,7 @@ func (g *Gate) collect(ctx context.Context, v Visitor, forUs, late bool) evidenc
 			}
 		}
 	}
-	known, err := g.o.Pairing.Known(g.o.Name, ids...)
+	known, err := g.o.Book.Known(g.o.Name, ids...)
 	if err != nil {
 		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
 	}
@@ -243,6 +243,19 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		g.redeemInvitation(ctx, v) // before the lists are asked: it may put the sender on them
 	}
 	return g.carryOut(ctx, v, decide(g.collect(ctx, v, forUs, late)))
+}
+
+// redeemInvitation lets the owner in who sends the code of an invitation.
+func (g *Gate) redeemInvitation(ctx context.Context, v Visitor) {
+	if !v.Direct || v.Text == "" || g.o.Book == nil || len(v.IDs) == 0 || v.IDs[0] == "" {
+		return
+	}
+	switch in, err := g.o.Book.redeem(ctx, g.o.Name, v.Text, v.IDs); {
+	case err != nil:
+		g.o.Log.ErrorContext(ctx, "the owner sent the code of an invitation but cannot be let in", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
+	case in:
+		g.o.Log.InfoContext(ctx, "the owner was let in with the code of an invitation", "channel", g.o.Name, "sender", v.IDs[0])
+	}
 }
 
 // carryOut does what was decided.
@@ -309,10 +322,10 @@ func (g *Gate) warnName(ctx context.Context, v Visitor) {
 
 // learnAliases notes further ids of a person who paired.
 func (g *Gate) learnAliases(ctx context.Context, v Visitor) {
-	if g.o.Pairing == nil {
+	if g.o.Book == nil {
 		return
 	}
-	if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
+	if err := g.o.Book.learn(ctx, g.o.Name, v.IDs...); err != nil {
 		g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
 	}
 }
@@ -430,7 +443,7 @@ func (g *Gate) crowd() (others string, ok bool) {
 
 // invite sends a stranger a code.
 func (g *Gate) invite(ctx context.Context, v Visitor) {
-	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
+	code, err := g.o.Book.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
 	if err != nil {
 		level := slog.LevelError
 		if errors.Is(err, ErrPairingSoon) {

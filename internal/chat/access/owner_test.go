@@ -11,8 +11,8 @@ func TestOwnerByPairing(t *testing.T) { storetest.Each(t, testOwnerByPairing) }
 
 func testOwnerByPairing(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := OpenPairing(PairingOptions{Store: open(t, t.TempDir())})
-	gate := NewGate(GateOptions{Name: "x", Pairing: p})
+	p := OpenBook(BookOptions{Store: open(t, t.TempDir())})
+	gate := NewGate(GateOptions{Name: "x", Book: p})
 	visit := func(id string, direct bool) (Pass, bool) {
 		return gate.Admit(t.Context(), Visitor{Route: bus.Route{Channel: "x", ChatID: id}, IDs: []string{id}, Direct: direct, Mentioned: true})
 	}
