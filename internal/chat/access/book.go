@@ -40,13 +40,13 @@ var ErrNoSuchCode = errors.New("no open request has this code; codes are valid f
 // ErrManyCodes refuses codes after too many wrong ones.
 var ErrManyCodes = errors.New("too many wrong codes; wait ten minutes, then use the person's latest code")
 
-// Book is the list of people who were let in by hand, and of those who
-// asked to be. Codes are in it as hashes only: the person who approves types the
-// one that the stranger was given. Each stranger has one open request, and a
-// stranger never keeps another one from asking. It is one document, shared by all
-// channels and by the command line, which may change it while the gateway runs.
-// One that cannot be read lets nobody in and is never overwritten; one that
-// makes no sense is kept beside.
+// Book is the list of people who were approved by hand, and of strangers who
+// asked for it. It has codes as hashes only: the owner who approves types the one
+// that the stranger was given. Each stranger has one open request, and cannot
+// keep another stranger from asking. The book is one document, shared by all
+// channels and by the command line, which may change it while the gateway runs;
+// change is its only writer. A document that cannot be read admits no one and is
+// never overwritten; a damaged one is kept beside.
 type Book struct {
 	store store.Store
 	name  string
@@ -64,7 +64,7 @@ type Book struct {
 	invited map[[sha256.Size]byte]invitation
 }
 
-// PairingRequest is somebody who asked to be let in.
+// PairingRequest is an open request of a stranger.
 type PairingRequest struct {
 	Channel string    `json:"channel"`
 	Sender  string    `json:"sender_id"`
@@ -74,7 +74,7 @@ type PairingRequest struct {
 // BookOptions is what a Book needs.
 type BookOptions struct {
 	Store   store.Store
-	Changed func() // is called when this process wrote the list; nil: nobody asks
+	Changed func() // is called when this process wrote the list; it may be nil
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -110,8 +110,8 @@ type Known struct {
 	Owner bool   // ... as the owner
 }
 
-// Known looks somebody up. All ids are those of one person, of which any may be
-// known.
+// Known returns what the book says about a person. All ids are those of one
+// person; each of them is enough.
 func (b *Book) Known(channel string, ids ...string) (Known, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,27 +138,15 @@ func (b *Book) learn(ctx context.Context, channel string, ids ...string) error {
 	})
 }
 
-// Ask returns the code of somebody who wants in: the one they have as long as
-// this process remembers it, else a new one that takes its place. When too many
-// people of a channel wait, the request that has waited longest there is dropped.
+// Ask returns the code of a stranger: the one they have as long as this process
+// remembers it, else a new one instead of it. With too many requests on a channel,
+// the oldest one there is removed.
 func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...string) (code string, err error) {
 	err = b.change(ctx, func(p *page) error {
-		code = ""
+		code = "" // change may run this again
 		now := b.seconds()
-		var mine []string
-		oldest, waiting := "", 0
-		for key, r := range p.Pending {
-			if r.Channel != channel {
-				continue
-			}
-			waiting++
-			if r.Sender == sender {
-				mine = append(mine, key)
-			}
-			if oldest == "" || r.Created < p.Pending[oldest].Created {
-				oldest = key
-			}
-		}
+
+		mine := p.requests(channel, sender)
 		for _, key := range mine {
 			if code = b.given[key]; code != "" {
 				return nil
@@ -167,18 +155,26 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 				return ErrPairingSoon
 			}
 		}
+
 		for _, key := range mine {
 			delete(p.Pending, key)
 		}
-		if len(mine) == 0 && waiting >= pairingPending {
-			delete(p.Pending, oldest)
+		if len(mine) == 0 {
+			p.makeRoom(channel)
 		}
+
 		code = newCode()
 		key, err := p.hash(code)
 		if err != nil {
 			return err
 		}
-		p.Pending[key] = request{Channel: channel, Sender: sender, Aliases: aliases, Created: now, Expires: now + pairingLife.Seconds()}
+		p.Pending[key] = request{
+			Channel: channel,
+			Sender:  sender,
+			Aliases: aliases,
+			Created: now,
+			Expires: now + pairingLife.Seconds(),
+		}
 		b.remember(p, key, code)
 		return nil
 	})
@@ -190,8 +186,8 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 
 func (b *Book) seconds() float64 { return float64(b.now().UnixMilli()) / 1000 }
 
-// remember keeps a code in memory, so that it can be told again, and forgets
-// those whose requests are gone.
+// remember holds a code in memory, so that it can be sent again, and drops those
+// whose requests are gone.
 func (b *Book) remember(p *page, key, code string) {
 	b.given[key] = code
 	maps.DeleteFunc(b.given, func(key, _ string) bool { _, open := p.Pending[key]; return !open })
@@ -199,16 +195,16 @@ func (b *Book) remember(p *page, key, code string) {
 
 // Approve lets the person with this code in.
 func (b *Book) Approve(ctx context.Context, code string) (PairingRequest, error) {
-	return b.settle(ctx, code, func(p *page, r request) { p.add(r) })
+	return b.resolve(ctx, code, func(p *page, r request) { p.add(r) })
 }
 
 // ApproveOwner lets the person with this code in as the owner: their memory,
-// files and right to approve are those of whoever set the bot up.
+// files and right to approve are those of the person who set the bot up.
 func (b *Book) ApproveOwner(ctx context.Context, code string) (PairingRequest, error) {
-	return b.settle(ctx, code, (*page).addOwner)
+	return b.resolve(ctx, code, (*page).addOwner)
 }
 
-// Deny takes the request with this code away, or those of the person with this id.
+// Deny removes the request with this code, or those of the person with this id.
 func (b *Book) Deny(ctx context.Context, codeOrSender string) (who PairingRequest, err error) {
 	err = b.change(ctx, func(p *page) error {
 		who = PairingRequest{}
@@ -231,29 +227,28 @@ func (b *Book) Deny(ctx context.Context, codeOrSender string) (who PairingReques
 	return who, err
 }
 
-func (b *Book) settle(ctx context.Context, code string, apply func(*page, request)) (who PairingRequest, err error) {
+// resolve ends the request with a code in the way of apply, and returns who made it.
+func (b *Book) resolve(ctx context.Context, code string, apply func(*page, request)) (who PairingRequest, err error) {
 	var refused error
 	err = b.change(ctx, func(p *page) error {
-		refused, who = nil, PairingRequest{}
+		who, refused = PairingRequest{}, nil // change may run this again
+
 		now := b.seconds()
-		if p.Wrong != nil && (now-p.Wrong.Since > pairingLife.Seconds() || now < p.Wrong.Since) {
-			p.Wrong = nil
-		}
+		p.expireAttempts(now)
 		if p.Wrong != nil && p.Wrong.Count >= pairingWrong {
 			return ErrManyCodes
 		}
+
 		key, ok, err := p.find(plainCode(code))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			if p.Wrong == nil {
-				p.Wrong = &attempts{Since: now}
-			}
-			p.Wrong.Count++
-			refused = ErrNoSuchCode // and the attempt is kept
-			return nil
+			p.countAttempt(now)
+			refused = ErrNoSuchCode
+			return nil // an error would keep the count from being written
 		}
+
 		r := p.Pending[key]
 		delete(p.Pending, key)
 		p.Wrong = nil
@@ -264,8 +259,8 @@ func (b *Book) settle(ctx context.Context, code string, apply func(*page, reques
 	return who, errors.Join(err, refused)
 }
 
-// Revoke shuts somebody out again, on one channel or with an empty one on all,
-// and returns the channels where they had been let in.
+// Revoke takes the approval of a person back, on one channel or with an empty one
+// on all, and returns the channels where they had been approved.
 func (b *Book) Revoke(ctx context.Context, channel, sender string) (from []string, err error) {
 	err = b.change(ctx, func(p *page) error {
 		from = nil
@@ -344,15 +339,15 @@ func (b *Book) List() (waiting []PairingRequest, approved map[string][]string, e
 	return waiting, approved, nil
 }
 
-// invitation lets whoever sends its code in as the owner, once. Only the hash of
-// the code is kept, in memory.
+// invitation approves the sender of its code as the owner, once. Only the hash of
+// the code is held, in memory.
 type invitation struct {
 	channel string
 	expires time.Time
 }
 
-// Invite returns a code for the owner: whoever sends it to the channel alone is
-// let in as the owner. It takes the place of the one before.
+// Invite returns a code for the owner: who sends it to the channel in a direct
+// chat is approved as the owner. It replaces the one before.
 func (b *Book) Invite(channel string) (code string, expires time.Time) {
 	code, expires = rand.Text(), b.now().Add(pairingLife)
 	b.mu.Lock()

@@ -21,11 +21,11 @@ func testOwnerByPairing(t *testing.T, open storetest.Open) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settle := p.Approve
+		approve := p.Approve
 		if id == "1" {
-			settle = p.ApproveOwner
+			approve = p.ApproveOwner
 		}
-		if _, err := settle(t.Context(), code); err != nil {
+		if _, err := approve(t.Context(), code); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// page is the file. Times are seconds since 1970.
+// page is the content of pairing.json. It knows no store and no clock. Times are
+// seconds since 1970.
 type page struct {
 	Approved map[string][]string `json:"approved"`
 	Owners   map[string][]string `json:"owners,omitempty"` // of the approved, those who are the owner
@@ -27,12 +28,13 @@ type page struct {
 	Wrong    *attempts          `json:"wrong,omitempty"`
 }
 
-// attempts are wrong codes.
+// attempts counts wrong codes.
 type attempts struct {
 	Count int     `json:"count"`
 	Since float64 `json:"since"`
 }
 
+// request is an open request of a person who wants in.
 type request struct {
 	Channel string   `json:"channel"`
 	Sender  string   `json:"sender_id"`
@@ -41,6 +43,8 @@ type request struct {
 	Expires float64  `json:"expires_at"`
 }
 
+// approved returns the id under which a person was approved, "" if they were not.
+// Each of the ids is enough.
 func (p *page) approved(channel string, ids []string) string {
 	for _, id := range ids {
 		for _, known := range []string{id, p.Aliases[channel][id]} {
@@ -52,6 +56,7 @@ func (p *page) approved(channel string, ids []string) string {
 	return ""
 }
 
+// owner reports whether a person was approved as the owner.
 func (p *page) owner(channel string, ids []string) bool {
 	for _, id := range ids {
 		for _, known := range []string{id, p.Aliases[channel][id]} {
@@ -63,7 +68,7 @@ func (p *page) owner(channel string, ids []string) bool {
 	return false
 }
 
-// findID looks for an id among those that were written down. Python nanobot wrote a
+// findID finds an id among those that were written down. Python nanobot wrote a
 // name that can change behind the id; only the id counts. What comes from a
 // platform is never divided: there the bar may be a part of the id.
 func findID(written []string, id string) (at string, ok bool) {
@@ -77,13 +82,13 @@ func findID(written []string, id string) (at string, ok bool) {
 	return id, ok
 }
 
-// news reports whether an approved person has an id that is not known.
+// news reports whether an approved person has an id that the page lacks.
 func (p *page) news(channel string, ids []string) bool {
 	first := p.approved(channel, ids)
 	return first != "" && slices.ContainsFunc(ids, func(id string) bool { return p.approved(channel, []string{id}) == "" })
 }
 
-// alias notes all ids of a person beside the one that was approved.
+// alias records all ids of a person beside the one that was approved.
 func (p *page) alias(channel, first string, ids []string) {
 	for _, id := range ids {
 		if id == "" || p.approved(channel, []string{id}) != "" {
@@ -99,16 +104,67 @@ func (p *page) alias(channel, first string, ids []string) {
 	}
 }
 
-func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
+// stable returns the id of an entry of Python nanobot, which may have a name behind it.
+func stable(id string) string {
+	id, _, _ = strings.Cut(id, "|")
+	return id
+}
+
+// requests returns the keys of a person's open requests.
+func (p *page) requests(channel, sender string) []string {
+	var keys []string
+	for key, r := range p.Pending {
+		if r.Channel == channel && r.Sender == sender {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// makeRoom removes the oldest request of a channel that has as many as it may.
+func (p *page) makeRoom(channel string) {
+	oldest, open := "", 0
+	for key, r := range p.Pending {
+		if r.Channel != channel {
+			continue
+		}
+		open++
+		if oldest == "" || r.Created < p.Pending[oldest].Created {
+			oldest = key
+		}
+	}
+	if open >= pairingPending {
+		delete(p.Pending, oldest)
+	}
+}
+
+// expireAttempts removes the count of wrong codes when it is as old as a code
+// may be, or of a time that has not come.
+func (p *page) expireAttempts(now float64) {
+	if p.Wrong == nil {
+		return
+	}
+	if now-p.Wrong.Since > pairingLife.Seconds() || now < p.Wrong.Since {
+		p.Wrong = nil
+	}
+}
+
+// countAttempt counts a wrong code.
+func (p *page) countAttempt(now float64) {
+	if p.Wrong == nil {
+		p.Wrong = &attempts{Since: now}
+	}
+	p.Wrong.Count++
+}
 
 const (
 	hashPrefix = "pbkdf2:" // begins the key of a request; older versions wrote the code itself
-	// hashRounds makes it hopeless to try all codes within the life of one, for
-	// somebody who got hold of the file.
+	// hashRounds makes it hopeless for a reader of the file to try all codes within
+	// the life of one.
 	hashRounds = 1 << 11
 )
 
-// hash is the key of the request with a code.
+// hash returns the key of the request with a code.
 func (p *page) hash(code string) (string, error) {
 	if p.Salt == "" {
 		p.Salt = rand.Text()
@@ -120,7 +176,7 @@ func (p *page) hash(code string) (string, error) {
 	return hashPrefix + hex.EncodeToString(sum), nil
 }
 
-// find looks for the request with a code. It takes as long for every code.
+// find returns the key of the request with a code. It takes as long for every code.
 func (p *page) find(code string) (key string, ok bool, err error) {
 	want, err := p.hash(code)
 	if err != nil {
@@ -134,7 +190,7 @@ func (p *page) find(code string) (key string, ok bool, err error) {
 	return key, ok, nil
 }
 
-// newCode is eight letters and digits, about 41 bits.
+// newCode returns eight letters and digits, about 41 bits.
 func newCode() string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	var b strings.Builder
@@ -151,7 +207,7 @@ func newCode() string {
 	return b.String()
 }
 
-// addOwner lets a person in as the owner.
+// addOwner approves a person as the owner.
 func (p *page) addOwner(r request) {
 	p.add(r)
 	if p.Owners == nil {
@@ -160,7 +216,7 @@ func (p *page) addOwner(r request) {
 	add(p.Owners, r)
 }
 
-// add lets a person in, with all their ids.
+// add approves a person, with all their ids.
 func (p *page) add(r request) {
 	add(p.Approved, r)
 	p.alias(r.Channel, r.Sender, r.Aliases)
@@ -172,7 +228,7 @@ func add(list map[string][]string, r request) {
 	}
 }
 
-// plainCode is a code as it was given out, however it was typed.
+// plainCode returns a code as it was given out, however it was typed.
 func plainCode(code string) string {
 	code = strings.ToUpper(strings.TrimSpace(code))
 	if len(code) == 8 && !strings.Contains(code, "-") {
