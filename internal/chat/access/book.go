@@ -104,32 +104,50 @@ func orNow(now func() time.Time) func() time.Time {
 	return now
 }
 
-// Known is what the list says about the ids of one person.
+// Known is what the book says about the ids of one person.
 type Known struct {
-	ID    string // under which they were let in; "" if they were not
+	ID    string // under which they were approved; "" if they were not
 	Owner bool   // ... as the owner
+
+	unnoted    bool // they were approved, and the book lacks one of their ids
+	invitation bool // their message is the code of an open invitation
 }
 
 // Known returns what the book says about a person. All ids are those of one
 // person; each of them is enough.
 func (b *Book) Known(channel string, ids ...string) (Known, error) {
+	return b.look(inquiry{channel: channel, ids: ids})
+}
+
+// inquiry is what is asked about a person.
+type inquiry struct {
+	channel string
+	ids     []string
+	older   []string // ids under which older versions may have approved the person
+	message string   // what they wrote in a direct chat; it can be the code of an invitation
+}
+
+// look answers an inquiry. It changes nothing but a damaged document.
+func (b *Book) look(q inquiry) (Known, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refresh(); err != nil {
 		return Known{}, err
 	}
-	return Known{ID: b.page.approved(channel, ids), Owner: b.page.owner(channel, ids)}, nil
+
+	all := slices.Concat(q.ids, q.older)
+	_, invitation := b.invitation(q.channel, q.message)
+	return Known{
+		ID:         b.page.approved(q.channel, all),
+		Owner:      b.page.owner(q.channel, all),
+		unnoted:    b.page.lacksAlias(q.channel, q.ids),
+		invitation: invitation,
+	}, nil
 }
 
-// learn notes further ids of somebody who was let in, so that one of them is
-// enough from now on.
-func (b *Book) learn(ctx context.Context, channel string, ids ...string) error {
-	b.mu.Lock()
-	known := len(ids) < 2 || b.refresh() != nil || !b.page.news(channel, ids)
-	b.mu.Unlock()
-	if known {
-		return nil
-	}
+// addAliases records further ids of a person who was approved, so that one of them
+// is enough from now on.
+func (b *Book) addAliases(ctx context.Context, channel string, ids []string) error {
 	return b.change(ctx, func(p *page) error {
 		if first := p.approved(channel, ids); first != "" {
 			p.alias(channel, first, ids)
@@ -360,28 +378,43 @@ func (b *Book) Invite(channel string) (code string, expires time.Time) {
 	return code, expires
 }
 
-// redeem lets a person in as the owner if their message ends with an open code of
-// the channel. The code is gone then, also if this fails.
-func (b *Book) redeem(ctx context.Context, channel, message string, ids []string) (bool, error) {
+// invitation returns the key of the open invitation that a message is the code of.
+// The caller holds the lock.
+func (b *Book) invitation(channel, message string) (key [sha256.Size]byte, ok bool) {
 	words := strings.Fields(message)
-	if len(words) == 0 || len(words) > 2 || len(words) == 2 && words[0] != "/start" {
-		return false, nil
+	switch {
+	case len(words) == 1:
+	case len(words) == 2 && words[0] == "/start":
+	default:
+		return key, false
 	}
-	sum := sha256.Sum256([]byte(words[len(words)-1]))
+
+	key = sha256.Sum256([]byte(words[len(words)-1]))
+	i, ok := b.invited[key]
+	return key, ok && i.channel == channel && !b.now().After(i.expires)
+}
+
+// redeem approves a person as the owner if their message is the code of an open
+// invitation. The code is used up then, also if this fails.
+func (b *Book) redeem(ctx context.Context, channel, message string, ids []string) (bool, error) {
 	b.mu.Lock()
-	i, ok := b.invited[sum]
-	if ok && i.channel == channel {
-		delete(b.invited, sum)
+	key, ok := b.invitation(channel, message)
+	if ok {
+		delete(b.invited, key)
 	}
 	b.mu.Unlock()
-	if !ok || i.channel != channel || b.now().After(i.expires) {
+	if !ok {
 		return false, nil
 	}
-	return true, b.change(ctx, func(p *page) error {
+
+	err := b.change(ctx, func(p *page) error {
 		p.addOwner(request{Channel: channel, Sender: ids[0], Aliases: ids[1:]})
-		maps.DeleteFunc(p.Pending, func(_ string, r request) bool { return r.Channel == channel && r.Sender == ids[0] })
+		for _, key := range p.requests(channel, ids[0]) {
+			delete(p.Pending, key)
+		}
 		return nil
 	})
+	return err == nil, err
 }
 
 // change reads, changes and writes the list while no other process does. apply

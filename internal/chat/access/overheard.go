@@ -44,8 +44,8 @@ func (g *Gate) overhear(v Visitor) {
 func place(r bus.Route) bus.Route { return bus.Route{ChatID: r.ChatID, ThreadID: r.ThreadID} }
 
 // Earlier is what was said in the group since the last message for us, to be
-// put before the words of this one; "" is nothing. They are the words of
-// anybody, so a message with them is untrusted. It is the same until Arrived.
+// put before the words of this one; "" is nothing. They can be a
+// stranger's words, so a message with them is untrusted. It is the same until Arrived.
 func (p Pass) Earlier() string {
 	if p.gate == nil || p.visitor.Direct {
 		return ""

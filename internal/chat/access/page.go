@@ -82,10 +82,12 @@ func findID(written []string, id string) (at string, ok bool) {
 	return id, ok
 }
 
-// news reports whether an approved person has an id that the page lacks.
-func (p *page) news(channel string, ids []string) bool {
+// lacksAlias reports whether an approved person has an id that the page lacks.
+func (p *page) lacksAlias(channel string, ids []string) bool {
 	first := p.approved(channel, ids)
-	return first != "" && slices.ContainsFunc(ids, func(id string) bool { return p.approved(channel, []string{id}) == "" })
+	return first != "" && slices.ContainsFunc(ids, func(id string) bool {
+		return id != "" && p.approved(channel, []string{id}) == ""
+	})
 }
 
 // alias records all ids of a person beside the one that was approved.
