@@ -524,6 +524,34 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 	if got, want := pass.Earlier(), "[said before in the group:\nP9: meanwhile]"; got != want {
 		t.Errorf("then %q, want %q", got, want)
 	}
+
+	for _, c := range []struct {
+		what string
+		in   bus.Inbound
+		err  error
+		want string // what comes along
+	}{
+		{"a command", bus.Inbound{Text: "/status"}, nil, ""},
+		{"an answer", bus.Inbound{Text: "yes", Answer: &bus.Answer{}}, nil, ""},
+		{"a message that is not taken", bus.Inbound{Text: "x"}, errors.New("busy"), "[said before in the group:\nP9: meanwhile]"},
+		{"a command after that", bus.Inbound{Text: "/status"}, nil, ""},
+		{"a message", bus.Inbound{Text: "x"}, nil, "[said before in the group:\nP9: meanwhile]"},
+		{"the next one", bus.Inbound{Text: "x"}, nil, ""},
+	} {
+		err := pass.Submit(t.Context(), c.in, func(_ context.Context, in bus.Inbound) error {
+			came := ""
+			for _, q := range in.Quoted {
+				came += q.Text
+			}
+			if came != c.want {
+				t.Errorf("%s comes with %q, want %q", c.what, came, c.want)
+			}
+			return c.err
+		})
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.err)
+		}
+	}
 	if pass, _ := newDoor(t, open, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
 		t.Error("something was said before to who is alone")
 	}
