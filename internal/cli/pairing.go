@@ -29,12 +29,12 @@ next message.`,
 }
 
 // openPairing opens the list of people that belongs to the configuration.
-func openPairing(c *command) (*access.Pairing, error) {
+func openPairing(c *command) (*access.Book, error) {
 	loaded, err := c.load()
 	if err != nil {
 		return nil, err
 	}
-	return access.OpenPairing(access.PairingOptions{Store: app.State(loaded, c.logger()), Log: c.logger()}), nil
+	return access.OpenBook(access.BookOptions{Store: app.State(loaded, c.logger()), Log: c.logger()}), nil
 }
 
 func pairingList(c *command) *cobra.Command {

@@ -26,11 +26,11 @@ func testAliases(t *testing.T, open storetest.Open) {
 		}
 	}
 
-	code, err := d.pairing.Ask(t.Context(), "tg", "+492", "lid2")
+	code, err := d.book.Ask(t.Context(), "tg", "+492", "lid2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.pairing.ApproveOwner(t.Context(), code); err != nil {
+	if _, err := d.book.ApproveOwner(t.Context(), code); err != nil {
 		t.Fatal(err)
 	}
 	scope := func(ids ...string) string {
@@ -47,7 +47,7 @@ func testAliases(t *testing.T, open storetest.Open) {
 	if pass, ok := d.Admit(t.Context(), person(true, "uuid2")); !ok || !pass.Owner() {
 		t.Error("the owner is not known by another id")
 	}
-	if from, err := d.pairing.Revoke(t.Context(), "", "lid2"); err != nil || len(from) != 1 {
+	if from, err := d.book.Revoke(t.Context(), "", "lid2"); err != nil || len(from) != 1 {
 		t.Errorf("revoke by an alias: %v, %v", from, err)
 	}
 	for _, id := range []string{"+492", "lid2", "uuid2"} {

@@ -13,9 +13,9 @@ type Kind uint8
 
 // The kinds of entries.
 const (
-	Unreadable Kind = iota // it matches nobody
+	Unreadable Kind = iota // it matches no one
 	Anyone                 // all people; never an owner
-	ID                     // what the platform itself knows a person by, and nobody can choose
+	ID                     // what the platform itself knows a person by, and a person cannot choose
 	Name                   // what a person can choose, or another one may get; never an owner
 )
 
@@ -28,7 +28,7 @@ type Entry struct {
 	Value string
 	// As stands for the person from then on; "" is the id of the visitor.
 	As string
-	// Advice says what to write instead, for whoever set the bot up; "" is
+	// Advice says what to write instead, for the person who set the bot up; "" is
 	// nothing.
 	Advice string
 }
@@ -83,8 +83,8 @@ func ReadNames(isID func(string) bool) Reader {
 type peopleLists struct {
 	AllowFrom []Entry
 	Owners    []Entry
-	// Named says that owners is not empty, whatever it holds: then nobody is an
-	// owner only because allowFrom has them.
+	// Named says that owners is not empty, whatever it holds: then an entry of
+	// allowFrom alone makes no owner.
 	Named bool
 }
 
@@ -147,8 +147,8 @@ func (l peopleLists) open() bool {
 	return slices.ContainsFunc(l.AllowFrom, func(e Entry) bool { return e.Kind == Anyone })
 }
 
-// doubts are what whoever set the bot up should know about the lists of a
-// section: entries that mean less than it may seem.
+// doubts returns what the person who set the bot up should know about the lists of
+// a section: entries that mean less than it may seem.
 func doubts(written Lists, read Reader) []string {
 	if read == nil {
 		read = readIDs

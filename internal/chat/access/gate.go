@@ -1,12 +1,13 @@
 // Package access decides who may talk to us: it hides the lists of a section,
-// the people who were let in by hand, and what is told to strangers, owners and
+// the people who were approved by hand, and what is told to strangers, owners and
 // the log.
 //
 // A Gate answers before anything else happens for a message, and in the same way
-// on every platform. decide is the rule, without effects; its table of tests is
-// the specification. Somebody who is not on a list, and did not pair, never gets
-// more than a pairing code. A name that people can choose never makes an owner. A
-// list of people that cannot be read lets nobody in and is not overwritten.
+// on every platform: it collects what is known, asks decide, and carries out what
+// was decided. decide is the rule, without effects; its table of tests is the
+// specification. A stranger, who is not on a list and did not pair, never gets more
+// than a pairing code. A name that people can choose never makes an owner. A book
+// that cannot be read admits no one and is not overwritten.
 package access
 
 import (
@@ -28,7 +29,7 @@ import (
 const (
 	replyEvery = time.Minute      // a pairing code to one person
 	tellEvery  = 24 * time.Hour   // owners about one person
-	tellPause  = 10 * time.Minute // owners about anybody
+	tellPause  = 10 * time.Minute // owners about all people
 	ownersKept = 64
 	gateMemory = 1024        // people remembered for that
 	nameShown  = 64          // characters
@@ -37,7 +38,7 @@ const (
 	lateEvery  = time.Minute // a line in the log about late messages
 )
 
-// Visitor is somebody who wrote to us, before anything was done about it.
+// Visitor is the sender of a message, before anything was done about it.
 type Visitor struct {
 	Route bus.Route
 	// IDs are what the platform itself knows the sender by: a number, a phone,
@@ -51,13 +52,13 @@ type Visitor struct {
 	// match only entries that are names, and never make an owner.
 	Names     []string
 	Name      string // as people see it, for groups and status
-	Direct    bool   // nobody else reads this chat
+	Direct    bool   // no one else reads this chat
 	Mentioned bool   // in a group: we are named or answered
-	NoPairing bool   // whoever wrote gets no code: an answer could go to somebody who never wrote
+	NoPairing bool   // the sender gets no code: it could go to a person who never wrote
 	Owner     bool   // the channel itself has proof that this is the owner, such as a token
 	Text      string // what was written: in a group for groupHistory, alone for the code of an invitation
-	// At is when it was written, as the platform says. It tells what came
-	// while nobody was there; zero is now.
+	// At is when it was written, as the platform says. It tells what came while
+	// the channel was offline; zero is now.
 	At time.Time
 	// Language is what the person's profile on the platform says, a tag such as
 	// zh-Hans; "" if it says nothing.
@@ -86,7 +87,7 @@ const (
 	Refused  Verdict = "refused"    // unknown, and told nothing
 	Invited  Verdict = "invited"    // unknown, and may have a pairing code
 	NotForUs Verdict = "not for us" // said in a group, to others
-	Late     Verdict = "late"       // said while nobody was there
+	Late     Verdict = "late"       // said while the channel was offline
 )
 
 // Verdict is what the gate decided.
@@ -133,9 +134,9 @@ func (p Pass) Owner() bool { return p.scope == "" && p.verdict == Allowed }
 
 // GateOptions is what a Gate goes by.
 type GateOptions struct {
-	Name    string // of the channel
-	Lists   Lists
-	Pairing *Pairing // nil: only the lists count
+	Name  string // of the channel
+	Lists Lists
+	Book  *Book // nil: only the lists count
 	// Language is the one of a person, by what their profile says; nil is
 	// English.
 	Language func(profile string) string
@@ -153,7 +154,7 @@ type Gate struct {
 	began time.Time
 
 	mu     sync.Mutex
-	told   *recent.Map[string, time.Time]     // when somebody got a code, owners were told, a warning was written
+	told   *recent.Map[string, time.Time]     // when a stranger got a code, owners were told, a warning was written
 	owners map[string]bus.Route               // where owners wrote last, alone with us
 	groups *recent.Map[string, bool]          // chats with several people
 	heard  *recent.Map[bus.Route, *overheard] // by place
@@ -185,119 +186,175 @@ func (g *Gate) SetRules(r Rules) {
 	g.lists = readLists(g.o.Lists, r.Entries)
 }
 
-// Doubts are what whoever set the bot up should know about allowFrom and owners.
+// Doubts returns what the person who set the bot up should know about allowFrom and
+// owners.
 func (g *Gate) Doubts() []string { return doubts(g.o.Lists, g.rules.Entries) }
 
 // Knows reports whether a visitor would be let in, without any effect: for an
-// invitation, a button, a person who joined. Whether the words are for us, or
-// too old, is not asked.
+// invitation, a button, a person who joined. It does not ask whether the words are
+// for us, or too old.
 func (g *Gate) Knows(ctx context.Context, v Visitor) bool {
-	return decide(g.collect(ctx, v, true, false)).verdict == Allowed
-}
+	e := g.circumstances(v)
+	e.talk, e.visitor.At = toUs, time.Time{}
 
-// collect finds out what decides about a visitor.
-func (g *Gate) collect(ctx context.Context, v Visitor, forUs, late bool) evidence {
-	e := evidence{visitor: v, lists: g.lists, forUs: forUs, late: late, rule: g.rule(v), pairs: g.o.Pairing != nil}
-	if g.o.Pairing == nil || !forUs || late {
-		return e
-	}
-	ids := slices.Clone(v.IDs)
-	for _, id := range v.IDs { // as the lists spell them, which older versions noted
-		for _, list := range [][]Entry{g.lists.AllowFrom, g.lists.Owners} {
-			if entry, ok := byID(list, id); ok && entry.As != "" && !slices.Contains(ids, entry.As) {
-				ids = append(ids, entry.As)
-			}
-		}
-	}
-	known, err := g.o.Pairing.Known(g.o.Name, ids...)
-	if err != nil {
-		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
-	}
-	e.paired = known
-	return e
-}
-
-// rule is what the platform's own rules say.
-func (g *Gate) rule(v Visitor) Decision {
-	f := g.rules.Group
-	if v.Direct {
-		f = g.rules.Direct
-	}
-	if f == nil || v.Owner {
-		return ""
-	}
-	return f(v)
+	e.paired = g.consult(ctx, e)
+	e.paired.invitation = false // only Admit redeems one
+	return decide(e).verdict == Allowed
 }
 
 // Admit decides about a visitor. It must be asked before anything else happens
 // for a message: no download, no typing, no receipt, no session for people who
-// may not be here. Somebody unknown who writes directly gets a pairing code
-// from the gate itself.
+// may not be here. A stranger who writes directly gets a pairing code from the gate
+// itself.
 func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
-	forUs := v.Direct || g.forUs(v)
+	e := g.circumstances(v)
+	e.talk = g.audience(v)
 	if !v.Direct {
-		g.noteGroup(v, forUs)
+		g.recordGroup(v, e.addressed())
 	}
-	late := g.tooLate(v)
-	if forUs && !late {
-		g.redeemInvitation(ctx, v) // before the lists are asked: it may put the sender on them
+	e.paired = g.consult(ctx, e)
+
+	a := decide(e)
+	if a.redeem && !g.redeemInvitation(ctx, v) {
+		e.paired.invitation = false // another message was faster, or the book cannot be written
+		a = decide(e)
 	}
-	return g.carryOut(ctx, v, decide(g.collect(ctx, v, forUs, late)))
+	return g.carryOut(ctx, v, a)
+}
+
+// circumstances collects what decides about a visitor, except for the audience of
+// the words and the book.
+func (g *Gate) circumstances(v Visitor) evidence {
+	e := evidence{
+		visitor: v,
+		section: g.o.Lists,
+		lists:   g.lists,
+		now:     g.o.Now(),
+		began:   g.began,
+		pairs:   g.o.Book != nil,
+	}
+
+	rule := g.rules.Group
+	if v.Direct {
+		rule = g.rules.Direct
+	}
+	if rule != nil && !v.Owner {
+		e.rule = rule(v)
+	}
+	return e
+}
+
+// audience returns whom the platform's own rule says that the words are for.
+func (g *Gate) audience(v Visitor) audience {
+	switch {
+	case g.rules.ForUs == nil || v.Direct:
+		return byPolicy
+	case g.rules.ForUs(v):
+		return toUs
+	}
+	return toOthers
+}
+
+// consult asks the book about a visitor, once, unless the words will not be
+// answered anyway.
+func (g *Gate) consult(ctx context.Context, e evidence) Known {
+	v := e.visitor
+	if g.o.Book == nil || !v.identified() || !e.addressed() || e.late() {
+		return Known{}
+	}
+
+	q := inquiry{channel: g.o.Name, ids: v.IDs}
+	for _, id := range v.IDs {
+		for _, list := range [][]Entry{g.lists.AllowFrom, g.lists.Owners} {
+			if entry, ok := byID(list, id); ok && entry.As != "" {
+				q.older = append(q.older, entry.As)
+			}
+		}
+	}
+	if v.Direct {
+		q.message = v.Text
+	}
+
+	known, err := g.o.Book.look(q)
+	if err != nil {
+		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
+	}
+	return known
+}
+
+// redeemInvitation approves the sender of the code of an invitation as the owner,
+// and reports whether it did.
+func (g *Gate) redeemInvitation(ctx context.Context, v Visitor) bool {
+	redeemed, err := g.o.Book.redeem(ctx, g.o.Name, v.Text, v.IDs)
+	if err != nil {
+		g.o.Log.ErrorContext(ctx, "the owner sent the code of an invitation but cannot be let in", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
+		return false
+	}
+	if redeemed {
+		g.o.Log.InfoContext(ctx, "the owner was let in with the code of an invitation", "channel", g.o.Name, "sender", v.IDs[0])
+	}
+	return redeemed
 }
 
 // carryOut does what was decided.
-func (g *Gate) carryOut(ctx context.Context, v Visitor, o admission) (Pass, bool) {
-	switch o.verdict {
+func (g *Gate) carryOut(ctx context.Context, v Visitor, a admission) (Pass, bool) {
+	switch a.verdict {
 	case Allowed:
+		return g.welcome(ctx, v, a), true
 	case Late:
 		if g.once("late", lateEvery) {
 			g.o.Log.InfoContext(ctx, "messages that came while the channel was away are skipped (catchUp, catchUpMaxAgeS)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
 		}
-		return Pass{verdict: Late}, false
+	case Invited, Refused:
+		g.refuse(ctx, v, a.verdict == Invited)
 	case NotForUs:
-		return Pass{verdict: NotForUs}, false
-	default:
-		g.refuse(ctx, v, o.verdict == Invited)
-		return Pass{verdict: o.verdict}, false
 	}
-
-	pass := Pass{gate: g, visitor: v, id: o.id, at: g.o.Now(), verdict: Allowed}
-	if !o.owner {
-		pass.scope = guestScope(v.Route, o.id)
-	}
-	if o.named {
-		g.warnName(ctx, v)
-	}
-	g.learnAliases(ctx, v)
-	if v.Direct && pass.Owner() {
-		g.rememberOwner(o.id, v.Route)
-	}
-	return pass, true
+	return Pass{verdict: a.verdict}, false
 }
 
-// guestScope says whose memory the words of somebody who is not the owner, or not
-// alone with us, belong to: that of this person in this chat.
+// welcome makes the pass of a visitor who is let in, and records what is new
+// about them.
+func (g *Gate) welcome(ctx context.Context, v Visitor, a admission) Pass {
+	pass := Pass{gate: g, visitor: v, id: a.id, at: g.o.Now(), verdict: Allowed}
+	if !a.owner {
+		pass.scope = guestScope(v.Route, a.id)
+	}
+
+	if a.named {
+		g.warnName(ctx, v, a.demoted)
+	}
+	if a.alias {
+		g.recordAliases(ctx, v)
+	}
+	if v.Direct && pass.Owner() {
+		g.rememberOwner(a.id, v.Route)
+	}
+	return pass
+}
+
+// guestScope returns whose memory the words of a person belong to who is not the
+// owner, or not alone with us: that of this person in this chat.
 func guestScope(r bus.Route, id string) string { return r.Channel + ":" + r.ChatID + "/" + id }
 
-// noteGroup remembers a chat with several people, and what is said there to
+// recordGroup remembers a chat with several people, and what is said there to
 // others.
-func (g *Gate) noteGroup(v Visitor, forUs bool) {
+func (g *Gate) recordGroup(v Visitor, addressed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups.Put(v.Route.ChatID, true)
-	if !forUs {
+	if !addressed {
 		g.overhear(v)
 	}
 }
 
-// warnName tells whoever set the bot up that only a name let somebody in, and a
-// person who was the owner by it before what has changed.
-func (g *Gate) warnName(ctx context.Context, v Visitor) {
+// warnName warns that only a name let a person in, once a day, and tells the
+// person if older versions took them for the owner by it.
+func (g *Gate) warnName(ctx context.Context, v Visitor, demoted bool) {
 	if !g.once("name:"+v.IDs[0], tellEvery) {
 		return
 	}
 	g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over, as a guest; write the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
-	if _, listed := byName(g.lists.owners(), v.Names); !listed || !v.Direct {
+	if !demoted {
 		return
 	}
 	g.say(ctx, bus.Outbound{
@@ -307,75 +364,30 @@ func (g *Gate) warnName(ctx context.Context, v Visitor) {
 	})
 }
 
-// learnAliases notes further ids of a person who paired.
-func (g *Gate) learnAliases(ctx context.Context, v Visitor) {
-	if g.o.Pairing == nil {
-		return
-	}
-	if err := g.o.Pairing.learn(ctx, g.o.Name, v.IDs...); err != nil {
+// recordAliases adds further ids of a person to the book.
+func (g *Gate) recordAliases(ctx context.Context, v Visitor) {
+	if err := g.o.Book.addAliases(ctx, g.o.Name, v.IDs); err != nil {
 		g.o.Log.WarnContext(ctx, "another id of a person cannot be kept", "channel", g.o.Name, "err", err)
 	}
 }
 
-// rememberOwner notes where an owner wrote last, alone with us.
+// rememberOwner records where an owner wrote last, alone with us.
 func (g *Gate) rememberOwner(id string, r bus.Route) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
+	if len(g.owners) >= ownersKept { // clients without a name have a new id each time
 		clear(g.owners)
 	}
 	g.owners[id] = r
 }
 
-// tooLate reports whether something was written while nobody was there, and
-// shall not be answered any more.
-func (g *Gate) tooLate(v Visitor) bool {
-	if v.At.IsZero() || !v.Backlog && !v.At.Before(g.began.Add(-clockSlack)) {
-		return false
-	}
-	since, wanted := g.backlog(v.Backlog)
-	return !wanted || v.At.Before(since)
+// Backlog returns since when a channel should read the platform's history, and
+// false if it should not. Admit looks at each message as well.
+func (g *Gate) Backlog() (since time.Time, wanted bool) {
+	return g.o.Lists.backlog(g.o.Now(), true)
 }
 
-// Backlog is what a channel that reads the platform's history should ask for:
-// messages that were written since then. False: none is wanted. Admit looks at
-// each message as well.
-func (g *Gate) Backlog() (since time.Time, wanted bool) { return g.backlog(true) }
-
-// backlog is since when messages count that came while nobody was there.
-func (g *Gate) backlog(read bool) (since time.Time, wanted bool) {
-	l := g.o.Lists
-	if l.CatchUp != nil && !*l.CatchUp {
-		return since, false
-	}
-	age := time.Duration(l.CatchUpMaxAgeS) * time.Second
-	if age <= 0 && read {
-		age = catchUpAge
-	}
-	if age <= 0 {
-		return since, true
-	}
-	return g.o.Now().Add(-age - clockSlack), true
-}
-
-func (g *Gate) forUs(v Visitor) bool {
-	if g.rules.ForUs != nil {
-		return g.rules.ForUs(v)
-	}
-	policy := g.o.Lists.GroupPolicy
-	if policy == "" {
-		policy = Mention
-	}
-	switch policy {
-	case Open:
-		return true
-	case Allowlist:
-		return slices.Contains(g.o.Lists.GroupAllowFrom, v.Route.ChatID)
-	}
-	return v.Mentioned
-}
-
-// once reports whether something was not done for this long, and notes it.
+// once reports whether something was not done for this long, and records it.
 func (g *Gate) once(key string, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -387,8 +399,8 @@ func (g *Gate) once(key string, every time.Duration) bool {
 	return true
 }
 
-// refuse deals with somebody who may not be here. Invite says that they may have a
-// pairing code.
+// refuse counts a visitor who may not be here, and tells owners if they want it.
+// Invite says that the visitor may have a pairing code.
 func (g *Gate) refuse(ctx context.Context, v Visitor, invite bool) {
 	id := text.Label(v.IDs[0], nameShown)
 	who := strings.TrimSpace(id + " " + text.Label(v.Name, nameShown))
@@ -430,7 +442,7 @@ func (g *Gate) crowd() (others string, ok bool) {
 
 // invite sends a stranger a code.
 func (g *Gate) invite(ctx context.Context, v Visitor) {
-	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
+	code, err := g.o.Book.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
 	if err != nil {
 		level := slog.LevelError
 		if errors.Is(err, ErrPairingSoon) {

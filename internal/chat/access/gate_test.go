@@ -22,12 +22,12 @@ import (
 // door is a gate with a clock and ears.
 type door struct {
 	*access.Gate
-	pairing *access.Pairing
-	path    string // on disk
-	store   store.Store
-	now     time.Time
-	said    []bus.Outbound
-	log     strings.Builder
+	book  *access.Book
+	path  string // on disk
+	store store.Store
+	now   time.Time
+	said  []bus.Outbound
+	log   strings.Builder
 }
 
 func newDoor(t *testing.T, open storetest.Open, section string) *door {
@@ -40,9 +40,9 @@ func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.store = open(t, filepath.Dir(d.path))
-	d.pairing = access.OpenPairing(access.PairingOptions{Store: d.store, Log: log, Now: now})
+	d.book = access.OpenBook(access.BookOptions{Store: d.store, Log: log, Now: now})
 	d.Gate = access.NewGate(access.GateOptions{
-		Name: "tg", Lists: lists, Pairing: d.pairing, Log: log, Now: now,
+		Name: "tg", Lists: lists, Book: d.book, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
 	})
 	return d
@@ -125,14 +125,14 @@ func testPairingByCode(t *testing.T, open storetest.Open) {
 	if got := d.said[len(d.said)-1].Meta["_pairing_code"]; got != code {
 		t.Errorf("another code %q, want the same while it is good", got)
 	}
-	if got, want := d.pairing.Command(t.Context(), "approve "+strings.ToLower(code)), "8 may now talk to me on tg."; got != want {
+	if got, want := d.book.Command(t.Context(), "approve "+strings.ToLower(code)), "8 may now talk to me on tg."; got != want {
 		t.Errorf("reply %q, want %q", got, want)
 	}
 	pass, ok := d.Admit(t.Context(), visitor(true, "8", "another name"))
 	if !ok || pass.Owner() {
 		t.Errorf("admitted %v as owner %v, want admitted as a guest", ok, pass.Owner())
 	}
-	if got := d.pairing.Command(t.Context(), "revoke 8"); got != "8 may no longer talk to me on tg." {
+	if got := d.book.Command(t.Context(), "revoke 8"); got != "8 may no longer talk to me on tg." {
 		t.Errorf("reply %q", got)
 	}
 	if _, ok := d.Admit(t.Context(), stranger); ok {
@@ -156,7 +156,7 @@ func testPairingLimits(t *testing.T, open storetest.Open) {
 		t.Error("a code was sent into a group")
 	}
 	d.now = d.now.Add(11 * time.Minute)
-	if got := d.pairing.Command(t.Context(), "approve "+d.said[0].Meta["_pairing_code"]); !strings.Contains(got, "10 minutes") {
+	if got := d.book.Command(t.Context(), "approve "+d.said[0].Meta["_pairing_code"]); !strings.Contains(got, "10 minutes") {
 		t.Errorf("reply %q to an old code", got)
 	}
 	d.Admit(t.Context(), visitor(true, "d"))
@@ -172,23 +172,23 @@ func TestPairingFlood(t *testing.T) { storetest.Each(t, testPairingFlood) }
 func testPairingFlood(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{}`)
-	friend, err := d.pairing.Ask(t.Context(), "mail", "friend")
+	friend, err := d.book.Ask(t.Context(), "mail", "friend")
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := ""
 	for i := range 300 {
 		d.now = d.now.Add(time.Millisecond)
-		if last, err = d.pairing.Ask(t.Context(), "tg", fmt.Sprint("flood", i)); err != nil || last == "" {
+		if last, err = d.book.Ask(t.Context(), "tg", fmt.Sprint("flood", i)); err != nil || last == "" {
 			t.Fatalf("stranger %d is blocked: %v", i, err)
 		}
 	}
 	d.now = d.now.Add(time.Millisecond)
-	mine, err := d.pairing.Ask(t.Context(), "tg", "me")
+	mine, err := d.book.Ask(t.Context(), "tg", "me")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting, _, err := d.pairing.List()
+	waiting, _, err := d.book.List()
 	if err != nil || len(waiting) > 130 {
 		t.Errorf("%d wait, %v", len(waiting), err)
 	}
@@ -196,7 +196,7 @@ func testPairingFlood(t *testing.T, open storetest.Open) {
 		t.Errorf("the file: %v, %v", info.Size, err)
 	}
 	for code, who := range map[string]string{friend: "friend", mine: "me", last: "flood299"} {
-		if got, err := d.pairing.Approve(t.Context(), code); err != nil || got.Sender != who {
+		if got, err := d.book.Approve(t.Context(), code); err != nil || got.Sender != who {
 			t.Errorf("approve: %+v, %v, want %s", got, err, who)
 		}
 	}
@@ -209,7 +209,7 @@ func TestPairingCodesAreHashed(t *testing.T) { storetest.Each(t, testPairingCode
 func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{}`)
-	ask := func(p *access.Pairing) string {
+	ask := func(p *access.Book) string {
 		t.Helper()
 		code, err := p.Ask(t.Context(), "tg", "8")
 		if err != nil {
@@ -221,11 +221,11 @@ func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 		}
 		return code
 	}
-	first := ask(d.pairing)
-	if ask(d.pairing) != first {
+	first := ask(d.book)
+	if ask(d.book) != first {
 		t.Error("another code while the first is good")
 	}
-	other := access.OpenPairing(access.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+	other := access.OpenBook(access.BookOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, access.ErrPairingSoon) || code != "" {
 		t.Errorf("a second code at once: %q, %v", code, err)
 	}
@@ -234,10 +234,10 @@ func testPairingCodesAreHashed(t *testing.T, open storetest.Open) {
 	if _, err := other.Approve(t.Context(), first); !errors.Is(err, access.ErrNoSuchCode) {
 		t.Errorf("the code that was replaced: %v", err)
 	}
-	if text := d.pairing.Command(t.Context(), "list"); strings.Contains(text, second) || !strings.Contains(text, "8 on tg") {
+	if text := d.book.Command(t.Context(), "list"); strings.Contains(text, second) || !strings.Contains(text, "8 on tg") {
 		t.Errorf("list: %s", text)
 	}
-	if who, err := d.pairing.Approve(t.Context(), " "+strings.ToLower(strings.ReplaceAll(second, "-", ""))+" "); err != nil || who.Sender != "8" {
+	if who, err := d.book.Approve(t.Context(), " "+strings.ToLower(strings.ReplaceAll(second, "-", ""))+" "); err != nil || who.Sender != "8" {
 		t.Errorf("approve: %+v, %v", who, err)
 	}
 }
@@ -249,30 +249,30 @@ func TestPairingGuesses(t *testing.T) { storetest.Each(t, testPairingGuesses) }
 func testPairingGuesses(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{}`)
-	code, err := d.pairing.Ask(t.Context(), "tg", "8")
+	code, err := d.book.Ask(t.Context(), "tg", "8")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		p := access.OpenPairing(access.PairingOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+		p := access.OpenBook(access.BookOptions{Store: open(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, access.ErrNoSuchCode) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
 	}
-	if _, err := d.pairing.ApproveOwner(t.Context(), code); !errors.Is(err, access.ErrManyCodes) {
+	if _, err := d.book.ApproveOwner(t.Context(), code); !errors.Is(err, access.ErrManyCodes) {
 		t.Errorf("after ten guesses: %v", err)
 	}
 	d.now = d.now.Add(11 * time.Minute)
-	if code, err = d.pairing.Ask(t.Context(), "tg", "8"); err != nil {
+	if code, err = d.book.Ask(t.Context(), "tg", "8"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.pairing.Approve(t.Context(), code); err != nil {
+	if _, err := d.book.Approve(t.Context(), code); err != nil {
 		t.Errorf("later: %v", err)
 	}
-	if _, err := d.pairing.Ask(t.Context(), "tg", "9"); err != nil {
+	if _, err := d.book.Ask(t.Context(), "tg", "9"); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.pairing.Command(t.Context(), "deny 9"); got != "Denied the request of 9 on tg." {
+	if got := d.book.Command(t.Context(), "deny 9"); got != "Denied the request of 9 on tg." {
 		t.Errorf("deny by name: %s", got)
 	}
 }
@@ -289,7 +289,7 @@ func TestPairingFile(t *testing.T) {
 	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
 		t.Error("somebody of the old file is not let in")
 	}
-	other := access.OpenPairing(access.PairingOptions{Store: storetest.Disk(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
+	other := access.OpenBook(access.BookOptions{Store: storetest.Disk(t, filepath.Dir(d.path)), Now: func() time.Time { return d.now }})
 	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
@@ -336,14 +336,14 @@ func testPairingUsage(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{}`)
 	for _, args := range []string{"approve", "list all", "revoke", "frob", "revoke a b c"} {
-		if got := d.pairing.Command(t.Context(), args); !strings.HasPrefix(got, "Use /pairing list") {
+		if got := d.book.Command(t.Context(), args); !strings.HasPrefix(got, "Use /pairing list") {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
-	if got := d.pairing.Command(t.Context(), ""); got != "No people are paired or waiting." {
+	if got := d.book.Command(t.Context(), ""); got != "No people are paired or waiting." {
 		t.Errorf("list: %q", got)
 	}
-	if got := d.pairing.Command(t.Context(), "revoke x"); got != "x was not paired. /pairing list shows who is." {
+	if got := d.book.Command(t.Context(), "revoke x"); got != "x was not paired. /pairing list shows who is." {
 		t.Errorf("revoke: %q", got)
 	}
 }
@@ -523,6 +523,34 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 	pass.Arrived()
 	if got, want := pass.Earlier(), "[said before in the group:\nP9: meanwhile]"; got != want {
 		t.Errorf("then %q, want %q", got, want)
+	}
+
+	for _, c := range []struct {
+		what string
+		in   bus.Inbound
+		err  error
+		want string // what comes along
+	}{
+		{"a command", bus.Inbound{Text: "/status"}, nil, ""},
+		{"an answer", bus.Inbound{Text: "yes", Answer: &bus.Answer{}}, nil, ""},
+		{"a message that is not taken", bus.Inbound{Text: "x"}, errors.New("busy"), "[said before in the group:\nP9: meanwhile]"},
+		{"a command after that", bus.Inbound{Text: "/status"}, nil, ""},
+		{"a message", bus.Inbound{Text: "x"}, nil, "[said before in the group:\nP9: meanwhile]"},
+		{"the next one", bus.Inbound{Text: "x"}, nil, ""},
+	} {
+		err := pass.Submit(t.Context(), c.in, func(_ context.Context, in bus.Inbound) error {
+			came := ""
+			for _, q := range in.Quoted {
+				came += q.Text
+			}
+			if came != c.want {
+				t.Errorf("%s comes with %q, want %q", c.what, came, c.want)
+			}
+			return c.err
+		})
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.err)
+		}
 	}
 	if pass, _ := newDoor(t, open, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
 		t.Error("something was said before to who is alone")

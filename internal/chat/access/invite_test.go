@@ -23,9 +23,9 @@ func testInvite(t *testing.T, open storetest.Open) {
 	if sends(true, "1", "/start") || sends(true, "1", "") {
 		t.Error("a stranger without a code is the owner")
 	}
-	first, _ := d.pairing.Invite("tg")
-	code, expires := d.pairing.Invite("tg")
-	other, _ := d.pairing.Invite("elsewhere")
+	first, _ := d.book.Invite("tg")
+	code, expires := d.book.Invite("tg")
+	other, _ := d.book.Invite("elsewhere")
 	if got := expires.Sub(d.now); got != 10*time.Minute {
 		t.Errorf("a code lives %v", got)
 	}
@@ -52,7 +52,7 @@ func testInvite(t *testing.T, open storetest.Open) {
 	if strings.Contains(d.log.String(), code) {
 		t.Error("the code is in the log")
 	}
-	late, _ := d.pairing.Invite("tg")
+	late, _ := d.book.Invite("tg")
 	d.now = d.now.Add(11 * time.Minute)
 	if sends(true, "9", late) {
 		t.Error("a code was accepted after its time")

@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
@@ -43,9 +44,28 @@ func (g *Gate) overhear(v Visitor) {
 // place is the group that a route leads to, or the thread of it.
 func place(r bus.Route) bus.Route { return bus.Route{ChatID: r.ChatID, ThreadID: r.ThreadID} }
 
+// Submit hands the message of the visitor in, together with what was said in the
+// group since the last message for us. Those words can be a stranger's, so they
+// are quoted; they are dropped when submit returns nil. A command and an answer
+// to a question leave them for the next message.
+func (p Pass) Submit(ctx context.Context, in bus.Inbound, submit func(context.Context, bus.Inbound) error) error {
+	if in.Answer != nil || strings.HasPrefix(in.Text, "/") {
+		return submit(ctx, in)
+	}
+
+	if earlier := p.Earlier(); earlier != "" {
+		in.Quoted = append(in.Quoted, bus.Quote{Text: earlier})
+	}
+	if err := submit(ctx, in); err != nil {
+		return err
+	}
+	p.Arrived()
+	return nil
+}
+
 // Earlier is what was said in the group since the last message for us, to be
-// put before the words of this one; "" is nothing. They are the words of
-// anybody, so a message with them is untrusted. It is the same until Arrived.
+// put before the words of this one; "" is nothing. They can be a
+// stranger's words, so a message with them is untrusted. It is the same until Arrived.
 func (p Pass) Earlier() string {
 	if p.gate == nil || p.visitor.Direct {
 		return ""

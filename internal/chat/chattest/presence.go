@@ -136,7 +136,7 @@ func testAliases(t *testing.T, h *house) {
 	if len(scopes) != 1 {
 		t.Errorf("the person has %d memories: %v", len(scopes), scopes)
 	}
-	if waiting, _, err := h.m.Pairing().List(); err != nil || len(waiting) != 0 {
+	if waiting, _, err := h.m.Book().List(); err != nil || len(waiting) != 0 {
 		t.Errorf("waiting %+v, %v, want none", waiting, err)
 	}
 }

@@ -87,14 +87,14 @@ func (r *Rig) Deps(name string) chat.Deps {
 func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 
 // Gate is one for a channel with this configuration. pairing may be nil.
-func (r *Rig) Gate(name string, section json.RawMessage, pairing *access.Pairing) *access.Gate {
+func (r *Rig) Gate(name string, section json.RawMessage, book *access.Book) *access.Gate {
 	r.t.Helper()
 	var lists access.Lists
 	if err := json.Unmarshal(section, &lists); err != nil {
 		r.t.Fatal(err)
 	}
 	return access.NewGate(access.GateOptions{
-		Name: name, Lists: lists, Now: r.now, Pairing: pairing,
+		Name: name, Lists: lists, Now: r.now, Book: book,
 		Say: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })
 			return nil

@@ -49,7 +49,7 @@ func testStranger(t *testing.T, h *house) {
 	if h.Touched != nil && h.Touched() != before {
 		t.Errorf("the platform was asked for %d things on behalf of a stranger", h.Touched()-before)
 	}
-	waiting, _, err := h.m.Pairing().List()
+	waiting, _, err := h.m.Book().List()
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("waiting %+v, %v, want one", waiting, err)
 	}
@@ -68,7 +68,7 @@ func testBorrowedID(t *testing.T, h *house) {
 	h.need("Pose")
 	h.Pose(t, In{ID: "2100", Sender: h.Stranger, Chat: h.Chat(h.Stranger), Text: "/pairing list"}, h.Owner)
 	h.await("a request to be let in", func() bool {
-		waiting, _, err := h.m.Pairing().List()
+		waiting, _, err := h.m.Book().List()
 		if err != nil {
 			t.Fatal(err)
 		}

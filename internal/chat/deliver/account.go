@@ -108,7 +108,7 @@ func (m *Manager) unclaim(name, except string) {
 
 // forget drops the people of another account.
 func (s *supervisor) forget(ctx context.Context, account, before string) error {
-	gone, err := s.m.pairing.Forget(ctx, s.name, account, before)
+	gone, err := s.m.book.Forget(ctx, s.name, account, before)
 	if len(gone) > 0 {
 		s.log.WarnContext(ctx, "the section is another account now: people who were let in before must pair again", "account", account, "people", gone)
 	}

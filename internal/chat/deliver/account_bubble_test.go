@@ -274,7 +274,7 @@ func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		one, two := &platform{}, &platform{}
 		r := newRig(t, map[string]*platform{"a": one, "b": two})
-		p, ctx := r.m.Pairing(), t.Context()
+		p, ctx := r.m.Book(), t.Context()
 		let := func(name, who string) {
 			code, err := p.Ask(ctx, name, who, "alias-of-"+who)
 			if err == nil {

@@ -60,7 +60,7 @@ func (s *supervisor) pair(ctx context.Context, in bus.Inbound, args string) erro
 	ctx = phrase.With(ctx, in.Language)
 	text := phrase.Of(ctx, "Only an owner of this bot can do that, in a direct chat.")
 	if in.Scope == "" && !in.Untrusted {
-		text = s.m.pairing.Command(ctx, args)
+		text = s.m.book.Command(ctx, args)
 	}
 	return s.m.o.Queue.Publish(ctx, bus.Outbound{
 		ID: "pairing:" + in.ID, Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: text, Plain: true,

@@ -75,7 +75,7 @@ type Options struct {
 // Manager runs the channels. A channel that fails never disturbs another.
 type Manager struct {
 	o        Options
-	pairing  *access.Pairing
+	book     *access.Book
 	requests chan order // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
 	ending   chan struct{} // closed by StopIntake
@@ -125,7 +125,7 @@ func NewManager(o Options) (*Manager, error) {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
 	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
-	m.pairing = access.OpenPairing(access.PairingOptions{
+	m.book = access.OpenBook(access.BookOptions{
 		Store:   o.Store,
 		Changed: func() { o.Changed("pairing") },
 		Log:     o.Log,
@@ -138,8 +138,8 @@ func NewManager(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// Pairing is the list of people who were let in by hand.
-func (m *Manager) Pairing() *access.Pairing { return m.pairing }
+// Book is the list of people who were let in by hand.
+func (m *Manager) Book() *access.Book { return m.book }
 
 // Run starts the channels and ends when ctx ends, after what is being sent at
 // that time is out or five seconds have passed. What was not sent stays in the
@@ -406,7 +406,7 @@ func (s *supervisor) deps() chat.Deps {
 		known, settled = k.Known, k.Settled
 	}
 	if s.gate == nil {
-		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Pairing: s.m.pairing, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Book: s.m.book, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
 	}
 	return chat.Deps{
 		Name:       s.name,

@@ -56,7 +56,7 @@ func programCommands(a *App, o Options) []agent.Command {
 	if !o.Link.inGateway() { // else its channels answer this one
 		pairing.DuringTurn = true
 		pairing.Run = func(ctx context.Context, c *agent.Call) (agent.Reply, error) {
-			people := access.OpenPairing(access.PairingOptions{Store: State(a.Config, a.log), Log: a.log, Now: o.Now})
+			people := access.OpenBook(access.BookOptions{Store: State(a.Config, a.log), Log: a.log, Now: o.Now})
 			return agent.Say(people.Command(ctx, c.Args)), nil
 		}
 	}

@@ -310,7 +310,7 @@ type person struct {
 }
 
 func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
-	p := ch.Channels.Pairing()
+	p := ch.Channels.Book()
 	waiting, approved, err := p.List()
 	if err != nil {
 		return nil, err
@@ -340,7 +340,7 @@ func (ch *channels) settlePairing(approve bool) web.Action {
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		p := ch.Channels.Pairing()
+		p := ch.Channels.Book()
 		settle, what := p.Deny, phrase.Later("denied")
 		switch {
 		case approve && in.Owner:
@@ -376,7 +376,7 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 	if in.Sender == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "say who: sender_id")
 	}
-	from, err := ch.Channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
+	from, err := ch.Channels.Book().Revoke(ctx, in.Channel, in.Sender)
 	if err != nil {
 		return nil, err
 	}

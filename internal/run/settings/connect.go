@@ -138,7 +138,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 		if s.Name != name || s.State != deliver.Running || !ok {
 			continue
 		}
-		code, expires := ch.Channels.Pairing().Invite(name)
+		code, expires := ch.Channels.Book().Invite(name)
 		link := "https://t.me/" + url.PathEscape(bot) + "?start=" + code
 		return map[string]any{"url": link, "qr_image": picture(link), "expires": expires.UTC().Truncate(time.Second)}, nil
 	}

@@ -308,7 +308,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	r.deps.Gate = r.Gate("email", raw, access.OpenPairing(access.PairingOptions{Store: disk.Open(r.t.TempDir(), nil)}))
+	r.deps.Gate = r.Gate("email", raw, access.OpenBook(access.BookOptions{Store: disk.Open(r.t.TempDir(), nil)}))
 	ch, err := newChannel(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)

@@ -240,7 +240,7 @@ func TestPairingByInvitation(t *testing.T) {
 	fake := home(t)
 	r := newRig(t, fake, map[string]any{"e2eeEnabled": false})
 	raw := section(t, fake, map[string]any{"e2eeEnabled": false})
-	r.deps.Gate = r.Gate("matrix", raw, access.OpenPairing(access.PairingOptions{Store: disk.Open(t.TempDir(), nil), Log: r.deps.Log}))
+	r.deps.Gate = r.Gate("matrix", raw, access.OpenBook(access.BookOptions{Store: disk.Open(t.TempDir(), nil), Log: r.deps.Log}))
 	r.bot = r.make(raw)
 	defer r.begin()()
 	room, crowd := "!dm:"+matrixtest.Server, "!crowd:"+matrixtest.Server

@@ -82,21 +82,19 @@ func (rc *receiver) handle(ctx context.Context, ev event) error {
 		return rc.submit(ctx, in)
 	}
 	command := strings.HasPrefix(in.Text, "/")
-	if s := pass.Earlier(); s != "" && !command { // a command leaves it for the next one
-		in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-	}
 	vanishes := m.ExpiresInSeconds > 0 && !rc.bot.o.KeepDisappearing && !command
 	if vanishes {
 		rc.bot.vanish.prepare(&in, m.ExpiresInSeconds)
 	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	if vanishes {
-		rc.bot.vanish.heard(in)
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, func(ctx context.Context, in bus.Inbound) error {
+		if err := rc.submit(ctx, in); err != nil {
+			return err
+		}
+		if vanishes {
+			rc.bot.vanish.heard(in)
+		}
+		return nil
+	})
 }
 
 func (rc *receiver) visitor(l *letter) access.Visitor {

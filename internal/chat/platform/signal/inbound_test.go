@@ -89,7 +89,8 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// What was said before in a group comes along, as words of anybody.
+// What was said before in a group comes along, as words of strangers. A command
+// leaves it for the next message.
 func TestGroupHistory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, object{"groupMessageBufferSize": 2})
@@ -98,9 +99,13 @@ func TestGroupHistory(t *testing.T) {
 	for i, s := range []string{"one", "two", "three"} {
 		r.fake.Post(from(bob, "", "Bob: x", at+int64(i), inGroup(object{"message": s})))
 	}
+	r.fake.Post(from(ann, "", "Ann", at+8, inGroup(object{"message": "\uFFFC /status"})))
+	if got, want := shown(r.receive(1)[0]), "/status"; got != want {
+		t.Errorf("the command is %q, want %q", got, want)
+	}
 	r.fake.Post(from(ann, "", "Ann", at+9, inGroup(object{"message": "\uFFFC sum up"})))
 	want := "Ann: sum up\n> : [said before in the group:\nBob x: two\nBob x: three]"
-	if got := shown(r.receive(1)[0]); got != want {
+	if got := shown(r.receive(2)[1]); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

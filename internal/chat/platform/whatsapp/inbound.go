@@ -59,17 +59,8 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, &f, v)
 	in.Untrusted = false // it has only what was typed
 	b.words.Put(v.Route.MessageID, f.Content)
-	if in.Answer = rc.replied(&f); in.Answer != nil {
-		return rc.submit(ctx, in)
-	}
-	if s := pass.Earlier(); s != "" && !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	in.Answer = rc.replied(&f)
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // person is who wrote. Older bridges do not tell that of a group.

@@ -16,7 +16,7 @@ const PairingCommand = "pairing"
 
 // Command runs the words after /pairing and says what happened. The caller has
 // made sure that an owner wrote them.
-func (p *Pairing) Command(ctx context.Context, args string) string {
+func (b *Book) Command(ctx context.Context, args string) string {
 	words := strings.Fields(args)
 	if len(words) == 0 {
 		words = []string{"list"}
@@ -25,14 +25,14 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 	var err error
 	switch verb := strings.ToLower(words[0]); {
 	case verb == "list" && len(words) == 1:
-		reply, err = p.describe(ctx)
+		reply, err = b.describe(ctx)
 	case (verb == "approve" || verb == "deny") && len(words) == 2:
 		var who PairingRequest
 		if verb == "approve" {
-			who, err = p.Approve(ctx, words[1])
+			who, err = b.Approve(ctx, words[1])
 			reply = phrase.Of(ctx, "%s may now talk to me on %s.", who.Sender, who.Channel)
 		} else {
-			who, err = p.Deny(ctx, words[1])
+			who, err = b.Deny(ctx, words[1])
 			reply = phrase.Of(ctx, "Denied the request of %s on %s.", who.Sender, who.Channel)
 		}
 	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
@@ -41,7 +41,7 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 			channel = words[1]
 		}
 		var from []string
-		from, err = p.Revoke(ctx, channel, sender)
+		from, err = b.Revoke(ctx, channel, sender)
 		reply = phrase.Of(ctx, "%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
 		if len(from) == 0 {
 			reply = phrase.Of(ctx, "%s was not paired. /pairing list shows who is.", sender)
@@ -55,20 +55,20 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 	return reply
 }
 
-func (p *Pairing) describe(ctx context.Context) (string, error) {
-	waiting, approved, err := p.List()
+func (b *Book) describe(ctx context.Context) (string, error) {
+	waiting, approved, err := b.List()
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
+	var text strings.Builder
 	for _, r := range waiting {
-		b.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
+		text.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
-		b.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
+		text.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
 	}
-	if b.Len() == 0 {
+	if text.Len() == 0 {
 		return phrase.Of(ctx, "No people are paired or waiting."), nil
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return strings.TrimSuffix(text.String(), "\n"), nil
 }
