@@ -156,7 +156,9 @@ func printRestored(cmd *cobra.Command, b *backup.Backup, r backup.Restored, dry 
 	say(cmd, "The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
 	restored, aside, fill := "Restored the data to %s\nRestored the workspace to %s\n", "Put aside: %s\n", "Now fill in again: %s\n"
 	if dry {
-		restored, aside, fill = "Would restore the data to %s\nWould restore the workspace to %s\n", "Would put aside: %s\n", "Then fill in again: %s\n"
+		restored = "Would restore the data to %s\nWould restore the workspace to %s\n"
+		aside = "Would put aside: %s\n"
+		fill = "Then fill in again: %s\n"
 	}
 	say(cmd, restored, r.DataDir, r.Workspace)
 	if len(r.Replaced) > 0 {

@@ -82,7 +82,10 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 func runEditor(ctx context.Context, c *command, file string) error {
 	argv := append(editorOf(c), file)
 	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is theirs
-	ed.Stdin, ed.Stdout, ed.Stderr, ed.Env = c.In, c.Out, c.Err, c.Env
+	ed.Stdin = c.In
+	ed.Stdout = c.Out
+	ed.Stderr = c.Err
+	ed.Env = c.Env
 	if err := ed.Run(); err != nil {
 		return fmt.Errorf("the editor %s: %w", argv[0], err)
 	}

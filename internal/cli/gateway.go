@@ -115,7 +115,9 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	defer done()
 	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
 	o := gatewayOptions(c, loaded, f, log)
-	o.Loaded, o.Rejected, o.Dry = loaded, rejected, f.dryRun
+	o.Loaded = loaded
+	o.Rejected = rejected
+	o.Dry = f.dryRun
 	begun := c.Now()
 	if !f.dryRun {
 		recent, err := crashes.Begin(begun, crashWindow)

@@ -39,7 +39,9 @@ func newMenu(items []item, first, page int, language string) *menu {
 
 // narrow leaves the entries that have typed in a name, and says how many.
 func (m *menu) narrow(typed string) int {
-	m.filter, m.from, m.fits = typed, 0, nil
+	m.filter = typed
+	m.from = 0
+	m.fits = nil
 	for i := range m.items {
 		if m.items[i].has(typed) {
 			m.fits = append(m.fits, i)

@@ -49,7 +49,9 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 	}
 	text = append(text, '\n')
 	o := c.configOptions()
-	o.Path, o.Text, o.Optional = to, text, true
+	o.Path = to
+	o.Text = text
+	o.Optional = true
 	if _, err := config.Load(o); err != nil {
 		return err
 	}

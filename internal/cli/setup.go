@@ -151,7 +151,12 @@ func (s *setup) options(l *config.Loaded) provider.Options {
 }
 
 func (s *setup) chooseProvider(ctx context.Context) (move, error) {
-	s.row, s.block, s.base, s.key, s.doubted, s.served = catalog.Row{}, "", "", "", false, false
+	s.row = catalog.Row{}
+	s.block = ""
+	s.base = ""
+	s.key = ""
+	s.doubted = false
+	s.served = false
 	if name := take(&s.flags.provider); name != "" {
 		return onward, s.choose(name)
 	}
@@ -217,7 +222,9 @@ func (s *setup) choose(name string) error {
 }
 
 func (s *setup) take(d discovery) {
-	s.row, s.block, s.served = d.Row, d.Block, d.served
+	s.row = d.Row
+	s.block = d.Block
+	s.served = d.served
 	if s.row.Name = d.Name; d.Name == "custom" {
 		s.row.Display = s.c.in("the server")
 	}

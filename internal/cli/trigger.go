@@ -177,7 +177,9 @@ a trigger also removes its key.`,
 func triggerEnable(c *command, on bool) *cobra.Command {
 	verb, short, done := "disable", "Switch a trigger off", "Switched off %s.\n"
 	if on {
-		verb, short, done = "enable", "Switch a trigger on", "Switched on %s.\n"
+		verb = "enable"
+		short = "Switch a trigger on"
+		done = "Switched on %s.\n"
 	}
 	return &cobra.Command{
 		Use: verb + " ID", Short: short, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",

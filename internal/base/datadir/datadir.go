@@ -206,12 +206,19 @@ func inWorkspace() []Entry {
 }
 
 func file(n Name, owner, holds string, e Entry) Entry {
-	e.Name, e.Owner, e.Holds, e.Mode = n, owner, holds, 0o600
+	e.Name = n
+	e.Owner = owner
+	e.Holds = holds
+	e.Mode = 0o600
 	return e
 }
 
 func folder(n Name, owner, holds string, e Entry) Entry {
-	e.Name, e.Owner, e.Holds, e.Mode, e.Folder = n, owner, holds, 0o700, true
+	e.Name = n
+	e.Owner = owner
+	e.Holds = holds
+	e.Mode = 0o700
+	e.Folder = true
 	return e
 }
 

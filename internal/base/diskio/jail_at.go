@@ -58,7 +58,9 @@ func (j *Jail) At(b Base) (*Jail, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.restrict, out.shared, out.volumes = true, false, &volumeRoots{}
+	out.restrict = true
+	out.shared = false
+	out.volumes = &volumeRoots{}
 	out.roots = []*jailRoot{{path: b.Dir, root: root, real: b.Dir}}
 	add := func(r *jailRoot) {
 		if _, inside := under(b.Dir, cmp.Or(r.real, r.path), j.fold); !inside {

@@ -239,7 +239,9 @@ func (l *lzw) step() {
 		l.done = true
 		return
 	case code == 256:
-		l.width, l.next, l.prev = 9, 258, -1
+		l.width = 9
+		l.next = 258
+		l.prev = -1
 		return
 	case l.prev < 0:
 		if code > 255 {

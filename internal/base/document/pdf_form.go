@@ -37,7 +37,10 @@ func (w *painter) draw(s stream) {
 	w.depth++
 	w.run(r)
 	w.depth--
-	w.state, w.stack, w.resources, w.marks = before, stack, res, marks
+	w.state = before
+	w.stack = stack
+	w.resources = res
+	w.marks = marks
 	w.text, w.line = text, line
 }
 

@@ -31,7 +31,9 @@ func (w *painter) place(s string, from, to matrix) {
 	w.separate(x, y, height, strings.HasPrefix(s, " "))
 	w.pen.last, w.pen.start = s, [2]float64{x, y}
 	w.put(s)
-	w.pen.x, w.pen.y, w.pen.height = end[4]+w.state.rise*at[2], end[5]+w.state.rise*at[3], height
+	w.pen.x = end[4] + w.state.rise*at[2]
+	w.pen.y = end[5] + w.state.rise*at[3]
+	w.pen.height = height
 	w.pen.dx, w.pen.dy = dx, dy
 	w.pen.spaced = strings.HasSuffix(s, " ")
 }

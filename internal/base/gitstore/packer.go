@@ -83,6 +83,8 @@ func (p *packer) write(r *repo) error {
 	if err := r.replace(name+".pack", append(pack, sum[:]...)); err != nil {
 		return err
 	}
-	r.packs, r.looked, r.indexed = nil, false, 0
+	r.packs = nil
+	r.looked = false
+	r.indexed = 0
 	return r.replace(name+".idx", b.Bytes()) // last: it makes the pack seen
 }

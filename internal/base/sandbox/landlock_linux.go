@@ -85,7 +85,9 @@ func (r *rules) grant(path string, access uint64, exact bool) {
 	} else {
 		open = s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
-	open.save, open.lax, open.skip = true, true, 3
+	open.save = true
+	open.lax = true
+	open.skip = 3
 	s.add("keep", path, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
 	s.add("close", path, unix.SYS_CLOSE, saved)
 	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, rulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, put(r.out, rule), 0)

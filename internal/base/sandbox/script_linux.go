@@ -97,7 +97,9 @@ func (s *script) add(verb, object string, nr uintptr, args ...any) *step {
 // write puts text into a file that exists. If lax, no error matters.
 func (s *script) write(path, text string, lax bool) {
 	open := s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	open.save, open.lax, open.skip = true, lax, 2
+	open.save = true
+	open.lax = lax
+	open.skip = 2
 	s.add("write", path, unix.SYS_WRITE, saved, text, len(text)).lax = lax
 	s.add("close", path, unix.SYS_CLOSE, saved)
 }

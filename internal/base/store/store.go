@@ -94,7 +94,7 @@ type Store interface { //nolint:interfacebloat // the whole seam between state a
 	// Watch calls changed whenever something happens in one of the folders,
 	// until the context ends. The first call says that watching has begun.
 	Watch(ctx context.Context, dirs []string, changed func()) error
-	// Wake says when somebody must look at this place; zero is never.
+	// Wake says when a process must look at this place; zero is never.
 	Wake(ctx context.Context, at time.Time) error
 	// Lost is closed when the place belongs to another process.
 	Lost() <-chan struct{}

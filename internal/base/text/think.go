@@ -134,9 +134,13 @@ func (t *Think) text(final bool) bool {
 				t.put(tag.size)
 				continue
 			}
-			t.name, t.fresh, t.blank = tag.name, true, t.blank[:0]
+			t.name = tag.name
+			t.fresh = true
+			t.blank = t.blank[:0]
 			if t.seen {
-				t.mode, t.open, t.from = modeHeld, tag.size, tag.size
+				t.mode = modeHeld
+				t.open = tag.size
+				t.from = tag.size
 			} else {
 				t.mode = modeBlock
 				t.skip(tag.size)

@@ -157,10 +157,15 @@ func (c *codeSpans) step(b byte) {
 		if c.closing {
 			c.fence = 0
 		}
-		c.info, c.closing, c.inLine, c.ticks = false, false, false, 0
+		c.info = false
+		c.closing = false
+		c.inLine = false
+		c.ticks = 0
 	case ' ', '\t', '\r':
 	case '`', '~':
-		c.run, c.runLen, c.runStart = b, 1, !c.inLine
+		c.run = b
+		c.runLen = 1
+		c.runStart = !c.inLine
 		c.inLine = true
 		c.closing = false
 	case '-', '*', '+', '>', '.', ')', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -188,7 +193,9 @@ func (c *codeSpans) endRun() {
 	case c.fence != 0:
 		c.closing = c.runStart && c.run == c.fence && n >= c.fenceLen
 	case c.runStart && n >= 3 && c.ticks == 0:
-		c.fence, c.fenceLen, c.info = c.run, n, true
+		c.fence = c.run
+		c.fenceLen = n
+		c.info = true
 	case c.run != '`':
 	case c.ticks == 0:
 		c.ticks = n

@@ -215,7 +215,9 @@ func hardWrap(lines []line, width int) []line {
 			cw := runeWidth(l[i].r)
 			if w+cw > width && i > 0 {
 				out = append(out, l[:i])
-				l, i, w = l[i:], 0, 0
+				l = l[i:]
+				i = 0
+				w = 0
 			}
 			w += cw
 		}

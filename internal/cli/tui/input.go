@@ -21,7 +21,11 @@ func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sy
 	start := func(f func()) { go f() }
 	if f, ok := in.(*os.File); ok {
 		if r, err := newWakeReader(f); err == nil {
-			read, stop, done, start, unread = r.Read, r.wake, r.close, work.Go, r.unread
+			read = r.Read
+			stop = r.wake
+			done = r.close
+			start = work.Go
+			unread = r.unread
 		}
 	}
 	start(func() {

@@ -37,7 +37,11 @@ func newView(o *Options, columns func() int) *view { return &view{o: o, columns:
 
 // begin starts a stretch of activity.
 func (v *view) begin(now time.Time) {
-	v.since, v.titled, v.shown, v.tool, v.wait = now, false, false, "", ""
+	v.since = now
+	v.titled = false
+	v.shown = false
+	v.tool = ""
+	v.wait = ""
 }
 
 // show returns the finished lines that out adds.
@@ -132,7 +136,9 @@ func (v *view) delta(out bus.Outbound) []line {
 			return lines
 		}
 		text = strings.TrimLeft(text, "\n")
-		v.text, v.stream, v.headed = v.renderer(!v.o.Markdown || out.Plain), out.StreamID, false
+		v.text = v.renderer(!v.o.Markdown || out.Plain)
+		v.stream = out.StreamID
+		v.headed = false
 	}
 	v.shown, v.tool = true, ""
 	v.text.o.Width = v.columns()
@@ -198,9 +204,16 @@ func (v *view) open() bool { return v.text != nil || v.thinking != nil }
 // above what is still arriving, without ending it.
 func (v *view) aside(show func() []line) []line {
 	text, thinking, tool := v.text, v.thinking, v.tool
-	v.text, v.thinking, v.titled, v.headed = nil, nil, false, false
+	v.text = nil
+	v.thinking = nil
+	v.titled = false
+	v.headed = false
 	lines := show()
-	v.text, v.thinking, v.titled, v.headed, v.tool = text, thinking, false, false, tool
+	v.text = text
+	v.thinking = thinking
+	v.titled = false
+	v.headed = false
+	v.tool = tool
 	return lines
 }
 

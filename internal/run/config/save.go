@@ -98,7 +98,9 @@ func (f *File) replace(text []byte, now time.Time) error {
 	if err := diskio.WriteFile(f.path, text, perm); err != nil {
 		return fmt.Errorf("save config file: %w", err)
 	}
-	f.data, f.exists, f.changed = text, true, false
+	f.data = text
+	f.exists = true
+	f.changed = false
 	return nil
 }
 

@@ -51,7 +51,9 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 	}
 	defer out.Close()                 //nolint:errcheck // the child has its own
 	cmd := exec.Command(exe, args...) //nolint:gosec,noctx // our own binary, which is to live on
-	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
+	cmd.Env = env
+	cmd.Stdout = out
+	cmd.Stderr = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err

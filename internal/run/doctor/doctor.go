@@ -267,7 +267,9 @@ func (d *Diagnosis) modes(l *config.Loaded) {
 	c := i.out[0]
 	s := Symptom{ID: c.ID, State: Well, Detail: c.Detail}
 	if c.Severity != "" {
-		s.State, s.Fix, s.Mode = Broken, c.Fix+", or: nanobot doctor --fix", c.Mode
+		s.State = Broken
+		s.Fix = c.Fix + ", or: nanobot doctor --fix"
+		s.Mode = c.Mode
 	}
 	d.add(s)
 }

@@ -106,7 +106,9 @@ func proxySymptoms(ctx context.Context, getenv func(string) string, offline bool
 		u, err := url.Parse(value)
 		switch {
 		case err != nil || u.Host == "":
-			s.State, s.Detail, s.Fix = Broken, "it is not an address", "set it to http://HOST:PORT, or unset it"
+			s.State = Broken
+			s.Detail = "it is not an address"
+			s.Fix = "set it to http://HOST:PORT, or unset it"
 		case offline:
 			s.State, s.Detail = Skipped, u.Host
 		default:
@@ -234,7 +236,9 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 		s := Symptom{ID: "mcp." + j.Name, State: Well, Detail: j.State}
 		switch j.State {
 		case "invalid":
-			s.State, s.Detail, s.Fix = Broken, j.Error, "correct tools.mcpServers."+j.Name
+			s.State = Broken
+			s.Detail = j.Error
+			s.Fix = "correct tools.mcpServers." + j.Name
 		case string(mcp.PendingLogin):
 			s.State, s.Fix = Doubt, "log in with: nanobot mcp login "+j.Name
 		case string(mcp.Off):
@@ -318,7 +322,9 @@ func askChannel(ctx context.Context, l *config.Loaded, name string, s *Symptom) 
 	}
 	for _, c := range report.Checks {
 		if !c.OK {
-			s.State, s.Detail, s.Fix = Doubt, c.Name+": "+c.Detail, fix
+			s.State = Doubt
+			s.Detail = c.Name + ": " + c.Detail
+			s.Fix = fix
 		}
 	}
 }

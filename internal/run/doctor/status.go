@@ -65,7 +65,12 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 	if row, ok := catalog.Lookup(info.Provider); ok && row.Local && !slices.ContainsFunc(r.Providers, known) {
 		r.Providers = append(r.Providers, KeyedProvider{Name: row.Name, Base: info.Base})
 	}
-	r.Model, r.Provider, r.Why, r.KeySource, r.Demo, r.Exec = info.Name, info.Provider, info.Why, info.KeySource, info.Demo, a.Exec
+	r.Model = info.Name
+	r.Provider = info.Provider
+	r.Why = info.Why
+	r.KeySource = info.KeySource
+	r.Demo = info.Demo
+	r.Exec = a.Exec
 	return r, nil
 }
 

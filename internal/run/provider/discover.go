@@ -45,7 +45,9 @@ func Survey(ctx context.Context, o Options) ([]catalog.Status, error) {
 		same := func(st catalog.Status) bool { return st.Ready && (st.Base == s.Base || st.Base == base) }
 		i := slices.IndexFunc(list, func(st catalog.Status) bool { return st.Name == string(s.Kind) })
 		if i >= 0 && !list[i].Ready && len(s.Models) > 0 && !slices.ContainsFunc(list, same) {
-			list[i].Ready, list[i].Base, list[i].Why = true, s.Base, "found on this machine"
+			list[i].Ready = true
+			list[i].Base = s.Base
+			list[i].Why = "found on this machine"
 		}
 	}
 	return list, nil

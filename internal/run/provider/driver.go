@@ -97,7 +97,10 @@ func (t target) adjust(i int) func(llm.Request) llm.Request {
 		return nil
 	}
 	return func(r llm.Request) llm.Request {
-		r.Model, r.MaxTokens, r.Effort, r.Temperature = t.choice.WireModel, t.maxTokens, t.effort, t.temperature
+		r.Model = t.choice.WireModel
+		r.MaxTokens = t.maxTokens
+		r.Effort = t.effort
+		r.Temperature = t.temperature
 		return r
 	}
 }

@@ -237,7 +237,9 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 		f := list[name]
 		kind, _, _ := strings.Cut(name, ".")
 		d := ch.Drivers[kind]
-		f.Title, f.Login, f.Logout = d.Title, d.Login != nil, d.Logout != nil && f.Configured
+		f.Title = d.Title
+		f.Login = d.Login != nil
+		f.Logout = d.Logout != nil && f.Configured
 		out = append(out, f)
 	}
 	return map[string]any{"channels": out}, nil

@@ -43,7 +43,9 @@ func (srv *servers) actions() map[string]web.Action {
 // appOptions returns what connections to MCP servers and accounts need.
 func (o *Options) appOptions() app.Options {
 	out := o.App
-	out.Workspace, out.Log, out.Secrets = o.Workspace, o.Log, o.Secrets
+	out.Workspace = o.Workspace
+	out.Log = o.Log
+	out.Secrets = o.Secrets
 	return out
 }
 

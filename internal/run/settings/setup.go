@@ -73,7 +73,9 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 			seen[cmp.Or(s.Variable, s.Name)] = true
 			found = append(found, s)
 		}
-		s.Kind, s.Variable, s.Models = "known", "", nil
+		s.Kind = "known"
+		s.Variable = ""
+		s.Models = nil
 		known = append(known, s)
 	}
 	rank := func(s sourceState) int {
@@ -196,7 +198,9 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 	if err == nil || in.Model == "" {
 		out.Seconds = md.App.Now().Sub(start).Seconds()
 	}
-	out.Models, out.Default, out.Truncated = priced(next, md, choice, offers), choice.Row.DefaultModel, len(offers) > modelsShown
+	out.Models = priced(next, md, choice, offers)
+	out.Default = choice.Row.DefaultModel
+	out.Truncated = len(offers) > modelsShown
 	if in.Model != "" { // many providers have no list; the model decides
 		start = md.App.Now()
 		var t *trial.Trial
@@ -247,9 +251,13 @@ func priced(l *config.Loaded, md *models, choice catalog.Choice, offers []catalo
 		case choice.Row.Local:
 			s.Billing = ledger.Free
 		case o.Priced && !p.Own:
-			s.Billing, s.In, s.Out = ledger.Priced, o.In, o.Out
+			s.Billing = ledger.Priced
+			s.In = o.In
+			s.Out = o.Out
 		case p.Billing == ledger.Priced:
-			s.Billing, s.In, s.Out = p.Billing, p.In*p.Rate, p.Out*p.Rate
+			s.Billing = p.Billing
+			s.In = p.In * p.Rate
+			s.Out = p.Out * p.Rate
 		case p.Billing != ledger.Unknown:
 			s.Billing = p.Billing
 		}

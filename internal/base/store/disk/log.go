@@ -155,7 +155,10 @@ func (l *logFile) drop() {
 	if l.f != nil {
 		_ = l.f.Close() // nothing of it waits to be written
 	}
-	l.f, l.seen, l.size, l.own = nil, nil, 0, false
+	l.f = nil
+	l.seen = nil
+	l.size = 0
+	l.own = false
 }
 
 // Append writes lines in one call.
