@@ -22,7 +22,7 @@ import (
 // home is a backend with real stores, and its API.
 type home struct {
 	web.Backend
-	*web.API
+	*web.Desk
 	busy map[string]bool
 }
 
@@ -58,7 +58,7 @@ func newHome(t *testing.T) *home {
 		Running: func(key string) (bool, []string) { return h.busy[key], []string{"5e1f" + key} },
 		Redact:  func(s string) string { return strings.ReplaceAll(s, "sk-hush", "[redacted]") },
 	}
-	h.API = newAPI(t, func(o *web.Options) {
+	h.Desk = newAPI(t, func(o *web.Options) {
 		o.Backend = func(context.Context) (web.Backend, error) { return h.Backend, nil }
 		o.Commands, o.Now = []web.Command{{Name: "stop", About: "stop the running turn and drop waiting messages"}}, noon
 	})
@@ -85,7 +85,7 @@ func answer(s string) session.Record {
 // read gets a path that must be there.
 func read[T any](t *testing.T, h *home, path string) T {
 	t.Helper()
-	code, body := get(t, h.API, "GET", "/api/"+path)
+	code, body := get(t, h.Desk, "GET", "/api/"+path)
 	var v T
 	if code != 200 || json.Unmarshal([]byte(body), &v) != nil {
 		t.Fatalf("%s = %d %.300s", path, code, body)
@@ -96,7 +96,7 @@ func read[T any](t *testing.T, h *home, path string) T {
 // refused gets a path and wants a refusal.
 func (h *home) refused(t *testing.T, path string, want int, word string) {
 	t.Helper()
-	if code, body := get(t, h.API, "GET", "/api/"+path); code != want || !strings.Contains(body, word) {
+	if code, body := get(t, h.Desk, "GET", "/api/"+path); code != want || !strings.Contains(body, word) {
 		t.Errorf("%s = %d %.300s, want %d and %q", path, code, body, want, word)
 	}
 }
@@ -104,7 +104,7 @@ func (h *home) refused(t *testing.T, path string, want int, word string) {
 // acts carries out an action that must work.
 func acts[T any](t *testing.T, h *home, action, payload string) T {
 	t.Helper()
-	out, status := do(t, h.API, action, payload)
+	out, status := do(t, h.Desk, action, payload)
 	var v T
 	if status != 200 || json.Unmarshal([]byte(out), &v) != nil {
 		t.Fatalf("%s %.200s = %d %.300s", action, payload, status, out)
@@ -115,7 +115,7 @@ func acts[T any](t *testing.T, h *home, action, payload string) T {
 // refuses carries out an action and wants a refusal.
 func (h *home) refuses(t *testing.T, action, payload string, want int, word string) {
 	t.Helper()
-	if msg, status := do(t, h.API, action, payload); status != want || !strings.Contains(msg, word) {
+	if msg, status := do(t, h.Desk, action, payload); status != want || !strings.Contains(msg, word) {
 		t.Errorf("%s %.200s = %d %.300s, want %d and %q", action, payload, status, msg, want, word)
 	}
 }

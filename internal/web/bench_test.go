@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,7 +39,7 @@ func (l meteredLog) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // archive is an API about conversations with so many messages each.
-func archive(tb testing.TB, chats, messages int) (d *web.API, read *atomic.Int64) {
+func archive(tb testing.TB, chats, messages int) (d *web.Desk, read *atomic.Int64) {
 	tb.Helper()
 	data := tb.TempDir()
 	read = &atomic.Int64{}
@@ -55,13 +56,15 @@ func archive(tb testing.TB, chats, messages int) (d *web.API, read *atomic.Int64
 		}
 		must(tb, s.Release())
 	}
-	return web.New(web.Options{
+	d, err = web.NewDesk(slog.New(slog.DiscardHandler), web.New(web.Options{
 		Backend: func(context.Context) (web.Backend, error) { return web.Backend{Sessions: st}, nil },
 		Store:   disk.Open(tb.TempDir(), nil),
-	}), read
+	}))
+	must(tb, err)
+	return d, read
 }
 
-func fetch(tb testing.TB, d *web.API, path string) {
+func fetch(tb testing.TB, d *web.Desk, path string) {
 	tb.Helper()
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/"+path, http.NoBody))

@@ -103,7 +103,7 @@ func refusals(t *testing.T, name string, used map[string]string) {
 func TestRefusalDetail(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	code, body := get(t, h.API, "GET", "/api/sessions?limit="+strings.Repeat("é", 2000))
+	code, body := get(t, h.Desk, "GET", "/api/sessions?limit="+strings.Repeat("é", 2000))
 	var got struct {
 		Error struct {
 			Status        int
@@ -116,7 +116,7 @@ func TestRefusalDetail(t *testing.T) {
 	if code != 400 || got.Error.Status != 400 || got.Error.Code != "not_a_number" || got.Error.Params["field"] != "limit" || len(value) != 1000 {
 		t.Errorf("refusal = %d %.300s", code, body)
 	}
-	if _, body := get(t, h.API, "GET", "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
+	if _, body := get(t, h.Desk, "GET", "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
 		t.Errorf("no such conversation: %s", body)
 	}
 }

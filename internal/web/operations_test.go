@@ -23,7 +23,7 @@ import (
 
 // desk is the operations of a gateway that does not run.
 type desk struct {
-	*web.API
+	*web.Desk
 	dir    string
 	checks *fakeChecks
 	work   sync.WaitGroup
@@ -47,7 +47,7 @@ func newDesk(t *testing.T) *desk {
 		Life:   func() context.Context { return t.Context() }, Go: func(f func()) { d.work.Go(f) },
 		Publish: func(topic string) { d.told <- topic },
 	})
-	d.API = newAPI(t, func(o *web.Options) { o.Reads, o.Actions = reads, actions })
+	d.Desk = newAPI(t, nil, web.Routes{Reads: reads, Actions: actions})
 	return d
 }
 
@@ -83,7 +83,7 @@ type logPage struct {
 
 func (d *desk) log(t *testing.T, query string) (p logPage) {
 	t.Helper()
-	code, body := get(t, d.API, "GET", "/api/log"+query)
+	code, body := get(t, d.Desk, "GET", "/api/log"+query)
 	if code != 200 {
 		t.Fatalf("log%s = %d %.200s", query, code, body)
 	}
@@ -141,12 +141,12 @@ func TestLogPages(t *testing.T) {
 		t.Errorf("filtered: %+v", p.Lines)
 	}
 	for _, bad := range []string{"?level=loud", "?q=" + strings.Repeat("x", 201)} {
-		if code, body := get(t, d.API, "GET", "/api/log"+bad); code != 400 {
+		if code, body := get(t, d.Desk, "GET", "/api/log"+bad); code != 400 {
 			t.Errorf("%.30s = %d %s", bad, code, body)
 		}
 	}
 	for _, gone := range []string{"?before=zz-5", "?before=x", "?before=-1"} {
-		if code, body := get(t, d.API, "GET", "/api/log"+gone); code != 410 {
+		if code, body := get(t, d.Desk, "GET", "/api/log"+gone); code != 410 {
 			t.Errorf("%s = %d %s", gone, code, body)
 		}
 	}
@@ -189,7 +189,7 @@ func TestLogIsLarge(t *testing.T) {
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	if code, body := get(t, d.API, "GET", "/api/status"); code != 200 || !strings.Contains(body, `"gateway":{"version":"1"}`) || !strings.Contains(body, "memory_bytes") {
+	if code, body := get(t, d.Desk, "GET", "/api/status"); code != 200 || !strings.Contains(body, `"gateway":{"version":"1"}`) || !strings.Contains(body, "memory_bytes") {
 		t.Errorf("status = %d %s", code, body)
 	}
 	w := httptest.NewRecorder()
@@ -200,17 +200,17 @@ func TestOperations(t *testing.T) {
 	if left, _ := os.ReadDir(d.dir); len(left) != 0 {
 		t.Errorf("left over: %v", left)
 	}
-	if code, body := get(t, d.API, "GET", "/api/doctor/bundle"); code != 500 || strings.Contains(body, "no room") {
+	if code, body := get(t, d.Desk, "GET", "/api/doctor/bundle"); code != 500 || strings.Contains(body, "no room") {
 		t.Errorf("bundle = %d %s", code, body)
 	}
-	if _, status := do(t, d.API, "gateway.reload", ""); status != 200 {
+	if _, status := do(t, d.Desk, "gateway.reload", ""); status != 200 {
 		t.Errorf("reload = %d", status)
 	}
 	d.reload = errors.New("line 3: no such key")
-	if msg, status := do(t, d.API, "gateway.reload", ""); status != 422 || !strings.Contains(msg, "line 3") {
+	if msg, status := do(t, d.Desk, "gateway.reload", ""); status != 422 || !strings.Contains(msg, "line 3") {
 		t.Errorf("reload = %d %s", status, msg)
 	}
-	if _, status := do(t, d.API, "gateway.restart", ""); status != 200 || <-d.told != "restart" {
+	if _, status := do(t, d.Desk, "gateway.restart", ""); status != 200 || <-d.told != "restart" {
 		t.Errorf("restart = %d", status)
 	}
 }
@@ -224,7 +224,7 @@ func TestDoctor(t *testing.T) {
 		{ID: "files", State: "fail", Changes: []string{"chmod 0600 a"}},
 		{ID: "stuck", State: "fail", Changes: []string{"mkdir b"}},
 	}
-	if _, status := do(t, d.API, "doctor.run", `{"network":true}`); status != 200 {
+	if _, status := do(t, d.Desk, "doctor.run", `{"network":true}`); status != 200 {
 		t.Fatalf("run = %d", status)
 	}
 	for range 4 { // three findings and the end
@@ -233,7 +233,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	d.work.Wait()
-	if code, body := get(t, d.API, "GET", "/api/doctor"); code != 200 || !strings.Contains(body, "[redacted] true") || !strings.Contains(body, `"running":false`) {
+	if code, body := get(t, d.Desk, "GET", "/api/doctor"); code != 200 || !strings.Contains(body, "[redacted] true") || !strings.Contains(body, `"running":false`) {
 		t.Errorf("doctor = %d %s", code, body)
 	}
 	for _, c := range []struct {
@@ -246,7 +246,7 @@ func TestDoctor(t *testing.T) {
 		{`{"id":"files","changes":["chmod 0600 a"]}`, 409},
 		{`{"id":"stuck","changes":["mkdir b"]}`, 422},
 	} {
-		if msg, status := do(t, d.API, "doctor.fix", c.payload); status != c.want {
+		if msg, status := do(t, d.Desk, "doctor.fix", c.payload); status != c.want {
 			t.Errorf("%s = %d %s, want %d", c.payload, status, msg, c.want)
 		}
 	}
@@ -263,7 +263,7 @@ func TestDevices(t *testing.T) {
 		Site: func() auth.Site { return auth.Site{Session: time.Hour} }, Changed: func() { changed++ },
 	})
 	devices := web.Devices{Auth: a, Public: func() string { return public }}
-	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = devices.Reads(), devices.Actions() })
+	d := newAPI(t, nil, web.Routes{Reads: devices.Reads(), Actions: devices.Actions()})
 	login := func(body string) (out map[string]any) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/webui/login", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

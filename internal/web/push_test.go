@@ -131,7 +131,7 @@ func TestPush(t *testing.T) {
 		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: r.server.Client(), Enabled: func() bool { return on },
 		Devices: func(context.Context) ([]string, error) { return devices, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
+	d := newAPI(t, nil, web.Routes{Reads: p.Reads(), Actions: p.Actions()})
 	state := func() (key string, subscribed []string) {
 		_, body := get(t, d, "GET", "/api/push")
 		var s struct {
@@ -200,7 +200,7 @@ func TestPushIsGuarded(t *testing.T) {
 		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: web.PushClient(), Enabled: func() bool { return true },
 		Devices: func(context.Context) ([]string, error) { return []string{"a"}, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, func(o *web.Options) { o.Reads, o.Actions = p.Reads(), p.Actions() })
+	d := newAPI(t, nil, web.Routes{Reads: p.Reads(), Actions: p.Actions()})
 	if _, status := do(t, d, "push.subscribe", r.subscription("a", r.server.URL+"/push")); status != 200 {
 		t.Fatal(status)
 	}

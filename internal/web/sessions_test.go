@@ -340,7 +340,7 @@ func TestUnread(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	counts := web.NewUnread(dir, log)
 	h := newHome(t)
-	h.API = newAPI(t, func(o *web.Options) {
+	h.Desk = newAPI(t, func(o *web.Options) {
 		o.Backend = func(context.Context) (web.Backend, error) { return h.Backend, nil }
 		o.Unread = counts
 	})

@@ -28,13 +28,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
 
-// Read answers a GET request with something that becomes JSON.
-type Read func(ctx context.Context, r *http.Request) (any, error)
-
-// Action changes something and returns what the client is told, which becomes
-// JSON. The payload is an object, or nil.
-type Action func(ctx context.Context, payload json.RawMessage) (any, error)
-
 // Backend is the program as it is now; a new configuration replaces parts of it.
 type Backend struct {
 	Workspace string
@@ -90,10 +83,6 @@ type Options struct {
 	Unread   *Unread     // nil: nothing is counted
 	// Approvals is what people are asked. nil: no questions are asked.
 	Approvals *Approvals
-	// Reads and Actions are what the program adds, by path below /api/
-	// and by name.
-	Reads   map[string]Read
-	Actions map[string]Action
 	// Publish tells clients that subscribe to a topic that something has changed.
 	// nil: no client listens.
 	Publish func(topic string, data any)
@@ -135,68 +124,33 @@ func refused(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Params: params, Message: fmt.Sprintf(format, args...)}
 }
 
-// API answers a web interface. It is safe for concurrent use.
-type API struct {
-	Options
-	actions map[string]Action
-	reads   *http.ServeMux
-}
+// API is the subjects that have no type of their own. It is safe for concurrent use.
+type API struct{ Options }
 
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
 	if o.Publish == nil {
 		o.Publish = func(string, any) {}
 	}
-	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), approving{d}.actions(), memories{d}.actions(), o.Actions} {
-		maps.Copy(d.actions, more)
-	}
-	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), approving{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
-		maps.Copy(reads, more) // what the program adds comes last and wins
-	}
-	for path, read := range reads {
-		d.reads.HandleFunc("GET /api/"+path, d.answer(read))
-	}
-	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET")
-			refuse(w, Refuse(http.StatusMethodNotAllowed, "nothing is changed by HTTP; send a webui_request over the socket"))
-			return
-		}
-		refuse(w, Refuse(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
-	})
-	return d
+	return &API{o}
 }
 
-// ServeHTTP answers requests below /api/.
-func (d *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
-
-// answer makes a handler of a Read.
-func (d *API) answer(read Read) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := read(r.Context(), r)
-		var body []byte
-		if file, ok := v.(download); ok && err == nil {
-			if err := file.serve(w); err != nil && r.Context().Err() == nil {
-				d.Log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
-			}
-			return
-		}
-		if err == nil {
-			body, err = json.Marshal(v)
-		}
-		if err != nil {
-			d.log(r.Context(), r.URL.Path, err)
-			refuse(w, err)
-			return
-		}
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body) // the peer may be gone
+// Routes implements Subject.
+func (d *API) Routes() Routes {
+	out := Routes{Reads: map[string]Read{}, Actions: map[string]Action{}}
+	for _, reads := range []map[string]Read{
+		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
+		undoing{d}.reads(), approving{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(),
+	} {
+		maps.Copy(out.Reads, reads)
 	}
+	for _, actions := range []map[string]Action{
+		d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(),
+		undoing{d}.actions(), approving{d}.actions(), memories{d}.actions(),
+	} {
+		maps.Copy(out.Actions, actions)
+	}
+	return out
 }
 
 func refuse(w http.ResponseWriter, err error) {
@@ -228,29 +182,6 @@ func refusal(err error) *Error {
 		return refused(http.StatusForbidden, textProtected)
 	}
 	return refused(http.StatusInternalServerError, textInternal)
-}
-
-func (d *API) log(ctx context.Context, what string, err error) {
-	if refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
-		d.Log.ErrorContext(ctx, "web interface", "what", what, "err", err)
-	}
-}
-
-// Do carries out an action. The error is an *Error.
-func (d *API) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
-	act, ok := d.actions[name]
-	if !ok {
-		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)
-	}
-	v, err := act(ctx, payload)
-	if err == nil {
-		var out json.RawMessage
-		if out, err = json.Marshal(v); err == nil {
-			return out, nil
-		}
-	}
-	d.log(ctx, name, err)
-	return nil, refusal(err)
 }
 
 // lastingTime bounds what goes on without its client.

@@ -16,7 +16,7 @@ import (
 )
 
 // newAPI makes an API that keeps its files in a folder of its own.
-func newAPI(t *testing.T, change func(*web.Options)) *web.API {
+func newAPI(t *testing.T, change func(*web.Options), more ...web.Subject) *web.Desk {
 	t.Helper()
 	o := web.Options{
 		Backend: func(context.Context) (web.Backend, error) {
@@ -27,11 +27,13 @@ func newAPI(t *testing.T, change func(*web.Options)) *web.API {
 	if change != nil {
 		change(&o)
 	}
-	return web.New(o)
+	d, err := web.NewDesk(o.Log, append(more, web.New(o))...)
+	must(t, err)
+	return d
 }
 
 // get reads a path and returns the status and the body.
-func get(t *testing.T, d *web.API, method, path string) (int, string) {
+func get(t *testing.T, d *web.Desk, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
@@ -43,7 +45,7 @@ func get(t *testing.T, d *web.API, method, path string) (int, string) {
 }
 
 // do carries out an action and returns the result, or the status of the refusal.
-func do(t *testing.T, d *web.API, action, payload string) (string, int) {
+func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 	t.Helper()
 	out, err := d.Do(t.Context(), action, json.RawMessage(payload))
 	if err == nil {
@@ -103,20 +105,34 @@ func TestSidebar(t *testing.T) {
 	}
 }
 
-// What a backend adds, and how failures are told.
-func TestHouse(t *testing.T) {
+// A desk answers for all its subjects, and does not tell clients why something failed.
+func TestSubjects(t *testing.T) {
 	t.Parallel()
-	d := newAPI(t, func(o *web.Options) {
-		one := func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }
-		o.Reads = map[string]web.Read{"settings": one, "workspaces": one}
-		o.Actions = map[string]web.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }}
+	d := newAPI(t, nil, web.Routes{
+		Reads:   map[string]web.Read{"settings": func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }},
+		Actions: map[string]web.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }},
 	})
-	for _, path := range []string{"settings", "workspaces"} { // the second in place of our own
-		if code, body := get(t, d, "GET", "/api/"+path); code != 200 || body != `{"a":1}` {
-			t.Errorf("%s = %d %s", path, code, body)
-		}
+	if code, body := get(t, d, "GET", "/api/settings"); code != 200 || body != `{"a":1}` {
+		t.Errorf("settings = %d %s", code, body)
 	}
 	if msg, status := do(t, d, "broken", ""); status != 500 || strings.Contains(msg, "secret") {
 		t.Errorf("broken = %d %q", status, msg)
+	}
+}
+
+// A subject cannot take the place of another one.
+func TestNameTwice(t *testing.T) {
+	t.Parallel()
+	one := web.Routes{
+		Reads:   map[string]web.Read{"settings": func(context.Context, *http.Request) (any, error) { return nil, nil }},
+		Actions: map[string]web.Action{"settings.update": func(context.Context, json.RawMessage) (any, error) { return nil, nil }},
+	}
+	for name, other := range map[string]web.Routes{
+		`the read "settings"`:          {Reads: one.Reads},
+		`the action "settings.update"`: {Actions: one.Actions},
+	} {
+		if _, err := web.NewDesk(slog.New(slog.DiscardHandler), one, other); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s twice: %v", name, err)
+		}
 	}
 }

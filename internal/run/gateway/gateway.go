@@ -174,7 +174,6 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	g.web.unread = web.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
 	g.messenger.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
 	g.web.operations = func() (map[string]web.Read, map[string]web.Action) { return operations(g) }
-	g.web.api = sync.OnceValue(g.web.newAPI)
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
 	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
 		return err
@@ -190,6 +189,9 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
 	}
 	g.front.metrics.OnRead(g.gauges)
+	if g.web.desk, err = g.web.newDesk(); err != nil {
+		return err
+	}
 	return g.front.renew(a)
 }
 

@@ -50,7 +50,7 @@ func newPages(g *Gateway) *webPages {
 	p.push = newPush(g, p)
 	g.messenger.topics.asked = func() { pushQuestion(g) }
 	p.server = pages.New(pages.Options{
-		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.web.api,
+		Auth: p.auth, Site: p.site, Now: g.o.Now, API: lateAPI{g.web},
 		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
 			if c := p.open(w); c != nil {
 				c.ServePage(w, r, device, gone)

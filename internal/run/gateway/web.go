@@ -46,7 +46,7 @@ type webClients struct {
 	operations func() (map[string]web.Read, map[string]web.Action)
 	channels   *deliver.Manager
 	log        *slog.Logger
-	api        lateAPI
+	desk       *web.Desk // see open
 	pages      *webPages
 	topics     *publisher
 	unread     *web.Unread
@@ -60,7 +60,7 @@ func (w *webClients) drivers() map[string]chat.Driver {
 	out := Channels()
 	out["websocket"] = socket.Driver(socket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
+		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: lateAPI{w}, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
 		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return w.pages.matchOwn(r, exposed) },
 	})
@@ -77,15 +77,15 @@ func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	})
 }
 
-// lateAPI is made when the first client asks: a start does without it.
-type lateAPI func() *web.API
+// lateAPI is the desk, which is made after the channels that carry its clients.
+type lateAPI struct{ w *webClients }
 
 // ServeHTTP implements http.Handler.
-func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
+func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.w.desk.ServeHTTP(w, r) }
 
 // Do implements socket.API.
 func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
-	return l().Do(ctx, action, payload)
+	return l.w.desk.Do(ctx, action, payload)
 }
 
 // chatState is what a conversation's metadata tells its clients.
@@ -139,20 +139,18 @@ func (w *webClients) tellModel(all *deliver.Manager, was string) {
 	}
 }
 
-// newAPI answers web clients about this gateway.
-func (w *webClients) newAPI() *web.API {
+// newDesk answers web clients about this gateway.
+func (w *webClients) newDesk() (*web.Desk, error) {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
-	maps.Copy(reads, moreReads)
-	maps.Copy(actions, moreActions)
 	o := web.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
-		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
+		Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
 	}
 	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, web.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return web.New(o)
+	return web.NewDesk(w.log, web.New(o), web.Routes{Reads: reads, Actions: actions}, web.Routes{Reads: moreReads, Actions: moreActions})
 }
 
 // backend is the program as it is now.
