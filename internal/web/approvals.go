@@ -57,7 +57,7 @@ func (a approving) answer(ctx context.Context, payload json.RawMessage) (any, er
 		Option     string `json:"option"`
 		Remark     string `json:"remark"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	done, err := a.d.Approvals.Answer(ctx, bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark})
@@ -73,7 +73,7 @@ func (a approving) explain(ctx context.Context, payload json.RawMessage) (any, e
 		Arguments json.RawMessage `json:"arguments"`
 		Tainted   bool            `json:"tainted"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	v, wrong, err := a.d.Approvals.Explain(ctx, in.Tool, in.Arguments, in.Tainted)

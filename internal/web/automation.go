@@ -21,7 +21,7 @@ func (d *API) onAutomation(do func(ctx context.Context, h *Backend, kind, id str
 		var in struct {
 			ID string `json:"id"`
 		}
-		if err := decode(payload, &in); err != nil {
+		if err := Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		h, err := d.Backend(ctx)
@@ -59,7 +59,7 @@ func kindOf(id string) string {
 // unwilling is why the schedule does not do something, as a refusal. It checks
 // a wish before it changes anything; what goes wrong afterwards is about files.
 func unwilling(err error) error {
-	if refusal(err).Status != http.StatusInternalServerError || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if Refusal(err).Status != http.StatusInternalServerError || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if bad, ok := errors.AsType[*schedule.CorruptError](err); ok {
@@ -120,7 +120,7 @@ func (d *API) updateAutomation(ctx context.Context, payload json.RawMessage) (an
 		Deliver  *bool    `json:"deliver"`
 		TimeoutS *float64 `json:"timeout_seconds"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Name != nil && strings.TrimSpace(*in.Name) == "" {

@@ -37,7 +37,7 @@ type planning struct{ d *API }
 // create makes a job or a trigger.
 func (p planning) create(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := p.d.Backend(ctx)
@@ -112,7 +112,7 @@ func (p planning) renew(ctx context.Context, payload json.RawMessage) (any, erro
 	var in struct {
 		ID string `json:"id"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := p.d.Backend(ctx)
@@ -129,7 +129,7 @@ func (p planning) renew(ctx context.Context, payload json.RawMessage) (any, erro
 // preview says what a schedule means, and changes nothing.
 func (p planning) preview(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := p.d.Backend(ctx)

@@ -55,7 +55,7 @@ func (c *checkup) run(_ context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Network bool `json:"network"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	life := c.o.Life()
@@ -91,7 +91,7 @@ func (c *checkup) fix(ctx context.Context, payload json.RawMessage) (any, error)
 		ID      string   `json:"id"`
 		Changes []string `json:"changes"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()

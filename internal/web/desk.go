@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 )
 
@@ -74,7 +76,7 @@ func (d *Desk) answer(read Read) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r.Context(), r)
 		var body []byte
-		if file, ok := v.(download); ok && err == nil {
+		if file, ok := v.(Download); ok && err == nil {
 			if err := file.serve(w); err != nil && r.Context().Err() == nil {
 				d.log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
 			}
@@ -110,12 +112,29 @@ func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (js
 		}
 	}
 	d.logFailure(ctx, name, err)
-	return nil, refusal(err)
+	return nil, Refusal(err)
 }
 
 // logFailure logs what is not the client's fault.
 func (d *Desk) logFailure(ctx context.Context, what string, err error) {
-	if refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
+	if Refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		d.log.ErrorContext(ctx, "web interface", "what", what, "err", err)
 	}
+}
+
+// Download is a file that a Read answers with instead of JSON.
+type Download struct {
+	Name  string
+	MIME  string
+	Write func(w io.Writer) error
+}
+
+// serve writes the file. What fails after its beginning can only be logged.
+func (f Download) serve(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", f.MIME)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return f.Write(w)
 }

@@ -47,7 +47,7 @@ func (d Devices) decide(payload json.RawMessage, allow bool) (any, error) {
 	var in struct {
 		Digits string `json:"digits"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if err := d.Auth.Decide(in.Digits, allow); err != nil {
@@ -60,7 +60,7 @@ func (d Devices) revoke(ctx context.Context, payload json.RawMessage) (any, erro
 	var in struct {
 		ID string `json:"id"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	err := d.Auth.Revoke(ctx, in.ID)
@@ -75,7 +75,7 @@ func (d Devices) link(_ context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Base string `json:"base"` // the address that the page uses
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	base := in.Base

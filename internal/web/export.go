@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -13,22 +12,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
-
-// download is a file that a Read answers with instead of JSON.
-type download struct {
-	name, mime string
-	write      func(w io.Writer) error
-}
-
-// serve writes the file. What fails after its beginning can only be logged.
-func (f download) serve(w http.ResponseWriter) error {
-	h := w.Header()
-	h.Set("Content-Type", f.mime)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.name}))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	return f.write(w)
-}
 
 // export is a conversation as a file: Markdown for people, or the lines that
 // every version of nanobot reads. Credentials are taken out of both.
@@ -44,9 +27,9 @@ func (d *API) export(ctx context.Context, r *http.Request) (any, error) {
 	name := text.SafeName(key)
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "md":
-		return download{name + ".md", "text/markdown; charset=utf-8", func(w io.Writer) error { return h.markdown(ctx, key, w) }}, nil
+		return Download{Name: name + ".md", MIME: "text/markdown; charset=utf-8", Write: func(w io.Writer) error { return h.markdown(ctx, key, w) }}, nil
 	case "jsonl":
-		return download{name + ".jsonl", "application/jsonl", func(w io.Writer) error {
+		return Download{Name: name + ".jsonl", MIME: "application/jsonl", Write: func(w io.Writer) error {
 			lines := &redacting{w: w, h: &h}
 			if err := h.Sessions.Export(ctx, key, lines); err != nil {
 				return err

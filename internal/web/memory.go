@@ -243,7 +243,7 @@ func writeMemory(ctx context.Context, m remembered, payload json.RawMessage) (an
 		Text    string `json:"text"`
 		Version string `json:"version"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	file, err := m.FileNamed(in.File, in.Scope)
@@ -321,7 +321,7 @@ func rejectFinding(ctx context.Context, m remembered, payload json.RawMessage) (
 
 // decodeID reads a payload with an id.
 func decodeID(payload json.RawMessage, in any, id *string) error {
-	if err := decode(payload, in); err != nil {
+	if err := Decode(payload, in); err != nil {
 		return err
 	}
 	if *id == "" {
@@ -332,7 +332,7 @@ func decodeID(payload json.RawMessage, in any, id *string) error {
 
 // dream lets memory take in what was said since the last time.
 func (k memories) dream(ctx context.Context, payload json.RawMessage) (any, error) {
-	if err := decode(payload, &struct{}{}); err != nil {
+	if err := Decode(payload, &struct{}{}); err != nil {
 		return nil, err
 	}
 	h, err := k.d.Backend(ctx)

@@ -47,7 +47,7 @@ func (k memories) previewForget(ctx context.Context, payload json.RawMessage) (a
 	var in struct {
 		Text string `json:"text"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	return k.withMemory(ctx, func(m remembered) (any, error) {
@@ -63,7 +63,7 @@ func forget(ctx context.Context, m remembered, payload json.RawMessage) (any, er
 		Text    string `json:"text"`
 		Preview string `json:"preview"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	all, now, err := found(ctx, m, in.Text)

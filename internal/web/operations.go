@@ -53,7 +53,7 @@ func NewOperations(o Operations) (map[string]Read, map[string]Action) {
 	}
 	actions := map[string]Action{
 		"gateway.reload": func(ctx context.Context, payload json.RawMessage) (any, error) {
-			if err := decode(payload, &struct{}{}); err != nil {
+			if err := Decode(payload, &struct{}{}); err != nil {
 				return nil, err
 			}
 			if err := o.Reload(ctx); err != nil {
@@ -62,7 +62,7 @@ func NewOperations(o Operations) (map[string]Read, map[string]Action) {
 			return struct{}{}, nil
 		},
 		"gateway.restart": func(_ context.Context, payload json.RawMessage) (any, error) {
-			if err := decode(payload, &struct{}{}); err != nil {
+			if err := Decode(payload, &struct{}{}); err != nil {
 				return nil, err
 			}
 			o.Restart()
@@ -72,7 +72,7 @@ func NewOperations(o Operations) (map[string]Read, map[string]Action) {
 			var in struct {
 				Read string `json:"read"`
 			}
-			if err := decode(payload, &in); err != nil {
+			if err := Decode(payload, &in); err != nil {
 				return nil, err
 			}
 			if in.Read == "" || path.Clean("/"+in.Read) != "/"+in.Read {
@@ -99,7 +99,7 @@ func served(ctx context.Context, kind string, create func(context.Context) (stri
 	if err != nil {
 		return nil, err
 	}
-	return download{filepath.Base(path), kind, func(w io.Writer) error {
+	return Download{Name: filepath.Base(path), MIME: kind, Write: func(w io.Writer) error {
 		defer os.RemoveAll(filepath.Dir(path)) //nolint:errcheck // it is in a folder of ours, and private
 		f, err := os.Open(path)
 		if err != nil {

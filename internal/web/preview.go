@@ -80,7 +80,7 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 		if p.recognise(head); p.Kind == fileImage { // a page shows it; what could run as a page stays a file
 			mime = p.MIME
 		}
-		return download{filepath.Base(name), mime, func(w io.Writer) error {
+		return Download{Name: filepath.Base(name), MIME: mime, Write: func(w io.Writer) error {
 			defer release()
 			_, err := io.Copy(w, io.MultiReader(bytes.NewReader(head), f))
 			return err

@@ -81,14 +81,14 @@ func (p Push) Actions() map[string]Action {
 		"push.subscribe": p.subscribe,
 		"push.unsubscribe": func(ctx context.Context, payload json.RawMessage) (any, error) {
 			var in struct{ Device string }
-			if err := decode(payload, &in); err != nil {
+			if err := Decode(payload, &in); err != nil {
 				return nil, err
 			}
 			_, err := p.change(ctx, func(d *subscriptions) { d.drop(func(s subscription) bool { return s.Device == in.Device }) })
 			return struct{}{}, err
 		},
 		"push.test": func(ctx context.Context, payload json.RawMessage) (any, error) {
-			if err := decode(payload, &struct{}{}); err != nil {
+			if err := Decode(payload, &struct{}{}); err != nil {
 				return nil, err
 			}
 			return map[string]int{"sent": p.Notify(ctx, "test")}, nil
@@ -129,7 +129,7 @@ func (d *subscriptions) drop(gone func(subscription) bool) { d.Subs = slices.Del
 
 func (p Push) subscribe(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct{ Device, Endpoint, P256dh, Auth string }
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	s := subscription{Device: in.Device, Endpoint: in.Endpoint}

@@ -189,7 +189,7 @@ func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any,
 	var in struct {
 		ID string `json:"id"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.ID == "" {
@@ -222,7 +222,7 @@ func (d *API) context(ctx context.Context, r *http.Request) (any, error) {
 
 // conversation reads a request about one conversation.
 func (d *API) conversation(ctx context.Context, payload json.RawMessage, in any, key *string) (Backend, error) {
-	if err := decode(payload, in); err != nil {
+	if err := Decode(payload, in); err != nil {
 		return Backend{}, err
 	}
 	if *key == "" {
@@ -302,7 +302,7 @@ func (d *API) eraseSession(ctx context.Context, payload json.RawMessage) (any, e
 		ID          string `json:"id"`
 		Automations bool   `json:"delete_automations"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if (in.Key == "") == (in.ID == "") {
@@ -359,7 +359,7 @@ func (h *Backend) unbind(ctx context.Context, key string, automations bool) (rem
 	}
 	removed = []string{}
 	for _, a := range bound {
-		if err := h.remove(ctx, a.Kind, a.ID); err != nil && refusal(err).Status != http.StatusNotFound {
+		if err := h.remove(ctx, a.Kind, a.ID); err != nil && Refusal(err).Status != http.StatusNotFound {
 			return nil, fmt.Errorf("remove %s: %w", a.ID, err)
 		}
 		removed = append(removed, a.ID)

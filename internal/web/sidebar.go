@@ -42,7 +42,7 @@ func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, e
 	var in struct {
 		State json.RawMessage `json:"state"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	switch {

@@ -137,7 +137,7 @@ type skillWish struct {
 
 func (d *API) installSkill(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := d.Backend(ctx)
@@ -155,7 +155,7 @@ func (d *API) installSkill(ctx context.Context, payload json.RawMessage) (any, e
 // updateSkill replaces an installed skill by another version of it.
 func (d *API) updateSkill(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := d.Backend(ctx)
@@ -206,7 +206,7 @@ func (d *API) deleteSkill(ctx context.Context, payload json.RawMessage) (any, er
 		Name  string `json:"name"`
 		Force bool   `json:"force"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	h, err := d.Backend(ctx)
@@ -232,7 +232,7 @@ func (d *API) draftSkill(do func(skill.Place, skill.Draft) ([]skill.Problem, err
 			Version string `json:"version"` // of the text that it replaces; "" makes a new skill
 			Force   bool   `json:"force"`   // hide a built-in skill
 		}
-		if err := decode(payload, &in); err != nil {
+		if err := Decode(payload, &in); err != nil {
 			return nil, err
 		}
 		h, err := d.Backend(ctx)

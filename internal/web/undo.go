@@ -91,7 +91,7 @@ func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error
 		ID    string `json:"id"`
 		Force bool   `json:"force"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.ID == "" {

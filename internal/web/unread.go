@@ -89,7 +89,7 @@ func (d *API) markSeen(ctx context.Context, payload json.RawMessage) (any, error
 	var in struct {
 		Key string `json:"key"`
 	}
-	if err := decode(payload, &in); err != nil {
+	if err := Decode(payload, &in); err != nil {
 		return nil, err
 	}
 	if in.Key == "" {
