@@ -14,7 +14,7 @@ func webReads() []webType {
 
 // webReadsOfTools: skills, automations and MCP servers.
 func webReadsOfTools() []webType {
-	const ui, set, mcp = "internal/web", "internal/run/settings", "internal/tool/mcp"
+	const ui, set, mcp = "internal/web/subject", "internal/run/settings", "internal/tool/mcp"
 	type is = map[string]string
 	return []webType{
 		{"Skill", ui, "taught", is{"source?": `"workspace" | "installed" | "builtin"`}},
@@ -43,7 +43,7 @@ func webReadsOfTools() []webType {
 
 // webReadsOfGateway: how the gateway is, and what happened there.
 func webReadsOfGateway() []webType {
-	const ui, auth, deliver, ledger, undo = "internal/web", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
+	const ui, auth, deliver, ledger, undo = "internal/web/subject", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
 		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
@@ -140,7 +140,7 @@ func webReadsOfSettings() []webType {
 
 // webReadsOfMemory: what is remembered.
 func webReadsOfMemory() []webType {
-	const ui, memory, git = "internal/web", "internal/core/memory", "internal/base/gitstore"
+	const ui, memory, git = "internal/web/subject", "internal/core/memory", "internal/base/gitstore"
 	type is = map[string]string
 	return []webType{
 		{"Origin", memory, "Origin", nil},

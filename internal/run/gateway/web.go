@@ -34,6 +34,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // webClients is what the WebSocket channel is lent for its clients. It goes on
@@ -49,7 +50,7 @@ type webClients struct {
 	desk       *web.Desk // see open
 	pages      *webPages
 	topics     *publisher
-	unread     *web.Unread
+	unread     *subject.Unread
 	hidden     func() bool // only pages use the socket
 	scoping    sync.Mutex  // held by setScope
 	asking     *asking
@@ -143,23 +144,23 @@ func (w *webClients) tellModel(all *deliver.Manager, was string) {
 func (w *webClients) newDesk() (*web.Desk, error) {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
-	o := web.Options{
+	o := subject.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
 		Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
 	}
 	for _, c := range app.Commands(w.app) {
-		o.Commands = append(o.Commands, web.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return web.NewDesk(w.log, web.New(o), web.Routes{Reads: reads, Actions: actions}, web.Routes{Reads: moreReads, Actions: moreActions})
+	return web.NewDesk(w.log, subject.New(o), web.Routes{Reads: reads, Actions: actions}, web.Routes{Reads: moreReads, Actions: moreActions})
 }
 
 // backend is the program as it is now.
-func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
+func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return web.Backend{}, err
+		return subject.Backend{}, err
 	}
-	b := web.Backend{
+	b := subject.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
@@ -171,12 +172,12 @@ func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
 		return agent.Undone(ctx, a.Agent, key, paths)
 	}
-	b.Costs = &web.Costs{
+	b.Costs = &subject.Costs{
 		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
 		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
 			return ledger.Standings(a.Ledger(), session)
 		},
-		Prompt: func(ctx context.Context, key string) (web.Prompt, error) { return nextPrompt(ctx, a, key) },
+		Prompt: func(ctx context.Context, key string) (subject.Prompt, error) { return nextPrompt(ctx, a, key) },
 	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
@@ -209,8 +210,8 @@ func (w *webClients) seq(key string) (int64, bool) {
 }
 
 // attachment describes a file that came with a message.
-func (w *webClients) attachment(path string) web.Attachment {
-	a := web.Attachment{Name: filepath.Base(path)}
+func (w *webClients) attachment(path string) subject.Attachment {
+	a := subject.Attachment{Name: filepath.Base(path)}
 	if c, ok := w.channels.Channel("websocket").(*socket.Channel); ok {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
@@ -268,15 +269,15 @@ const firstPrompt = 3000
 
 // nextPrompt is what the next message of a conversation is sent with. Which
 // provider answers, and how it is paid, is judged by the last call of the model.
-func nextPrompt(ctx context.Context, a *app.App, key string) (web.Prompt, error) {
+func nextPrompt(ctx context.Context, a *app.App, key string) (subject.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
-		return web.Prompt{}, err
+		return subject.Prompt{}, err
 	}
-	out := web.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	out := subject.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
 	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
 	var billing ledger.Billing
 	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {
