@@ -46,9 +46,9 @@ func webReadsOfGateway() []webType {
 	const ui, auth, deliver, ledger, undo = "internal/web/subject", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
-		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
+		{"AskedList", ui, "Questions.open()", is{"questions": "Asked[]"}},
 		{"Answered", ui, "Answered", nil},
-		{"AnswerPage", ui, "approving.history()", is{"answers": "Answered[]", "cursor": "string | null"}},
+		{"AnswerPage", ui, "Questions.history()", is{"answers": "Answered[]", "cursor": "string | null"}},
 		{"Explained", "internal/guard/approve", "Explained", is{"action": `"allow" | "ask" | "deny"`}},
 		{"Finding", ui, "Finding", is{"state": `"ok" | "warn" | "fail" | "skip"`}},
 		{"Checkup", ui, "checkup.read()", is{"running": "boolean", "network": "boolean", "started_at?": "string", "findings": "Finding[]"}},

@@ -31,8 +31,8 @@ func newAsking(w *webClients, redact func(string) string) *asking {
 	}
 }
 
-func (q *asking) approvals() *subject.Approvals {
-	return &subject.Approvals{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
+func (q *asking) questions() subject.Questions {
+	return subject.Questions{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
 }
 
 // open are the questions that wait for an answer.

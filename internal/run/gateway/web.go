@@ -146,12 +146,18 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 	moreReads, moreActions := w.operations()
 	o := subject.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
-		Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
+		Publish: w.topics.Publish, Unread: w.unread,
 	}
 	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return web.NewDesk(w.log, subject.New(o), web.Routes{Reads: reads, Actions: actions}, web.Routes{Reads: moreReads, Actions: moreActions})
+	return web.NewDesk(
+		w.log,
+		subject.New(o),
+		w.asking.questions(),
+		web.Routes{Reads: reads, Actions: actions},
+		web.Routes{Reads: moreReads, Actions: moreActions},
+	)
 }
 
 // backend is the program as it is now.

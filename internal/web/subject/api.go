@@ -73,8 +73,6 @@ type Options struct {
 	Store    store.Store // where what belongs to the interface is kept
 	Commands []Command   // slash commands
 	Unread   *Unread     // nil: nothing is counted
-	// Approvals is what people are asked. nil: no questions are asked.
-	Approvals *Approvals
 	// Publish tells clients that subscribe to a topic that something has changed.
 	// nil: no client listens.
 	Publish func(topic string, data any)
@@ -106,13 +104,13 @@ func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
 		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
-		undoing{d}.reads(), approving{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(),
+		undoing{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}
 	for _, actions := range []map[string]web.Action{
 		d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(),
-		undoing{d}.actions(), approving{d}.actions(), memories{d}.actions(),
+		undoing{d}.actions(), memories{d}.actions(),
 	} {
 		maps.Copy(out.Actions, actions)
 	}

@@ -3,6 +3,7 @@ package subject_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,14 @@ func newHome(t *testing.T) *home {
 		o.Commands, o.Now = []subject.Command{{Name: "stop", About: "stop the running turn and drop waiting messages"}}, noon
 	})
 	return h
+}
+
+// newSubject is a desk with one subject.
+func newSubject(t *testing.T, s web.Subject) *home {
+	t.Helper()
+	d, err := web.NewDesk(slog.New(slog.DiscardHandler), s)
+	must(t, err)
+	return &home{Desk: d}
 }
 
 // say puts records into a conversation.

@@ -222,7 +222,7 @@ export interface Taken {
   skipped: SkippedServer[];
 }
 
-/** internal/web/subject: approving.open() */
+/** internal/web/subject: Questions.open() */
 export interface AskedList {
   questions: Asked[];
 }
@@ -240,7 +240,7 @@ export interface Answered {
   at: string;
 }
 
-/** internal/web/subject: approving.history() */
+/** internal/web/subject: Questions.history() */
 export interface AnswerPage {
   answers: Answered[];
   cursor: string | null;

@@ -15,8 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// Approvals is what people are asked and what they answered.
-type Approvals struct {
+// Questions are what people are asked and what they answered.
+type Questions struct {
 	// Open are the questions that turns of all conversations wait on, the oldest
 	// first.
 	Open func(ctx context.Context) (any, error)
@@ -30,29 +30,20 @@ type Approvals struct {
 	Answers *Answers
 }
 
-// approving is the reads and actions about approvals.
-type approving struct{ d *API }
-
-func (a approving) reads() map[string]web.Read {
-	if a.d.Approvals == nil {
-		return nil
+// Routes implements web.Subject.
+func (q Questions) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"questions": q.open, "approvals/history": q.history},
+		Actions: map[string]web.Action{"approval.answer": q.answer, "approval.explain": q.explain},
 	}
-	return map[string]web.Read{"questions": a.open, "approvals/history": a.history}
 }
 
-func (a approving) actions() map[string]web.Action {
-	if a.d.Approvals == nil {
-		return nil
-	}
-	return map[string]web.Action{"approval.answer": a.answer, "approval.explain": a.explain}
-}
-
-func (a approving) open(ctx context.Context, _ *http.Request) (any, error) {
-	open, err := a.d.Approvals.Open(ctx)
+func (q Questions) open(ctx context.Context, _ *http.Request) (any, error) {
+	open, err := q.Open(ctx)
 	return map[string]any{"questions": open}, err
 }
 
-func (a approving) answer(ctx context.Context, payload json.RawMessage) (any, error) {
+func (q Questions) answer(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		QuestionID string `json:"question_id"`
 		Option     string `json:"option"`
@@ -61,14 +52,14 @@ func (a approving) answer(ctx context.Context, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	done, err := a.d.Approvals.Answer(ctx, bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark})
+	done, err := q.Answer(ctx, bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark})
 	if err == nil && !done {
 		err = web.Refuse(http.StatusConflict, "the question is not open any more, or does not have this answer; nothing was done")
 	}
 	return map[string]any{}, err
 }
 
-func (a approving) explain(ctx context.Context, payload json.RawMessage) (any, error) {
+func (q Questions) explain(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -77,7 +68,7 @@ func (a approving) explain(ctx context.Context, payload json.RawMessage) (any, e
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	v, wrong, err := a.d.Approvals.Explain(ctx, in.Tool, in.Arguments, in.Tainted)
+	v, wrong, err := q.Explain(ctx, in.Tool, in.Arguments, in.Tainted)
 	if wrong != "" {
 		return nil, web.Refuse(http.StatusUnprocessableEntity, "there is no such call: %s", wrong)
 	}
@@ -86,7 +77,7 @@ func (a approving) explain(ctx context.Context, payload json.RawMessage) (any, e
 
 // history is a page of answers, the newest first; the cursor is the number of
 // the last one.
-func (a approving) history(ctx context.Context, r *http.Request) (any, error) {
+func (q Questions) history(ctx context.Context, r *http.Request) (any, error) {
 	limit, err := number(r, "limit", 50)
 	if err != nil {
 		return nil, err
@@ -95,7 +86,7 @@ func (a approving) history(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, _, err := a.d.Approvals.Answers.load(ctx)
+	k, _, err := q.Answers.load(ctx)
 	if err != nil {
 		return nil, err
 	}
