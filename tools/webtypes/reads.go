@@ -69,7 +69,7 @@ func webReadsOfGateway() []webType {
 		{"StatusRead", ui, "NewOperations(gateway)", is{"gateway": "GatewayStatus", "memory_bytes": "number", "errors": "LogLine[]"}},
 		{"Limit", ledger, "Standing", is{"unit": `"usd" | "tokens"`}},
 		{"Spent", ledger, "Spent", nil},
-		{"Budget", ui, "costing.budget()", is{"today": "Spent", "month": "Spent", "limits": "Limit[]", "on_exceed": "string"}},
+		{"Budget", ui, "Costs.budget()", is{"today": "Spent", "month": "Spent", "limits": "Limit[]", "on_exceed": "string"}},
 		{"Estimated", ui, "estimated", nil},
 		{"Hit", ui, "hit", nil},
 		{"Found", ui, "searching.search(hits)", is{"hits": "Hit[]", "total": "number", "at_least": "boolean", "behind": "boolean", "cursor": "string | null"}},

@@ -155,6 +155,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 		w.log,
 		subject.New(o),
 		w.asking.questions(),
+		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
 		web.Routes{Reads: reads, Actions: actions},
 		web.Routes{Reads: moreReads, Actions: moreActions},
 	)
@@ -173,17 +174,10 @@ func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
+		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a), Calls: a.Ledger().Entries,
 	}
 	b.Undone = func(ctx context.Context, key string, paths []string) error {
 		return agent.Undone(ctx, a.Agent, key, paths)
-	}
-	b.Costs = &subject.Costs{
-		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
-		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
-			return ledger.Standings(a.Ledger(), session)
-		},
-		Prompt: func(ctx context.Context, key string) (subject.Prompt, error) { return nextPrompt(ctx, a, key) },
 	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
@@ -270,12 +264,25 @@ func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMess
 	})
 }
 
+// ledger is the record of model calls of the agent in use.
+func (w *webClients) ledger(ctx context.Context) (*ledger.Ledger, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Ledger(), nil
+}
+
 // firstPrompt is about the size of the first prompt of a conversation, in tokens.
 const firstPrompt = 3000
 
 // nextPrompt is what the next message of a conversation is sent with. Which
 // provider answers, and how it is paid, is judged by the last call of the model.
-func nextPrompt(ctx context.Context, a *app.App, key string) (subject.Prompt, error) {
+func (w *webClients) nextPrompt(ctx context.Context, key string) (subject.Prompt, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return subject.Prompt{}, err
+	}
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		c, err = agent.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil

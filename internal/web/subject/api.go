@@ -6,6 +6,7 @@ package subject
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -49,8 +51,8 @@ type Backend struct {
 	Attachment func(path string) Attachment
 	// Search finds words in conversations and memory. nil: there is no index.
 	Search func(ctx context.Context, q search.Query) (search.Result, error)
-	// Costs is the record of model calls. nil: there is none.
-	Costs *Costs
+	// Calls are the model calls that were recorded. nil: there are none.
+	Calls func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error]
 	// Memory opens what is remembered; done gives it back. nil: there is none.
 	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
 	// Dream lets memory take in what was said. nil: nothing does.
@@ -104,7 +106,7 @@ func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
 		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
-		undoing{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(),
+		undoing{d}.reads(), searching{d}.reads(), memories{d}.reads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}

@@ -2,7 +2,6 @@ package subject
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"slices"
 	"time"
@@ -12,14 +11,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// Costs is the record of model calls.
+// Costs are what model calls cost, what they may, and what the next one will.
 type Costs struct {
-	Runs   func(ctx context.Context, q ledger.Query) ([]ledger.Run, error)
-	Calls  func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] // nil: there are none
-	Spent  func() (today, month ledger.Spent)
-	Limits func(session string) ([]ledger.Standing, ledger.OnExceed)
+	// Ledger is the record of model calls of the agent in use, nil if there is none.
+	Ledger func(ctx context.Context) (*ledger.Ledger, error)
 	// Prompt says what the next message of a conversation is sent with.
 	Prompt func(ctx context.Context, key string) (Prompt, error)
+	Now    func() time.Time
 }
 
 // Bounds of an estimate.
@@ -34,30 +32,28 @@ const (
 	bytesPerTokenL = 2 // of text in other scripts
 )
 
-// costing is the reads about costs.
-type costing struct{ d *API }
-
-func (c costing) reads() map[string]web.Read {
-	return map[string]web.Read{"budget": c.budget, "sessions/{key}/estimate": c.estimate}
+// Routes implements web.Subject.
+func (c Costs) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"budget": c.budget, "sessions/{key}/estimate": c.estimate}}
 }
 
-// backend is the one of the API, if it counts.
-func (c costing) backend(ctx context.Context) (Backend, error) {
-	h, err := c.d.Backend(ctx)
-	if err == nil && h.Costs == nil {
+// ledger is the record, or a refusal.
+func (c Costs) ledger(ctx context.Context) (*ledger.Ledger, error) {
+	l, err := c.Ledger(ctx)
+	if err == nil && l == nil {
 		err = web.Refuse(http.StatusNotImplemented, "costs are not recorded here")
 	}
-	return h, err
+	return l, err
 }
 
 // budget tells the limits and how much of them is used.
-func (c costing) budget(ctx context.Context, r *http.Request) (any, error) {
-	h, err := c.backend(ctx)
+func (c Costs) budget(ctx context.Context, r *http.Request) (any, error) {
+	record, err := c.ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
-	today, month := h.Costs.Spent()
-	limits, onExceed := h.Costs.Limits(r.URL.Query().Get("session"))
+	today, month := record.Spent()
+	limits, onExceed := ledger.Standings(record, r.URL.Query().Get("session"))
 	return map[string]any{"today": today, "month": month, "limits": limits, "on_exceed": onExceed}, nil
 }
 
@@ -75,8 +71,8 @@ type estimated struct {
 }
 
 // estimate says what a message of so many bytes would cost in a conversation.
-func (c costing) estimate(ctx context.Context, r *http.Request) (any, error) {
-	h, err := c.backend(ctx)
+func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
+	record, err := c.ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +85,8 @@ func (c costing) estimate(ctx context.Context, r *http.Request) (any, error) {
 	}
 	key := r.PathValue("key")
 	out := estimated{Basis: "price"}
-	out.Limits, _ = h.Costs.Limits(key)
-	used, err := h.Costs.Prompt(ctx, key)
+	out.Limits, _ = ledger.Standings(record, key)
+	used, err := c.Prompt(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +99,7 @@ func (c costing) estimate(ctx context.Context, r *http.Request) (any, error) {
 	if used.Price.Billing != ledger.Priced {
 		return out, nil
 	}
-	runs, err := h.Costs.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.d.now().Add(-estimateDays * 24 * time.Hour)})
+	runs, err := record.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.Now().Add(-estimateDays * 24 * time.Hour)})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,15 @@ import (
 // What is spent and what is left, and what the next message costs.
 func TestCosts(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
+	var record *ledger.Ledger
+	price := ledger.Price{Billing: ledger.Priced, In: 3, Out: 15, CacheRead: 0.3, Currency: "USD", Rate: 1}
+	h := newSubject(t, subject.Costs{
+		Ledger: func(context.Context) (*ledger.Ledger, error) { return record, nil },
+		Prompt: func(context.Context, string) (subject.Prompt, error) {
+			return subject.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
+		},
+		Now: noon,
+	})
 	h.refused(t, "budget", 501, "costs_missing")
 	h.refused(t, "sessions/websocket:a/estimate?bytes=10", 501, "costs_missing")
 
@@ -27,17 +35,9 @@ func TestCosts(t *testing.T) {
 		fmt.Fprintf(&lines, `{"time":"2026-05-04T0%d:00:00Z","turn":"t%d","session":"websocket:a","source":"user","provider":"p","model":"m","in":1000,"out":100,"billing":"priced","usd":0.%d,"ms":5,"outcome":"ok"}`+"\n", i, i, i+1)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "2026-05.jsonl"), []byte(lines.String()), 0o600))
-	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
-	t.Cleanup(func() { must(t, l.Close()) })
-	l.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})
-	price := ledger.Price{Billing: ledger.Priced, In: 3, Out: 15, CacheRead: 0.3, Currency: "USD", Rate: 1}
-	h.Costs = &subject.Costs{
-		Runs: l.Runs, Spent: l.Spent,
-		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) { return ledger.Standings(l, session) },
-		Prompt: func(context.Context, string) (subject.Prompt, error) {
-			return subject.Prompt{Model: "m", Window: 200000, Tokens: 20000, Cached: 20000, Price: price}, nil
-		},
-	}
+	record = ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
+	t.Cleanup(func() { must(t, record.Close()) })
+	record.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})
 
 	type limit struct {
 		Name, Unit  string

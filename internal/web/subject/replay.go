@@ -200,14 +200,14 @@ func (p *player) line(s string) string {
 
 // calls adds the calls of models, those of subagents too.
 func (p *player) calls(ctx context.Context) error {
-	if p.h.Costs == nil || p.h.Costs.Calls == nil {
+	if p.h.Calls == nil {
 		return nil
 	}
 	q := ledger.Query{Turn: p.turn, Since: p.began()}
 	if p.note != nil && !p.note.Started.IsZero() {
 		q.Until = p.note.Started.Add(time.Duration(p.note.DurationMS)*time.Millisecond + replaySlack)
 	}
-	for e, err := range p.h.Costs.Calls(ctx, q) {
+	for e, err := range p.h.Calls(ctx, q) {
 		if err != nil {
 			return err
 		}

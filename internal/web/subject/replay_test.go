@@ -10,7 +10,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 type replayStep struct {
@@ -89,12 +88,12 @@ func TestReplay(t *testing.T) {
 	}
 
 	var asked ledger.Query
-	h.Costs = &subject.Costs{Calls: func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	h.Calls = func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
 		asked = q
 		return func(yield func(ledger.Entry, error) bool) {
 			yield(ledger.Entry{Time: at(1400), Model: "wire", DurationMS: 1300, TTFTMS: 400, USD: 0.02, Billing: ledger.Priced, Outcome: "ok"}, nil)
 		}
-	}}
+	}
 	type replay struct {
 		Began string `json:"began_at"`
 		MS    int64  `json:"duration_ms"`
@@ -133,7 +132,7 @@ func TestReplay(t *testing.T) {
 	}
 
 	// The name of the log is as good as that of the client; costs may be missing.
-	h.Costs = nil
+	h.Calls = nil
 	if got := read[replay](t, h, "sessions/websocket:a/turns/t2"); len(got.Steps) != 2 {
 		t.Errorf("the last turn = %+v", got)
 	}

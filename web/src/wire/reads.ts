@@ -422,7 +422,7 @@ export interface Spent {
   unpricedTokens: number;
 }
 
-/** internal/web/subject: costing.budget() */
+/** internal/web/subject: Costs.budget() */
 export interface Budget {
   limits: Limit[];
   month: Spent;
