@@ -72,7 +72,7 @@ func webReadsOfGateway() []webType {
 		{"Budget", ui, "Costs.budget()", is{"today": "Spent", "month": "Spent", "limits": "Limit[]", "on_exceed": "string"}},
 		{"Estimated", ui, "estimated", nil},
 		{"Hit", ui, "hit", nil},
-		{"Found", ui, "searching.search(hits)", is{"hits": "Hit[]", "total": "number", "at_least": "boolean", "behind": "boolean", "cursor": "string | null"}},
+		{"Found", ui, "Search.search(hits)", is{"hits": "Hit[]", "total": "number", "at_least": "boolean", "behind": "boolean", "cursor": "string | null"}},
 		{"Folders", ui, "workspaces()", is{"workspaces": "{ path: string; name: string; default: boolean }[]", "default": "string"}},
 		{"FilePreview", ui, "file", is{"kind": `"text" | "image" | "binary"`}},
 		{"ReplayModel", ui, "modelStep", nil},

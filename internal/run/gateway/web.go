@@ -155,13 +155,23 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 		w.log,
 		subject.New(o),
 		w.asking.questions(),
+		subject.Search{Now: w.program},
 		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
 		web.Routes{Reads: reads, Actions: actions},
 		web.Routes{Reads: moreReads, Actions: moreActions},
 	)
 }
 
-// backend is the program as it is now.
+// program is what the subjects of the pages are about, as it is now.
+func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &subject.Program{Sessions: a.Sessions, Index: a.Index, Secrets: a.Secrets()}, nil
+}
+
+// backend is the program as it is now, for the subjects that are still in subject.API.
 func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ type Backend struct {
 	Seq func(key string) (int64, bool)
 	// Attachment describes a file of a message. nil: only its name is known.
 	Attachment func(path string) Attachment
-	// Search finds words in conversations and memory. nil: there is no index.
+	// Search finds the conversations of a list that have words. nil: there is no index.
 	Search func(ctx context.Context, q search.Query) (search.Result, error)
 	// Calls are the model calls that were recorded. nil: there are none.
 	Calls func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error]
@@ -106,7 +106,7 @@ func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
 		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
-		undoing{d}.reads(), searching{d}.reads(), memories{d}.reads(),
+		undoing{d}.reads(), memories{d}.reads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}

@@ -21,10 +21,13 @@ const (
 	queryBytes  = 2000
 )
 
-// searching is the reads about words.
-type searching struct{ d *API }
+// Search finds words in conversations and memory.
+type Search struct{ Now Source }
 
-func (s searching) reads() map[string]web.Read { return map[string]web.Read{"search": s.search} }
+// Routes implements web.Subject.
+func (s Search) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"search": s.search}}
+}
 
 // hit is a place where words were found.
 type hit struct {
@@ -40,12 +43,12 @@ type hit struct {
 
 // search finds words in conversations and memory, with the index that the agent
 // and the command line use.
-func (s searching) search(ctx context.Context, r *http.Request) (any, error) {
-	h, err := s.d.Backend(ctx)
+func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
+	now, err := s.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if h.Search == nil {
+	if now.Index == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no search index; the built-in tools are switched off")
 	}
 	form := r.URL.Query()
@@ -68,17 +71,17 @@ func (s searching) search(ctx context.Context, r *http.Request) (any, error) {
 	}
 	limit, from = min(max(limit, 1), hitsMost), min(from, hitsMost)
 	q.Limit = min(from+limit, hitsMost)
-	res, err := h.Search(ctx, q)
+	res, err := now.Index.Search(ctx, q)
 	if err != nil && !errors.Is(err, search.ErrEmpty) { // a query without words finds nothing
 		return nil, err
 	}
 
 	hits := []hit{}
-	views := &views{ctx: ctx, store: h.Sessions}
+	views := &views{ctx: ctx, store: now.Sessions}
 	defer views.close()
 	for _, f := range res.Hits[min(from, len(res.Hits)):] {
 		hits = append(hits, hit{
-			Session: f.Session, Source: f.Source, Role: string(f.Role), At: stamp(f.Time), Snippet: h.redact(f.Snippet),
+			Session: f.Session, Source: f.Source, Role: string(f.Role), At: stamp(f.Time), Snippet: now.Secrets.Redact(f.Snippet),
 			Index: views.index(&f), Partial: f.Partial, Outside: f.Tainted,
 		})
 	}

@@ -1,32 +1,52 @@
 package subject_test
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
-// A hit leads to its message in the thread.
+// A hit leads to its message in the conversation.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	h.refused(t, "search?q=x", 501, "search_missing")
-	for i := range 60 {
-		h.say(t, "websocket:a", user(fmt.Sprint("question ", i)), calls(fmt.Sprint("c", i)), result(fmt.Sprint("c", i), "fine"), answer("ok"))
+	data, ws := t.TempDir(), t.TempDir()
+	files := disk.Open(data, nil)
+	sessions, err := session.Open(session.Options{DataDir: data, Store: files, Workspace: ws, Fsync: session.FsyncNever, Now: noon})
+	must(t, err)
+	t.Cleanup(func() { must(t, sessions.Close()) })
+	program := &subject.Program{Sessions: sessions, Secrets: &httpsafe.Registry{}}
+	if skipped := program.Secrets.Add("key", httpsafe.NewSecret("sk-hush-0123456789")); skipped != "" {
+		t.Fatal(skipped)
 	}
-	h.say(t, "websocket:a", user("where is the passport? sk-hush"), answer("in the drawer"))
-	h.say(t, "telegram:7", user("a passport photo"))
-	dir := h.Sessions.Workspace().ID
+	h := newSubject(t, subject.Search{Now: func(context.Context) (*subject.Program, error) { return program, nil }})
+	h.refused(t, "search?q=x", 501, "search_missing")
+
+	say := func(key string, recs ...session.Record) {
+		s, err := sessions.Acquire(t.Context(), key)
+		must(t, err)
+		must(t, s.Append(recs...))
+		must(t, s.Release())
+	}
+	for i := range 60 {
+		say("websocket:a", user(fmt.Sprint("question ", i)), calls(fmt.Sprint("c", i)), result(fmt.Sprint("c", i), "fine"), answer("ok"))
+	}
+	say("websocket:a", user("where is the passport? sk-hush-0123456789"), answer("in the drawer"))
+	say("telegram:7", user("a passport photo"))
 	x, err := search.Open(search.Options{
-		Path: filepath.Join(t.TempDir(), "index.db"), Store: h.Place.Ledger, Sessions: path.Join("sessions", dir), History: "history.jsonl", Workspace: h.Workspace,
+		Path: filepath.Join(t.TempDir(), "index.db"), Store: files, Sessions: path.Join("sessions", sessions.Workspace().ID), History: "history.jsonl", Workspace: ws,
 	})
 	must(t, err)
 	t.Cleanup(func() { x.Close() })
-	h.Search = x.Search
+	program.Index = x
 	res, err := x.Search(t.Context(), search.Query{Text: "passport", Wait: true, Everyone: true})
 	must(t, err)
 	if len(res.Hits) != 2 {
@@ -45,9 +65,15 @@ func TestSearch(t *testing.T) {
 	if len(got.Hits) != 1 || got.Hits[0].Index == nil || *got.Hits[0].Index != 240 || !strings.Contains(got.Hits[0].Snippet, "\x02passport\x03") || strings.Contains(got.Hits[0].Snippet, "sk-hush") {
 		t.Fatalf("hits = %+v", got)
 	}
-	p := read[shown](t, h, fmt.Sprintf("sessions/websocket:a/webui-thread?limit=4&around=%d", *got.Hits[0].Index))
-	if !strings.Contains(fmt.Sprint(p.Messages), "where is the passport?") {
-		t.Errorf("around the hit: %+v", p.Messages)
+	view, err := session.OpenView(t.Context(), sessions, "websocket:a")
+	must(t, err)
+	defer view.Close() //nolint:errcheck // only read from
+	for item, err := range view.Forward(t.Context(), *got.Hits[0].Index) {
+		must(t, err)
+		if said := item.Record.Display(); said != "where is the passport? sk-hush-0123456789" {
+			t.Errorf("at the index of the hit: %q", said)
+		}
+		break
 	}
 	pages, hits := 0, 0
 	for next := ""; pages < 10; pages++ {

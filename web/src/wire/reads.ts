@@ -454,7 +454,7 @@ export interface Hit {
   untrusted?: boolean;
 }
 
-/** internal/web/subject: searching.search(hits) */
+/** internal/web/subject: Search.search(hits) */
 export interface Found {
   at_least: boolean;
   behind: boolean;

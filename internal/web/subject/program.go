@@ -1,0 +1,20 @@
+package subject
+
+import (
+	"context"
+
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/core/session/search"
+)
+
+// Program is what subjects are about. A new configuration replaces it as a whole, so no
+// subject keeps it.
+type Program struct {
+	Sessions *session.Store
+	Index    *search.Index      // nil without the built-in tools
+	Secrets  *httpsafe.Registry // they are taken out of what is shown
+}
+
+// Source returns the program in use. It waits while one takes over from another.
+type Source func(ctx context.Context) (*Program, error)
