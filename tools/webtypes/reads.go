@@ -85,8 +85,8 @@ func webReadsOfGateway() []webType {
 		{"UndoTurn", undo, "Turn", nil},
 		{"UndoSkip", undo, "Skip", nil},
 		{"UndoReport", undo, "Report", nil},
-		{"UndoList", ui, "undoing.list()", is{"turns": "UndoTurn[]", "total": "number"}},
-		{"UndoRead", ui, "undoing.one()", is{"turn": "UndoTurn", "diff": "string", "preview?": "UndoReport"}},
+		{"UndoList", ui, "Changes.list()", is{"turns": "UndoTurn[]", "total": "number"}},
+		{"UndoRead", ui, "Changes.one()", is{"turn": "UndoTurn", "diff": "string", "preview?": "UndoReport"}},
 	}
 }
 

@@ -155,6 +155,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 		w.log,
 		subject.New(o),
 		w.asking.questions(),
+		subject.Changes{Now: w.program, Busy: w.busy, Undone: w.undone, Log: w.log},
 		subject.Search{Now: w.program},
 		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
 		web.Routes{Reads: reads, Actions: actions},
@@ -168,7 +169,25 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &subject.Program{Sessions: a.Sessions, Index: a.Index, Secrets: a.Secrets()}, nil
+	return &subject.Program{Sessions: a.Sessions, Changes: app.Changes(a), Index: a.Index, Secrets: a.Secrets()}, nil
+}
+
+// busy reports whether a conversation has a turn, or messages that wait for one.
+func (w *webClients) busy(ctx context.Context, key string) (bool, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return a.Agent.BusyWith(key), nil
+}
+
+// undone tells the model of a conversation which files are as they were before.
+func (w *webClients) undone(ctx context.Context, key string, paths []string) error {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return err
+	}
+	return agent.Undone(ctx, a.Agent, key, paths)
 }
 
 // backend is the program as it is now, for the subjects that are still in subject.API.
@@ -184,10 +203,7 @@ func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), agent.Subagents(a.Agent, key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a), Calls: a.Ledger().Entries,
-	}
-	b.Undone = func(ctx context.Context, key string, paths []string) error {
-		return agent.Undone(ctx, a.Agent, key, paths)
+		Seq:     w.seq, Attachment: w.attachment, Changed: app.Changes(a).Turns, Calls: a.Ledger().Entries,
 	}
 	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
 		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -60,11 +61,8 @@ type Backend struct {
 	// TriggerSecret is the key with which programs elsewhere sign what they send
 	// to a trigger; renew makes another one. nil: there is none.
 	TriggerSecret func(id string, renew bool) (string, error)
-	// Undo keeps what files held before turns changed them. nil: nothing does.
-	Undo Undo
-	// Undone tells the model of a conversation which files are as they were
-	// before. nil: it is not told.
-	Undone func(ctx context.Context, key string, paths []string) error
+	// Changed are the turns of a conversation that changed files. nil: it is not kept.
+	Changed func(ctx context.Context, key string) ([]undo.Turn, error)
 	// Redact takes credentials out of what is shown. nil: there are none.
 	Redact func(string) string
 }
@@ -106,13 +104,13 @@ func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
 		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
-		undoing{d}.reads(), memories{d}.reads(),
+		memories{d}.reads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}
 	for _, actions := range []map[string]web.Action{
 		d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(),
-		undoing{d}.actions(), memories{d}.actions(),
+		memories{d}.actions(),
 	} {
 		maps.Copy(out.Actions, actions)
 	}

@@ -6,12 +6,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Program is what subjects are about. A new configuration replaces it as a whole, so no
 // subject keeps it.
 type Program struct {
 	Sessions *session.Store
+	Changes  *change.Record
 	Index    *search.Index      // nil without the built-in tools
 	Secrets  *httpsafe.Registry // they are taken out of what is shown
 }

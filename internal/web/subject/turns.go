@@ -61,9 +61,9 @@ func (p *page) turns(ctx context.Context, h *Backend) (out []*turned, err error)
 		known[m.turn] = t
 		out = append(out, t)
 	}
-	if h.Undo != nil && len(out) > 0 {
+	if h.Changed != nil && len(out) > 0 {
 		var changed []undo.Turn
-		changed, err = h.Undo.Turns(ctx, p.key)
+		changed, err = h.Changed(ctx, p.key)
 		for i := range changed {
 			if t := known[changed[i].ID]; t != nil {
 				t.UndoID, t.UndoneBy, t.Files = changed[i].ID, changed[i].UndoneBy, changed[i].Changes

@@ -594,13 +594,13 @@ export interface UndoReport {
   interrupted?: boolean;
 }
 
-/** internal/web/subject: undoing.list() */
+/** internal/web/subject: Changes.list() */
 export interface UndoList {
   total: number;
   turns: UndoTurn[];
 }
 
-/** internal/web/subject: undoing.one() */
+/** internal/web/subject: Changes.one() */
 export interface UndoRead {
   diff: string;
   preview?: UndoReport;

@@ -4,19 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// Undo keeps what files held before turns changed them.
-type Undo interface {
-	Turns(ctx context.Context, session string) ([]undo.Turn, error)
-	Find(ctx context.Context, id string) (undo.Turn, error)
-	Diff(ctx context.Context, id string) (string, error)
-	Preview(ctx context.Context, id string, force bool) (undo.Report, error)
-	Undo(ctx context.Context, id string, how undo.Choice) (undo.Report, error)
+// Changes are what turns changed in files, and undo it.
+type Changes struct {
+	Now Source
+	// Busy reports whether a conversation has a turn, or messages that wait for one.
+	Busy func(ctx context.Context, key string) (bool, error)
+	// Undone tells the model of a conversation which files are as they were before.
+	Undone func(ctx context.Context, key string, paths []string) error
+	Log    *slog.Logger
+}
+
+// Routes implements web.Subject.
+func (c Changes) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"undo": c.list, "undo/{id}": c.one},
+		Actions: map[string]web.Action{"undo.apply": c.apply},
+	}
 }
 
 // Bounds of what is shown about changes.
@@ -25,27 +35,18 @@ const (
 	diffBytes = 1 << 20
 )
 
-// undoing is the reads and actions about file changes.
-type undoing struct{ d *API }
-
-func (u undoing) reads() map[string]web.Read {
-	return map[string]web.Read{"undo": u.list, "undo/{id}": u.one}
-}
-
-func (u undoing) actions() map[string]web.Action { return map[string]web.Action{"undo.apply": u.apply} }
-
-// backend is the one of the API, if it keeps changes.
-func (u undoing) backend(ctx context.Context) (Backend, error) {
-	h, err := u.d.Backend(ctx)
-	if err == nil && h.Undo == nil {
+// program is the one in use, if it keeps changes.
+func (c Changes) program(ctx context.Context) (*Program, error) {
+	now, err := c.Now(ctx)
+	if err == nil && now.Changes == nil {
 		err = web.Refuse(http.StatusNotImplemented, "changes to files are not kept here")
 	}
-	return h, err
+	return now, err
 }
 
 // list lists the turns that changed files, the newest first.
-func (u undoing) list(ctx context.Context, r *http.Request) (any, error) {
-	h, err := u.backend(ctx)
+func (c Changes) list(ctx context.Context, r *http.Request) (any, error) {
+	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (u undoing) list(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	turns, err := h.Undo.Turns(ctx, r.URL.Query().Get("session"))
+	turns, err := now.Changes.Turns(ctx, r.URL.Query().Get("session"))
 	if err != nil {
 		return nil, err
 	}
@@ -63,22 +64,22 @@ func (u undoing) list(ctx context.Context, r *http.Request) (any, error) {
 }
 
 // one shows a turn: what it changed, and what undoing it would do now.
-func (u undoing) one(ctx context.Context, r *http.Request) (any, error) {
-	h, err := u.backend(ctx)
+func (c Changes) one(ctx context.Context, r *http.Request) (any, error) {
+	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, err := h.Undo.Find(ctx, r.PathValue("id"))
+	t, err := now.Changes.Find(ctx, r.PathValue("id"))
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
-	diff, err := h.Undo.Diff(ctx, t.ID)
+	diff, err := now.Changes.Diff(ctx, t.ID)
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
-	out := map[string]any{"turn": t, "diff": clip(h.redact(head(diff, diffBytes)), diffBytes)}
+	out := map[string]any{"turn": t, "diff": clip(now.Secrets.Redact(head(diff, diffBytes)), diffBytes)}
 	if !t.Running { // until then it cannot be undone
-		if out["preview"], err = h.Undo.Preview(ctx, t.ID, false); err != nil {
+		if out["preview"], err = now.Changes.Preview(ctx, t.ID, false); err != nil {
 			return nil, undoRefusal(err)
 		}
 	}
@@ -87,7 +88,7 @@ func (u undoing) one(ctx context.Context, r *http.Request) (any, error) {
 
 // apply brings the files of a turn back. A second client that asks for the
 // same learns that it is done.
-func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error) {
+func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID    string `json:"id"`
 		Force bool   `json:"force"`
@@ -98,30 +99,34 @@ func (u undoing) apply(ctx context.Context, payload json.RawMessage) (any, error
 	if in.ID == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "id is missing: say which turn")
 	}
-	h, err := u.backend(ctx)
+	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := lasting(ctx)
 	defer cancel()
-	t, err := h.Undo.Find(ctx, in.ID)
+	t, err := now.Changes.Find(ctx, in.ID)
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
-	switch {
-	case t.UndoneBy != "":
+	if t.UndoneBy != "" {
 		return nil, web.Refuse(http.StatusConflict, "this turn was undone already by %s", t.UndoneBy)
-	case h.running(t.Session):
+	}
+	busy, err := c.Busy(ctx, t.Session)
+	if err != nil {
+		return nil, err
+	}
+	if busy {
 		return nil, web.Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
-	report, err := h.Undo.Undo(ctx, t.ID, undo.Choice{Force: in.Force})
+	report, err := now.Changes.Undo(ctx, t.ID, undo.Choice{Force: in.Force})
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
 	paths := append(append([]string{}, report.Restored...), report.Deleted...)
-	if h.Undone != nil && len(paths) > 0 {
-		if err := h.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
-			u.d.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
+	if len(paths) > 0 {
+		if err := c.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
+			c.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
 		}
 	}
 	return report, nil
