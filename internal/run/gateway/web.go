@@ -146,7 +146,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 	moreReads, moreActions := w.operations()
 	o := subject.Options{
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
-		Publish: w.topics.Publish, Unread: w.unread,
+		Unread: w.unread,
 	}
 	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
@@ -156,6 +156,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 		subject.New(o),
 		w.asking.questions(),
 		subject.Changes{Now: w.program, Busy: w.busy, Undone: w.undone, Log: w.log},
+		subject.Memory{Now: w.program, Publish: w.topics.Publish},
 		subject.Search{Now: w.program},
 		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
 		web.Routes{Reads: reads, Actions: actions},
@@ -169,7 +170,19 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &subject.Program{Sessions: a.Sessions, Changes: app.Changes(a), Index: a.Index, Secrets: a.Secrets()}, nil
+	p := &subject.Program{
+		Sessions: a.Sessions,
+		Changes:  app.Changes(a),
+		Memory: func(context.Context) (*memory.Memory, func() error, error) {
+			return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+		},
+		Index:   a.Index,
+		Secrets: a.Secrets(),
+	}
+	if a.Dream != nil { // else it would be an interface that holds a nil pointer
+		p.Dream = a.Dream
+	}
+	return p, nil
 }
 
 // busy reports whether a conversation has a turn, or messages that wait for one.
@@ -205,17 +218,11 @@ func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 		Seq:     w.seq, Attachment: w.attachment, Changed: app.Changes(a).Turns, Calls: a.Ledger().Entries,
 	}
-	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
-		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
-	}
 	b.TriggerSecret = func(id string, renew bool) (string, error) {
 		if renew {
 			return schedule.RenewTriggerSecret(a.Config.DataDir, id)
 		}
 		return schedule.TriggerSecret(a.Config.DataDir, id)
-	}
-	if a.Dream != nil {
-		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
 	}
 	if a.Index != nil {
 		b.Search = a.Index.Search

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
@@ -54,10 +53,6 @@ type Backend struct {
 	Search func(ctx context.Context, q search.Query) (search.Result, error)
 	// Calls are the model calls that were recorded. nil: there are none.
 	Calls func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error]
-	// Memory opens what is remembered; done gives it back. nil: there is none.
-	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
-	// Dream lets memory take in what was said. nil: nothing does.
-	Dream func(ctx context.Context) (memory.Report, error)
 	// TriggerSecret is the key with which programs elsewhere sign what they send
 	// to a trigger; renew makes another one. nil: there is none.
 	TriggerSecret func(id string, renew bool) (string, error)
@@ -73,9 +68,6 @@ type Options struct {
 	Store    store.Store // where what belongs to the interface is kept
 	Commands []Command   // slash commands
 	Unread   *Unread     // nil: nothing is counted
-	// Publish tells clients that subscribe to a topic that something has changed.
-	// nil: no client listens.
-	Publish func(topic string, data any)
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -93,9 +85,6 @@ type API struct{ Options }
 
 // New makes an API. It reads nothing yet.
 func New(o Options) *API {
-	if o.Publish == nil {
-		o.Publish = func(string, any) {}
-	}
 	return &API{o}
 }
 
@@ -104,13 +93,11 @@ func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
 		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
-		memories{d}.reads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}
 	for _, actions := range []map[string]web.Action{
 		d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(),
-		memories{d}.actions(),
 	} {
 		maps.Copy(out.Actions, actions)
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -23,28 +24,32 @@ const (
 	forgetBytes    = 1000
 )
 
-// memories is the reads and actions about what is remembered.
-type memories struct{ d *API }
-
-func (k memories) reads() map[string]web.Read {
-	return map[string]web.Read{
-		"memory":          k.readMemory(memoryShow),
-		"memory/why":      k.readMemory(memoryWhy),
-		"memory/log":      k.readMemory(memoryLog),
-		"memory/diff":     k.readMemory(memoryDiff),
-		"memory/findings": k.readMemory(memoryFindings),
-	}
+// Memory is what is remembered.
+type Memory struct {
+	Now Source
+	// Publish tells clients that subscribe to a topic that something has changed.
+	Publish func(topic string, data any)
 }
 
-func (k memories) actions() map[string]web.Action {
-	return map[string]web.Action{
-		"memory.write":          k.changeMemory(writeMemory),
-		"memory.restore":        k.changeMemory(restoreMemory),
-		"memory.confirm":        k.changeMemory(confirmFinding),
-		"memory.reject":         k.changeMemory(rejectFinding),
-		"memory.forget_preview": k.previewForget,
-		"memory.forget":         k.changeMemory(forget),
-		"memory.dream":          k.dream,
+// Routes implements web.Subject.
+func (k Memory) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"memory":          k.readMemory(memoryShow),
+			"memory/why":      k.readMemory(memoryWhy),
+			"memory/log":      k.readMemory(memoryLog),
+			"memory/diff":     k.readMemory(memoryDiff),
+			"memory/findings": k.readMemory(memoryFindings),
+		},
+		Actions: map[string]web.Action{
+			"memory.write":          k.changeMemory(writeMemory),
+			"memory.restore":        k.changeMemory(restoreMemory),
+			"memory.confirm":        k.changeMemory(confirmFinding),
+			"memory.reject":         k.changeMemory(rejectFinding),
+			"memory.forget_preview": k.previewForget,
+			"memory.forget":         k.changeMemory(forget),
+			"memory.dream":          k.dream,
+		},
 	}
 }
 
@@ -52,43 +57,43 @@ func (k memories) actions() map[string]web.Action {
 type remembered struct {
 	*memory.Memory
 
-	h *Backend
+	secrets *httpsafe.Registry
 }
 
 // readMemory opens the memory for a read.
-func (k memories) readMemory(fn func(context.Context, remembered, *http.Request) (any, error)) web.Read {
+func (k Memory) readMemory(fn func(context.Context, remembered, *http.Request) (any, error)) web.Read {
 	return func(ctx context.Context, r *http.Request) (any, error) {
 		return k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, r) })
 	}
 }
 
 // changeMemory opens the memory for an action.
-func (k memories) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) web.Action {
+func (k Memory) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		ctx, cancel := lasting(ctx)
 		defer cancel()
 		out, err := k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
 		if err == nil {
-			k.d.Publish("memory", nil)
+			k.Publish("memory", nil)
 		}
 		return out, err
 	}
 }
 
-func (k memories) withMemory(ctx context.Context, fn func(remembered) (any, error)) (out any, err error) {
-	h, err := k.d.Backend(ctx)
+func (k Memory) withMemory(ctx context.Context, fn func(remembered) (any, error)) (out any, err error) {
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if h.Memory == nil {
+	if now.Memory == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no memory here")
 	}
-	m, done, err := h.Memory(ctx)
+	m, done, err := now.Memory(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	out, err = fn(remembered{m, &h})
+	out, err = fn(remembered{m, now.Secrets})
 	return out, memoryRefusal(err)
 }
 
@@ -142,7 +147,7 @@ func memoryShow(ctx context.Context, m remembered, r *http.Request) (any, error)
 	files := []memoryFile{}
 	for _, f := range all.Files {
 		version := versionOf(f.Text)
-		f.Text = m.h.redact(f.Text)
+		f.Text = m.secrets.Redact(f.Text)
 		files = append(files, memoryFile{f, version})
 	}
 	return map[string]any{
@@ -162,7 +167,7 @@ func memoryWhy(ctx context.Context, m remembered, r *http.Request) (any, error) 
 		return nil, err
 	}
 	for i := range facts {
-		facts[i].Text, facts[i].Finding = m.h.redact(facts[i].Text), m.h.redact(facts[i].Finding)
+		facts[i].Text, facts[i].Finding = m.secrets.Redact(facts[i].Text), m.secrets.Redact(facts[i].Finding)
 	}
 	return map[string]any{"file": file, "facts": append([]memory.Fact{}, facts...)}, nil
 }
@@ -198,7 +203,7 @@ func memoryLog(ctx context.Context, m remembered, r *http.Request) (any, error) 
 		out["cursor"] = log[limit-1].ID
 	}
 	for i := range log {
-		log[i].Subject, log[i].Body = m.h.redact(log[i].Subject), m.h.redact(log[i].Body)
+		log[i].Subject, log[i].Body = m.secrets.Redact(log[i].Subject), m.secrets.Redact(log[i].Body)
 	}
 	out["changes"] = append([]gitstore.Commit{}, log...)
 	return out, nil
@@ -220,7 +225,7 @@ func memoryDiff(ctx context.Context, m remembered, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"change": of, "files": change.Files, "diff": clip(m.h.redact(head(change.Diff, diffBytes)), diffBytes)}, nil
+	return map[string]any{"change": of, "files": change.Files, "diff": clip(m.secrets.Redact(head(change.Diff, diffBytes)), diffBytes)}, nil
 }
 
 // memoryFindings are those that came from outside and wait for the owner.
@@ -230,7 +235,7 @@ func memoryFindings(ctx context.Context, m remembered, _ *http.Request) (any, er
 		return nil, err
 	}
 	for i := range held {
-		held[i].Text = m.h.redact(held[i].Text)
+		held[i].Text = m.secrets.Redact(held[i].Text)
 	}
 	return map[string]any{"findings": append([]memory.Held{}, held...)}, nil
 }
@@ -263,7 +268,7 @@ func writeMemory(ctx context.Context, m remembered, payload json.RawMessage) (an
 	if versionOf(string(old)) != in.Version {
 		return nil, web.Refuse(http.StatusConflict, "%s has changed since it was read; its version is now %s", file, versionOf(string(old)))
 	}
-	if m.h.redact(string(old)) != string(old) { // what the client read lacks it
+	if m.secrets.Redact(string(old)) != string(old) { // what the client read lacks it
 		return nil, web.Refuse(http.StatusConflict, "%s holds a credential, which is not shown; edit it with nanobot memory edit", file)
 	}
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
@@ -332,24 +337,24 @@ func decodeID(payload json.RawMessage, in any, id *string) error {
 }
 
 // dream lets memory take in what was said since the last time.
-func (k memories) dream(ctx context.Context, payload json.RawMessage) (any, error) {
+func (k Memory) dream(ctx context.Context, payload json.RawMessage) (any, error) {
 	if err := web.Decode(payload, &struct{}{}); err != nil {
 		return nil, err
 	}
-	h, err := k.d.Backend(ctx)
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if h.Dream == nil {
+	if now.Dream == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no memory here")
 	}
-	rep, err := h.Dream(ctx)
+	rep, err := now.Dream.Run(ctx, true)
 	if errors.Is(err, memory.ErrDreaming) {
 		return nil, memoryRefusal(err)
 	}
 	if err != nil {
-		return nil, web.Refuse(http.StatusBadGateway, "%s", h.redact(err.Error()))
+		return nil, web.Refuse(http.StatusBadGateway, "%s", now.Secrets.Redact(err.Error()))
 	}
-	k.d.Publish("memory", nil)
+	k.Publish("memory", nil)
 	return rep, nil
 }

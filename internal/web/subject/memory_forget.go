@@ -35,16 +35,16 @@ func found(ctx context.Context, m remembered, words string) (*memory.Occurrences
 	}
 	out := forgetting{Lines: []memory.Occurrence{}, Summaries: []memory.Occurrence{}, Skills: append([]string{}, all.Skills...), Preview: versionOf(b.String())}
 	for _, o := range all.Lines {
-		out.Lines = append(out.Lines, memory.Occurrence{File: o.File, Line: m.h.redact(o.Line)})
+		out.Lines = append(out.Lines, memory.Occurrence{File: o.File, Line: m.secrets.Redact(o.Line)})
 	}
 	for _, o := range all.Entries {
-		out.Summaries = append(out.Summaries, memory.Occurrence{File: o.File, Line: m.h.redact(o.Line)})
+		out.Summaries = append(out.Summaries, memory.Occurrence{File: o.File, Line: m.secrets.Redact(o.Line)})
 	}
 	return all, out, nil
 }
 
 // previewForget shows what would go, and changes nothing.
-func (k memories) previewForget(ctx context.Context, payload json.RawMessage) (any, error) {
+func (k Memory) previewForget(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Text string `json:"text"`
 	}
