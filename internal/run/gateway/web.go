@@ -145,7 +145,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
 	o := subject.Options{
-		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
+		Backend: w.backend, Log: w.log, Now: w.app.Now,
 		Unread: w.unread,
 	}
 	for _, c := range app.Commands(w.app) {
@@ -154,6 +154,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 	return web.NewDesk(
 		w.log,
 		subject.New(o),
+		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
 		w.asking.questions(),
 		subject.Changes{Now: w.program, Busy: w.busy, Undone: w.undone, Log: w.log},
 		subject.Memory{Now: w.program, Publish: w.topics.Publish},

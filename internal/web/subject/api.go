@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
@@ -62,12 +61,11 @@ type Backend struct {
 	Redact func(string) string
 }
 
-// Options of an API. Backend and Store are required.
+// Options of an API. Backend is required.
 type Options struct {
 	Backend  func(ctx context.Context) (Backend, error)
-	Store    store.Store // where what belongs to the interface is kept
-	Commands []Command   // slash commands
-	Unread   *Unread     // nil: nothing is counted
+	Commands []Command // slash commands
+	Unread   *Unread   // nil: nothing is counted
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -92,12 +90,12 @@ func New(o Options) *API {
 func (d *API) Routes() web.Routes {
 	out := web.Routes{Reads: map[string]web.Read{}, Actions: map[string]web.Action{}}
 	for _, reads := range []map[string]web.Read{
-		d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
+		d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(),
 	} {
 		maps.Copy(out.Reads, reads)
 	}
 	for _, actions := range []map[string]web.Action{
-		d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(),
+		d.sessionActions(), d.automationActions(), d.skillActions(),
 	} {
 		maps.Copy(out.Actions, actions)
 	}

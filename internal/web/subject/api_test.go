@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
@@ -23,7 +22,7 @@ func newAPI(t *testing.T, change func(*subject.Options), more ...web.Subject) *w
 		Backend: func(context.Context) (subject.Backend, error) {
 			return subject.Backend{}, errors.New("there is no backend")
 		},
-		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&o)
@@ -57,32 +56,6 @@ func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 		t.Fatalf("%s: %v is not a *web.Error", action, err)
 	}
 	return e.Message, e.Status
-}
-
-func TestSidebar(t *testing.T) {
-	t.Parallel()
-	d := newAPI(t, nil)
-	if code, body := get(t, d, "GET", "/api/webui/sidebar-state"); code != 200 || body != "{}" {
-		t.Fatalf("first = %d %s", code, body)
-	}
-	for _, bad := range []string{``, `{"state":[]}`, `{"state":null}`, `{"stat":{}}`, `[]`, `{"state":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`} {
-		if msg, status := do(t, d, "sidebar.update", bad); status != 400 && status != 413 {
-			t.Errorf("%.40s: %d %s", bad, status, msg)
-		}
-	}
-	for bad, want := range map[string]string{
-		`[]`: "it cannot be of type array", `{"stat":{}}`: `unknown field "stat"`, `{"state":`: "unexpected EOF",
-	} {
-		if msg, _ := do(t, d, "sidebar.update", bad); msg != "the payload does not fit: "+want {
-			t.Errorf("%s: %s", bad, msg)
-		}
-	}
-	if out, status := do(t, d, "sidebar.update", `{"state":{"pinned":["websocket:a"]}}`); status != 200 || out != `{"pinned":["websocket:a"]}` {
-		t.Fatalf("update = %d %s", status, out)
-	}
-	if code, body := get(t, d, "GET", "/api/webui/sidebar-state"); code != 200 || body != `{"pinned":["websocket:a"]}` {
-		t.Errorf("then = %d %s", code, body)
-	}
 }
 
 // A refusal names itself and its values, over HTTP and as an error.

@@ -59,7 +59,6 @@ func archive(tb testing.TB, chats, messages int) (d *web.Desk, read *atomic.Int6
 	}
 	d, err = web.NewDesk(slog.New(slog.DiscardHandler), subject.New(subject.Options{
 		Backend: func(context.Context) (subject.Backend, error) { return subject.Backend{Sessions: st}, nil },
-		Store:   disk.Open(tb.TempDir(), nil),
 	}))
 	must(tb, err)
 	return d, read

@@ -15,10 +15,11 @@ import (
 type Program struct {
 	Sessions *session.Store
 	Changes  *change.Record
-	Memory   func(context.Context) (m *memory.Memory, done func() error, err error) // opens it; nil: there is none
-	Dream    dreamer                                                                // nil while calls are recorded
-	Index    *search.Index                                                          // nil without the built-in tools
-	Secrets  *httpsafe.Registry                                                     // they are taken out of what is shown
+	// Memory opens what is remembered; done gives it back. nil: there is none.
+	Memory  func(context.Context) (m *memory.Memory, done func() error, err error)
+	Dream   dreamer            // nil while calls are recorded
+	Index   *search.Index      // nil without the built-in tools
+	Secrets *httpsafe.Registry // they are taken out of what is shown
 }
 
 // dreamer lets memory take in what was said.

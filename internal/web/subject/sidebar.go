@@ -17,29 +17,32 @@ const maxSidebar = 256 << 10
 // pinned, archived, tags, order. It is the interface's own; we only keep it.
 const sidebarName = "sidebar-state.json"
 
-func (d *API) sidebarReads() map[string]web.Read {
-	return map[string]web.Read{"webui/sidebar-state": func(ctx context.Context, _ *http.Request) (any, error) { return d.readSidebar(ctx) }}
+// Sidebar is what the interface keeps about its list of conversations.
+type Sidebar struct{ Store store.Store }
+
+// Routes implements web.Subject.
+func (s Sidebar) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"webui/sidebar-state": s.read},
+		Actions: map[string]web.Action{"sidebar.update": s.write},
+	}
 }
 
-func (d *API) sidebarActions() map[string]web.Action {
-	return map[string]web.Action{"sidebar.update": d.writeSidebar}
-}
-
-func (d *API) readSidebar(ctx context.Context) (json.RawMessage, error) {
-	data, version, err := d.Store.Doc(ctx, sidebarName)
+func (s Sidebar) read(ctx context.Context, _ *http.Request) (any, error) {
+	data, version, err := s.Store.Doc(ctx, sidebarName)
 	switch {
 	case err != nil:
 		return nil, err
 	case version == store.Missing:
 		return json.RawMessage("{}"), nil
 	case !object(data):
-		return nil, fmt.Errorf("%s holds no JSON object", d.Store.Where(sidebarName))
+		return nil, fmt.Errorf("%s holds no JSON object", s.Store.Where(sidebarName))
 	}
-	return data, nil
+	return json.RawMessage(data), nil
 }
 
-// writeSidebar keeps the state as a whole: {"state": {...}}. It returns it.
-func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, error) {
+// write keeps the state as a whole: {"state": {...}}. It returns it.
+func (s Sidebar) write(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		State json.RawMessage `json:"state"`
 	}
@@ -52,7 +55,7 @@ func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, e
 	case len(in.State) > maxSidebar:
 		return nil, web.Refuse(http.StatusRequestEntityTooLarge, "state is larger than %d bytes", maxSidebar)
 	}
-	if _, err := d.Store.Put(ctx, sidebarName, in.State, store.Any, true); err != nil {
+	if _, err := s.Store.Put(ctx, sidebarName, in.State, store.Any, true); err != nil {
 		return nil, err
 	}
 	return in.State, nil
