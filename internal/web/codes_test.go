@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -21,7 +20,7 @@ import (
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	used := map[string]string{}
-	for _, dir := range []string{".", filepath.Join("..", "run", "settings"), filepath.Join("..", "run", "gateway")} {
+	for _, dir := range []string{".", "subject", filepath.Join("..", "run", "settings"), filepath.Join("..", "run", "gateway")} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		must(t, err)
 		for _, name := range names {
@@ -97,26 +96,4 @@ func refusals(t *testing.T, name string, used map[string]string) {
 		}
 		return true
 	})
-}
-
-// A refusal names itself and its values, over HTTP and as an error.
-func TestRefusalDetail(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	code, body := get(t, h.API, "GET", "/api/sessions?limit="+strings.Repeat("é", 2000))
-	var got struct {
-		Error struct {
-			Status        int
-			Code, Message string
-			Params        map[string]any
-		}
-	}
-	must(t, json.Unmarshal([]byte(body), &got))
-	value, _ := got.Error.Params["value"].(string)
-	if code != 400 || got.Error.Status != 400 || got.Error.Code != "not_a_number" || got.Error.Params["field"] != "limit" || len(value) != 1000 {
-		t.Errorf("refusal = %d %.300s", code, body)
-	}
-	if _, body := get(t, h.API, "GET", "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
-		t.Errorf("no such conversation: %s", body)
-	}
 }

@@ -1,7 +1,8 @@
-// Package web is what a web interface looks at and changes besides talking to
-// the agent: conversations, jobs, skills, settings. It hides the shapes in which
-// these cross the wire. Looking is HTTP GET below /api/; changing is an action
-// with a name, which reaches us over the socket of somebody who is known.
+// Package web is the registry of what web clients read and change besides talking to
+// the agent. A read is an HTTP GET below /api/. An action is a change with a name, which
+// comes over the socket of a client that is signed in. The package knows how both are
+// asked for, answered and refused, in codes that clients can word themselves; what is
+// read and changed is in subjects.
 //
 // Who may ask is decided before: everything here belongs to the owner.
 package web
@@ -9,105 +10,15 @@ package web
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
-	"github.com/nanobot-go/nanobot/internal/core/session/search"
-	"github.com/nanobot-go/nanobot/internal/core/skill"
 )
-
-// Read answers a GET request with something that becomes JSON.
-type Read func(ctx context.Context, r *http.Request) (any, error)
-
-// Action changes something and returns what the client is told, which becomes
-// JSON. The payload is an object, or nil.
-type Action func(ctx context.Context, payload json.RawMessage) (any, error)
-
-// Backend is the program as it is now; a new configuration replaces parts of it.
-type Backend struct {
-	Workspace string
-	Sessions  *session.Store
-	Schedule  *schedule.Scheduler
-	Skills    *skill.Library
-	Place     skill.Place  // where skills are installed
-	Disabled  []string     // skills that are left out
-	Jail      *diskio.Jail // what may be looked at
-
-	// Running reports whether a conversation has a turn, or messages that wait
-	// for one, and which subagents run for it. nil: none has.
-	Running func(key string) (busy bool, subagents []string)
-	// Delete moves a conversation to the archive, with all that goes on in it,
-	// and reports whether there was one. nil: Sessions does it.
-	Delete func(ctx context.Context, key string) (bool, error)
-	// Erase removes a conversation for good, EraseArchived what the archive has under
-	// an id, both also from the search. nil: only from Sessions.
-	Erase         func(ctx context.Context, key string) error
-	EraseArchived func(ctx context.Context, id string) error
-	// Context is what the model would be shown of a conversation. nil: nobody knows.
-	Context func(ctx context.Context, key string) (any, error)
-	// Seq is the number of the last event of a conversation on the socket, if it
-	// has one there. nil: none has.
-	Seq func(key string) (int64, bool)
-	// Attachment describes a file of a message. nil: only its name is known.
-	Attachment func(path string) Attachment
-	// Search finds words in conversations and memory. nil: there is no index.
-	Search func(ctx context.Context, q search.Query) (search.Result, error)
-	// Costs is the record of model calls. nil: there is none.
-	Costs *Costs
-	// Memory opens what is remembered; done gives it back. nil: there is none.
-	Memory func(ctx context.Context) (m *memory.Memory, done func() error, err error)
-	// Dream lets memory take in what was said. nil: nothing does.
-	Dream func(ctx context.Context) (memory.Report, error)
-	// TriggerSecret is the key with which programs elsewhere sign what they send
-	// to a trigger; renew makes another one. nil: there is none.
-	TriggerSecret func(id string, renew bool) (string, error)
-	// Undo keeps what files held before turns changed them. nil: nothing does.
-	Undo Undo
-	// Undone tells the model of a conversation which files are as they were
-	// before. nil: it is not told.
-	Undone func(ctx context.Context, key string, paths []string) error
-	// Redact takes credentials out of what is shown. nil: there are none.
-	Redact func(string) string
-}
-
-// Options of an API. Backend and Store are required.
-type Options struct {
-	Backend  func(ctx context.Context) (Backend, error)
-	Store    store.Store // where what belongs to the interface is kept
-	Commands []Command   // slash commands
-	Unread   *Unread     // nil: nothing is counted
-	// Approvals is what people are asked. nil: no questions are asked.
-	Approvals *Approvals
-	// Reads and Actions are what the program adds, by path below /api/
-	// and by name.
-	Reads   map[string]Read
-	Actions map[string]Action
-	// Publish tells clients that subscribe to a topic that something has changed.
-	// nil: no client listens.
-	Publish func(topic string, data any)
-
-	Log *slog.Logger
-	Now func() time.Time
-}
-
-// Command is a slash command.
-type Command struct {
-	Name  string `json:"name"`
-	Args  string `json:"args,omitempty"`
-	About string `json:"description"`
-}
 
 // Error is a refusal in the terms of HTTP. Message is for the person.
 type Error struct {
@@ -135,72 +46,8 @@ func refused(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Params: params, Message: fmt.Sprintf(format, args...)}
 }
 
-// API answers a web interface. It is safe for concurrent use.
-type API struct {
-	Options
-	actions map[string]Action
-	reads   *http.ServeMux
-}
-
-// New makes an API. It reads nothing yet.
-func New(o Options) *API {
-	if o.Publish == nil {
-		o.Publish = func(string, any) {}
-	}
-	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), undoing{d}.actions(), approving{d}.actions(), memories{d}.actions(), o.Actions} {
-		maps.Copy(d.actions, more)
-	}
-	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), undoing{d}.reads(), approving{d}.reads(), searching{d}.reads(), costing{d}.reads(), memories{d}.reads(), o.Reads} {
-		maps.Copy(reads, more) // what the program adds comes last and wins
-	}
-	for path, read := range reads {
-		d.reads.HandleFunc("GET /api/"+path, d.answer(read))
-	}
-	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET")
-			refuse(w, Refuse(http.StatusMethodNotAllowed, "nothing is changed by HTTP; send a webui_request over the socket"))
-			return
-		}
-		refuse(w, Refuse(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
-	})
-	return d
-}
-
-// ServeHTTP answers requests below /api/.
-func (d *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
-
-// answer makes a handler of a Read.
-func (d *API) answer(read Read) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := read(r.Context(), r)
-		var body []byte
-		if file, ok := v.(download); ok && err == nil {
-			if err := file.serve(w); err != nil && r.Context().Err() == nil {
-				d.Log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
-			}
-			return
-		}
-		if err == nil {
-			body, err = json.Marshal(v)
-		}
-		if err != nil {
-			d.log(r.Context(), r.URL.Path, err)
-			refuse(w, err)
-			return
-		}
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body) // the peer may be gone
-	}
-}
-
 func refuse(w http.ResponseWriter, err error) {
-	e := refusal(err)
+	e := Refusal(err)
 	body, _ := json.Marshal(map[string]*Error{"error": e}) // plain values
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -209,9 +56,9 @@ func refuse(w http.ResponseWriter, err error) {
 	_, _ = w.Write(body)
 }
 
-// refusal is any error in the terms of HTTP. What is not meant for people is
+// Refusal is any error in the terms of HTTP. What is not meant for people is
 // in the log only.
-func refusal(err error) *Error {
+func Refusal(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -230,41 +77,9 @@ func refusal(err error) *Error {
 	return refused(http.StatusInternalServerError, textInternal)
 }
 
-func (d *API) log(ctx context.Context, what string, err error) {
-	if refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
-		d.Log.ErrorContext(ctx, "web interface", "what", what, "err", err)
-	}
-}
-
-// Do carries out an action. The error is an *Error.
-func (d *API) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
-	act, ok := d.actions[name]
-	if !ok {
-		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)
-	}
-	v, err := act(ctx, payload)
-	if err == nil {
-		var out json.RawMessage
-		if out, err = json.Marshal(v); err == nil {
-			return out, nil
-		}
-	}
-	d.log(ctx, name, err)
-	return nil, refusal(err)
-}
-
-// lastingTime bounds what goes on without its client.
-const lastingTime = 2 * time.Minute
-
-// lasting is for a change of several steps, which must not end half-way because the
-// connection is lost: the client asks again and gets the answer then.
-func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), lastingTime)
-}
-
-// decode reads a payload; members it does not know are an error, because an
+// Decode reads the payload of an action; members it does not know are an error, because an
 // action that does less than it was asked for is worse than none.
-func decode(payload json.RawMessage, into any) error {
+func Decode(payload json.RawMessage, into any) error {
 	if len(payload) == 0 {
 		payload = json.RawMessage("{}")
 	}

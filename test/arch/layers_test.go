@@ -48,6 +48,10 @@ var denied = []string{
 	"internal/tool/* -> internal/tool/*",
 	"internal/web/api -> internal/web/socket",
 	"internal/web/socket -> internal/web/api",
+	"internal/web/subject -> internal/web/api",
+	"internal/web/subject -> internal/web/socket",
+	"internal/web/api -> internal/web/subject",
+	"internal/web/socket -> internal/web/subject",
 }
 
 // granted edges are legal although a pattern in denied names them: what drivers of
@@ -198,6 +202,9 @@ func TestArchitectureRules(t *testing.T) {
 		{"internal/web", "internal/core/session", true},
 		{"internal/web", "internal/core/agent", false},
 		{"internal/web/socket", "internal/run/config", false},
+		{"internal/web/subject", "internal/web", true},
+		{"internal/web/subject", "internal/web/socket", false},
+		{"internal/web/socket", "internal/web/subject", false},
 		{"internal/run/settings", "internal/run/config", true},
 		{"internal/run/app", "internal/llm/openai", true},
 		{"internal/base/text", "internal/bus", false},

@@ -46,10 +46,10 @@ var byPathAllowed = map[string]string{
 	"internal/run/doctor/scrub.go":       "reads sessions, which lie in the data folder",
 	"internal/run/doctor/web.go":         "removes its own temporary folder, in the data folder",
 	"internal/run/gateway/operations.go": "makes and removes its own temporary folder, in the data folder",
-	"internal/web/log.go":                "reads the log of the gateway",
+	"internal/web/subject/log.go":        "reads the log of the gateway",
 	"internal/run/settings/update.go":    "reads the configuration file",
 	"internal/run/settings/versions.go":  "reads versions of the configuration file, in the data folder",
-	"internal/web/operations.go":         "reads and removes a file in a temporary folder, in the data folder",
+	"internal/web/subject/operations.go": "reads and removes a file in a temporary folder, in the data folder",
 	"internal/core/session/scrub.go":     "rewrites sessions, which lie in the data folder",
 
 	"cmd/nanobot-whatsapp/account.go":  "keeps the linked device in the data folder",

@@ -14,7 +14,7 @@ func webReads() []webType {
 
 // webReadsOfTools: skills, automations and MCP servers.
 func webReadsOfTools() []webType {
-	const ui, set, mcp = "internal/web", "internal/run/settings", "internal/tool/mcp"
+	const ui, set, mcp = "internal/web/subject", "internal/run/settings", "internal/tool/mcp"
 	type is = map[string]string
 	return []webType{
 		{"Skill", ui, "taught", is{"source?": `"workspace" | "installed" | "builtin"`}},
@@ -43,12 +43,12 @@ func webReadsOfTools() []webType {
 
 // webReadsOfGateway: how the gateway is, and what happened there.
 func webReadsOfGateway() []webType {
-	const ui, auth, deliver, ledger, undo = "internal/web", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
+	const ui, auth, deliver, ledger, undo = "internal/web/subject", "internal/web/auth", "internal/chat/deliver", "internal/llm/ledger", "internal/guard/change/undo"
 	type is = map[string]string
 	return []webType{
-		{"AskedList", ui, "approving.open()", is{"questions": "Asked[]"}},
+		{"AskedList", ui, "Questions.open()", is{"questions": "Asked[]"}},
 		{"Answered", ui, "Answered", nil},
-		{"AnswerPage", ui, "approving.history()", is{"answers": "Answered[]", "cursor": "string | null"}},
+		{"AnswerPage", ui, "Questions.history()", is{"answers": "Answered[]", "cursor": "string | null"}},
 		{"Explained", "internal/guard/approve", "Explained", is{"action": `"allow" | "ask" | "deny"`}},
 		{"Finding", ui, "Finding", is{"state": `"ok" | "warn" | "fail" | "skip"`}},
 		{"Checkup", ui, "checkup.read()", is{"running": "boolean", "network": "boolean", "started_at?": "string", "findings": "Finding[]"}},
@@ -69,10 +69,10 @@ func webReadsOfGateway() []webType {
 		{"StatusRead", ui, "NewOperations(gateway)", is{"gateway": "GatewayStatus", "memory_bytes": "number", "errors": "LogLine[]"}},
 		{"Limit", ledger, "Standing", is{"unit": `"usd" | "tokens"`}},
 		{"Spent", ledger, "Spent", nil},
-		{"Budget", ui, "costing.budget()", is{"today": "Spent", "month": "Spent", "limits": "Limit[]", "on_exceed": "string"}},
+		{"Budget", ui, "Costs.budget()", is{"today": "Spent", "month": "Spent", "limits": "Limit[]", "on_exceed": "string"}},
 		{"Estimated", ui, "estimated", nil},
 		{"Hit", ui, "hit", nil},
-		{"Found", ui, "searching.search(hits)", is{"hits": "Hit[]", "total": "number", "at_least": "boolean", "behind": "boolean", "cursor": "string | null"}},
+		{"Found", ui, "Search.search(hits)", is{"hits": "Hit[]", "total": "number", "at_least": "boolean", "behind": "boolean", "cursor": "string | null"}},
 		{"Folders", ui, "workspaces()", is{"workspaces": "{ path: string; name: string; default: boolean }[]", "default": "string"}},
 		{"FilePreview", ui, "file", is{"kind": `"text" | "image" | "binary"`}},
 		{"ReplayModel", ui, "modelStep", nil},
@@ -85,8 +85,8 @@ func webReadsOfGateway() []webType {
 		{"UndoTurn", undo, "Turn", nil},
 		{"UndoSkip", undo, "Skip", nil},
 		{"UndoReport", undo, "Report", nil},
-		{"UndoList", ui, "undoing.list()", is{"turns": "UndoTurn[]", "total": "number"}},
-		{"UndoRead", ui, "undoing.one()", is{"turn": "UndoTurn", "diff": "string", "preview?": "UndoReport"}},
+		{"UndoList", ui, "Changes.list()", is{"turns": "UndoTurn[]", "total": "number"}},
+		{"UndoRead", ui, "Changes.one()", is{"turn": "UndoTurn", "diff": "string", "preview?": "UndoReport"}},
 	}
 }
 
@@ -140,7 +140,7 @@ func webReadsOfSettings() []webType {
 
 // webReadsOfMemory: what is remembered.
 func webReadsOfMemory() []webType {
-	const ui, memory, git = "internal/web", "internal/core/memory", "internal/base/gitstore"
+	const ui, memory, git = "internal/web/subject", "internal/core/memory", "internal/base/gitstore"
 	type is = map[string]string
 	return []webType{
 		{"Origin", memory, "Origin", nil},

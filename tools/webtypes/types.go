@@ -3,14 +3,14 @@ package main
 // webTypes are the types of the conversations. A new read or event needs a line here
 // or in webReads; make web-types writes the files.
 func webTypes() []webType {
-	const ui, auth, socket = "internal/web", "internal/web/auth", "internal/web/socket"
+	const ui, auth, socket = "internal/web/subject", "internal/web/auth", "internal/web/socket"
 	type is = map[string]string
 	return []webType{
 		{"Device", auth, "Device", nil},
 		{"Gateway", "internal/web/pages", "state()", is{
 			"gateway": "string", "build": "string", "signed_in": "boolean", "device?": "Device", "time": "string", "encrypted": "boolean",
 		}},
-		{"Failure", ui, "Error", is{"code?": "string", "params?": "Record<string, string>"}},
+		{"Failure", "internal/web", "Error", is{"code?": "string", "params?": "Record<string, string>"}},
 		{"LoginReply", auth, "answer", is{"state": `"in" | "pending" | "denied" | "expired"`}},
 		{"Session", ui, "conversation", nil},
 		{"SessionPage", ui, "sessions()", is{"sessions": "Session[]", "total": "number", "cursor?": "string | null"}},

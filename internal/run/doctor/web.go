@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // Web runs the checks of doctor and doctor security for the web interface.
@@ -21,13 +21,13 @@ type Web struct{ Options app.Options }
 
 const securityPrefix = "security."
 
-// Run implements web.Checks.
-func (w Web) Run(ctx context.Context, network bool, found func(web.Finding)) {
+// Run implements subject.Checks.
+func (w Web) Run(ctx context.Context, network bool, found func(subject.Finding)) {
 	d := &Diagnosis{offline: !network, found: func(s Symptom) { found(s.finding()) }}
 	d.examine(ctx, w.Options)
 	r, err := Security(ctx, w.Options)
 	if err != nil {
-		found(web.Finding{ID: "security", State: string(Broken), Detail: err.Error()})
+		found(subject.Finding{ID: "security", State: string(Broken), Detail: err.Error()})
 	}
 	for _, c := range r.Findings() {
 		found(c.finding())
@@ -35,8 +35,8 @@ func (w Web) Run(ctx context.Context, network bool, found func(web.Finding)) {
 }
 
 // finding is a symptom for a page.
-func (s Symptom) finding() web.Finding {
-	f := web.Finding{ID: s.ID, State: string(s.State), Detail: s.Detail, Fix: s.Fix, Changes: modeChanges(s.Mode)}
+func (s Symptom) finding() subject.Finding {
+	f := subject.Finding{ID: s.ID, State: string(s.State), Detail: s.Detail, Fix: s.Fix, Changes: modeChanges(s.Mode)}
 	for _, dir := range s.Make {
 		f.Changes = append(f.Changes, "mkdir "+dir)
 	}
@@ -44,8 +44,8 @@ func (s Symptom) finding() web.Finding {
 }
 
 // finding is a check that found something, for a page.
-func (c Check) finding() web.Finding {
-	f := web.Finding{ID: securityPrefix + c.ID, State: string(Doubt), Detail: c.Detail, Fix: c.Fix}
+func (c Check) finding() subject.Finding {
+	f := subject.Finding{ID: securityPrefix + c.ID, State: string(Doubt), Detail: c.Detail, Fix: c.Fix}
 	if c.Severity == Critical || c.Severity == High {
 		f.State = string(Broken)
 	}
@@ -65,9 +65,9 @@ func modeChanges(modes map[string]fs.FileMode) (out []string) {
 	return out
 }
 
-// Fix implements web.Checks. It looks again, so that it changes what was shown.
+// Fix implements subject.Checks. It looks again, so that it changes what was shown.
 func (w Web) Fix(ctx context.Context, id string, changes []string) (bool, error) {
-	same := func(f web.Finding) bool { return f.ID == id && slices.Equal(f.Changes, changes) }
+	same := func(f subject.Finding) bool { return f.ID == id && slices.Equal(f.Changes, changes) }
 	if strings.HasPrefix(id, securityPrefix) {
 		r, err := Security(ctx, w.Options)
 		if err != nil {
@@ -83,7 +83,7 @@ func (w Web) Fix(ctx context.Context, id string, changes []string) (bool, error)
 	return len(done) > 0, err
 }
 
-// Bundle implements web.Checks.
+// Bundle implements subject.Checks.
 func (w Web) Bundle(ctx context.Context) (string, error) {
 	d := Examine(ctx, w.Options, true)
 	dir := "" // of the system, if no configuration says where ours is

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // What the pages show is what the command shows, each finding once, and a fix
@@ -18,8 +18,8 @@ func TestWeb(t *testing.T) {
 	t.Parallel()
 	o, d, dir := doctored(t, `{"tools": {"exec": {"sandbox": "none"}, "approval": {"mode": "off"}}}`, true)
 	w := Web{o}
-	var found []web.Finding
-	w.Run(t.Context(), false, func(f web.Finding) { found = append(found, f) })
+	var found []subject.Finding
+	w.Run(t.Context(), false, func(f subject.Finding) { found = append(found, f) })
 	n := 0
 	for _, f := range found {
 		if !strings.HasPrefix(f.ID, "security.") {
@@ -29,8 +29,8 @@ func TestWeb(t *testing.T) {
 	if n != len(d.Symptoms) || len(found) == n {
 		t.Errorf("%d findings, %d of them like the %d of the command", len(found), n, len(d.Symptoms))
 	}
-	of := func(id string) web.Finding {
-		i := slices.IndexFunc(found, func(f web.Finding) bool { return f.ID == id })
+	of := func(id string) subject.Finding {
+		i := slices.IndexFunc(found, func(f subject.Finding) bool { return f.ID == id })
 		if i < 0 {
 			t.Fatalf("nothing about %s: %+v", id, found)
 		}
@@ -56,7 +56,7 @@ func TestWeb(t *testing.T) {
 		t.Errorf("a second time: %v %v", fixed, err)
 	}
 
-	i := slices.IndexFunc(found, func(f web.Finding) bool {
+	i := slices.IndexFunc(found, func(f subject.Finding) bool {
 		return strings.HasPrefix(f.ID, "security.") && len(f.Changes) == 1 && strings.HasPrefix(f.Changes[0], "set ")
 	})
 	if i < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -24,11 +25,12 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 }
 
 // WebAPI is what web clients look at.
-func WebAPI(g *Gateway) *web.API { return g.web.api() }
+func WebAPI(g *Gateway) *web.Desk { return g.web.desk }
 
 // SettingsAPI has the settings of a gateway only. During, which may be nil, is
 // called while a change is being made.
-func SettingsAPI(g *Gateway, during func()) *web.API {
+func SettingsAPI(tb testing.TB, g *Gateway, during func()) *web.Desk {
+	tb.Helper()
 	o := g.settings()
 	o.Try = func(ctx context.Context, next *config.Loaded) error {
 		if during != nil {
@@ -37,7 +39,11 @@ func SettingsAPI(g *Gateway, during func()) *web.API {
 		return g.try(ctx, next)
 	}
 	reads, actions := settings.New(o)
-	return web.New(web.Options{Reads: reads, Actions: actions, Log: g.log})
+	desk, err := web.NewDesk(g.log, web.Routes{Reads: reads, Actions: actions})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return desk
 }
 
 // PretendFree makes a gateway believe that a disk has so much room.

@@ -31,6 +31,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/api"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.
@@ -45,7 +46,7 @@ type Options struct {
 	// one holds is done without. Run must not be called.
 	Dry bool
 	// Checks look at the installation for the web interface. nil: nothing does.
-	Checks web.Checks
+	Checks subject.Checks
 	// Rejected says why the configuration in the file cannot be used. Loaded then
 	// stands in for it; the next reload reads the file again.
 	Rejected error
@@ -171,10 +172,9 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	}
 	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.messenger.topics}
 	g.web.asking = newAsking(g.web, g.secrets.Redact)
-	g.web.unread = web.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
+	g.web.unread = subject.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
 	g.messenger.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
 	g.web.operations = func() (map[string]web.Read, map[string]web.Action) { return operations(g) }
-	g.web.api = sync.OnceValue(g.web.newAPI)
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
 	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
 		return err
@@ -190,6 +190,9 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
 	}
 	g.front.metrics.OnRead(g.gauges)
+	if g.web.desk, err = g.web.newDesk(); err != nil {
+		return err
+	}
 	return g.front.renew(a)
 }
 

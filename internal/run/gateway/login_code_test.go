@@ -258,7 +258,7 @@ func TestLoginByCode(t *testing.T) {
 				}
 			})
 			<-h.party.joined
-			r := &codeRig{office{h, gateway.SettingsAPI(h.g, nil)}, p}
+			r := &codeRig{office{h, gateway.SettingsAPI(t, h.g, nil)}, p}
 			r.onPage()
 			r.answers(r.owner, "#one")
 			r.left()
@@ -379,7 +379,7 @@ func TestWeixinLoginAgain(t *testing.T) {
 		}
 	})
 	<-h.party.joined
-	r := &codeRig{office: office{h, gateway.SettingsAPI(h.g, nil)}}
+	r := &codeRig{office: office{h, gateway.SettingsAPI(t, h.g, nil)}}
 	r.name = "weixin"
 	r.texts = func() (out []string) {
 		for _, m := range fake.Messages() {

@@ -16,11 +16,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/backup"
 	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // operations are the reads and actions about the gateway itself and its devices.
 func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
-	reads, actions := web.NewOperations(web.Operations{
+	reads, actions := subject.NewOperations(subject.Operations{
 		Status: func(ctx context.Context) any {
 			s := g.Status()
 			s.Jobs = g.Jobs(ctx)
@@ -30,7 +31,7 @@ func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
 		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.web.pages.server.Promise(read) },
 		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.messenger.topics.Publish(topic, nil) },
 	})
-	devices := web.Devices{Auth: g.web.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
+	devices := subject.Devices{Auth: g.web.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
 	push := g.web.pages.push
 	maps.Copy(reads, devices.Reads())
 	maps.Copy(actions, devices.Actions())
@@ -40,9 +41,9 @@ func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
 }
 
 // newPush tells devices that something waits.
-func newPush(g *Gateway, p *webPages) web.Push {
-	return web.Push{
-		Store: app.State(g.state.config(), g.log), Name: string(datadir.PushKeys), Client: web.PushClient(), Log: g.log, Now: g.o.Now,
+func newPush(g *Gateway, p *webPages) subject.Push {
+	return subject.Push{
+		Store: app.State(g.state.config(), g.log), Name: string(datadir.PushKeys), Client: subject.PushClient(), Log: g.log, Now: g.o.Now,
 		Enabled: func() bool { return g.state.config().Config.Gateway.WebUI.Push },
 		Devices: func(ctx context.Context) (ids []string, err error) {
 			list, err := p.auth.Devices(ctx)

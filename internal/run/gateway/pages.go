@@ -19,10 +19,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enabled (it is on by itself only where other machines cannot reach the gateway)`)
@@ -34,7 +34,7 @@ type webPages struct {
 	listener func() net.Addr
 	auth     *auth.Server
 	server   *pages.Server
-	push     web.Push
+	push     subject.Push
 }
 
 func newPages(g *Gateway) *webPages {
@@ -50,7 +50,7 @@ func newPages(g *Gateway) *webPages {
 	p.push = newPush(g, p)
 	g.messenger.topics.asked = func() { pushQuestion(g) }
 	p.server = pages.New(pages.Options{
-		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.web.api,
+		Auth: p.auth, Site: p.site, Now: g.o.Now, API: lateAPI{g.web},
 		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
 			if c := p.open(w); c != nil {
 				c.ServePage(w, r, device, gone)

@@ -12,13 +12,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // asking is what web clients see of questions, and the record of answers.
 type asking struct {
 	state   *state
-	answers *web.Answers
+	answers *subject.Answers
 	redact  func(string) string
 	topics  *publisher
 	log     *slog.Logger
@@ -27,12 +27,12 @@ type asking struct {
 func newAsking(w *webClients, redact func(string) string) *asking {
 	return &asking{
 		state: w.state, log: w.log, redact: redact, topics: w.topics,
-		answers: &web.Answers{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
+		answers: &subject.Answers{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
 	}
 }
 
-func (q *asking) approvals() *web.Approvals {
-	return &web.Approvals{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
+func (q *asking) questions() subject.Questions {
+	return subject.Questions{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
 }
 
 // open are the questions that wait for an answer.
@@ -70,7 +70,7 @@ func (q *asking) keep(ev turn.RuntimeEvent) {
 	if o.Option == "" && !o.Expired || temporary(ev.Route) {
 		return // its turn ended, or its chat is kept nowhere
 	}
-	a := web.Answered{
+	a := subject.Answered{
 		Key: ev.SessionKey, Channel: ev.Route.Channel, What: q.redact(ev.Question.Text), Option: o.Option, Remark: q.redact(o.Remark), Expired: o.Expired, At: ev.At,
 	}
 	if d := ev.Question.Detail; d != nil {

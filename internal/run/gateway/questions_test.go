@@ -12,7 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
-	"github.com/nanobot-go/nanobot/internal/web"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // A question through the whole gateway: what a client learns about the call, the
@@ -130,7 +130,7 @@ func TestQuestionsOfWebClients(t *testing.T) {
 	awaitSocket(t, again.URL)
 	server.URL = again.URL
 	type page struct {
-		Answers []web.Answered
+		Answers []subject.Answered
 		Cursor  string
 	}
 	var newest, older, none page

@@ -249,7 +249,7 @@ func TestSetup(t *testing.T) {
 	h.configure(strings.Replace(settingsConfig, `"model": "m"`, `"model": "m", "provider": "mine"`, 1))
 	h.start()
 	t.Cleanup(func() { h.must(h.end()) })
-	o := office{h, gateway.SettingsAPI(h.g, nil)}
+	o := office{h, gateway.SettingsAPI(t, h.g, nil)}
 
 	_, _, body := o.get("setup")
 	o.clean("setup", body)

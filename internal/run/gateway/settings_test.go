@@ -22,7 +22,7 @@ import (
 // office is a web interface of a gateway that runs.
 type office struct {
 	*host
-	api *web.API
+	api *web.Desk
 }
 
 const settingsConfig = `{
@@ -48,7 +48,7 @@ func newOffice(t *testing.T, model llm.Model, env ...string) office {
 		}
 	})
 	<-h.party.joined
-	return office{h, gateway.SettingsAPI(h.g, nil)}
+	return office{h, gateway.SettingsAPI(t, h.g, nil)}
 }
 
 func (o office) file() string {
@@ -232,7 +232,7 @@ func TestSettingsSideBySide(t *testing.T) {
 	}
 	// Another program writes while we do.
 	calls := 0
-	api := gateway.SettingsAPI(o.g, func() {
+	api := gateway.SettingsAPI(t, o.g, func() {
 		if calls++; calls == 1 {
 			o.configure(strings.Replace(settingsConfig, `"model": "m"`, `"model": "m", "botIcon": "?"`, 1))
 		}
@@ -290,7 +290,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 	h.env = []string{"NANOBOT_AGENTS__DEFAULTS__BOT_NAME=Env"}
 	h.configure(strings.Replace(settingsConfig, `"model": "m"`, `"model": "m", "provider": "mine"`, 1))
 	h.start()
-	o := office{h, gateway.SettingsAPI(h.g, nil)}
+	o := office{h, gateway.SettingsAPI(t, h.g, nil)}
 	o.refused("settings.agent.update", `{"provider": "anthropic", "model": "claude-x"}`, 422, "anthropic")
 	o.refused("settings.provider.update", `{"name": "mine", "settings": {"apiBase": null, "wire": "none"}}`, 422, "wire")
 	if got := o.do("settings.agent.update", `{"botName": "File", "botIcon": ""}`); !slices.Equal(texts(got["overridden"]), []string{"agents.defaults.botName: environment variable NANOBOT_AGENTS__DEFAULTS__BOT_NAME"}) {

@@ -34,6 +34,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
+	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 // webClients is what the WebSocket channel is lent for its clients. It goes on
@@ -46,10 +47,10 @@ type webClients struct {
 	operations func() (map[string]web.Read, map[string]web.Action)
 	channels   *deliver.Manager
 	log        *slog.Logger
-	api        lateAPI
+	desk       *web.Desk // see open
 	pages      *webPages
 	topics     *publisher
-	unread     *web.Unread
+	unread     *subject.Unread
 	hidden     func() bool // only pages use the socket
 	scoping    sync.Mutex  // held by setScope
 	asking     *asking
@@ -60,7 +61,7 @@ func (w *webClients) drivers() map[string]chat.Driver {
 	out := Channels()
 	out["websocket"] = socket.Driver(socket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: w.api, Hidden: w.hidden,
+		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: lateAPI{w}, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
 		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return w.pages.matchOwn(r, exposed) },
 	})
@@ -77,15 +78,15 @@ func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	})
 }
 
-// lateAPI is made when the first client asks: a start does without it.
-type lateAPI func() *web.API
+// lateAPI is the desk, which is made after the channels that carry its clients.
+type lateAPI struct{ w *webClients }
 
 // ServeHTTP implements http.Handler.
-func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
+func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.w.desk.ServeHTTP(w, r) }
 
 // Do implements socket.API.
 func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
-	return l().Do(ctx, action, payload)
+	return l.w.desk.Do(ctx, action, payload)
 }
 
 // chatState is what a conversation's metadata tells its clients.
@@ -139,58 +140,90 @@ func (w *webClients) tellModel(all *deliver.Manager, was string) {
 	}
 }
 
-// newAPI answers web clients about this gateway.
-func (w *webClients) newAPI() *web.API {
+// newDesk answers web clients about this gateway.
+func (w *webClients) newDesk() (*web.Desk, error) {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
-	maps.Copy(reads, moreReads)
-	maps.Copy(actions, moreActions)
-	o := web.Options{
-		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
-		Reads: reads, Actions: actions, Publish: w.topics.Publish, Unread: w.unread, Approvals: w.asking.approvals(),
+	o := subject.Options{
+		Backend: w.backend, Log: w.log, Now: w.app.Now,
+		Unread: w.unread,
 	}
 	for _, c := range app.Commands(w.app) {
-		o.Commands = append(o.Commands, web.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return web.New(o)
+	return web.NewDesk(
+		w.log,
+		subject.New(o),
+		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
+		w.asking.questions(),
+		subject.Changes{Now: w.program, Busy: w.busy, Undone: w.undone, Log: w.log},
+		subject.Memory{Now: w.program, Publish: w.topics.Publish},
+		subject.Search{Now: w.program},
+		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
+		web.Routes{Reads: reads, Actions: actions},
+		web.Routes{Reads: moreReads, Actions: moreActions},
+	)
 }
 
-// backend is the program as it is now.
-func (w *webClients) backend(ctx context.Context) (web.Backend, error) {
+// program is what the subjects of the pages are about, as it is now.
+func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return web.Backend{}, err
+		return nil, err
 	}
-	b := web.Backend{
+	p := &subject.Program{
+		Sessions: a.Sessions,
+		Changes:  app.Changes(a),
+		Memory: func(context.Context) (*memory.Memory, func() error, error) {
+			return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+		},
+		Index:   a.Index,
+		Secrets: a.Secrets(),
+	}
+	if a.Dream != nil { // else it would be an interface that holds a nil pointer
+		p.Dream = a.Dream
+	}
+	return p, nil
+}
+
+// busy reports whether a conversation has a turn, or messages that wait for one.
+func (w *webClients) busy(ctx context.Context, key string) (bool, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return a.Agent.BusyWith(key), nil
+}
+
+// undone tells the model of a conversation which files are as they were before.
+func (w *webClients) undone(ctx context.Context, key string, paths []string) error {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Agent.Undone(ctx, key, paths)
+}
+
+// backend is the program as it is now, for the subjects that are still in subject.API.
+func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return subject.Backend{}, err
+	}
+	b := subject.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), a.Agent.Subagents(key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-		Seq:     w.seq, Attachment: w.attachment, Undo: app.Changes(a),
-	}
-	b.Undone = func(ctx context.Context, key string, paths []string) error {
-		return a.Agent.Undone(ctx, key, paths)
-	}
-	b.Costs = &web.Costs{
-		Runs: a.Ledger().Runs, Calls: a.Ledger().Entries, Spent: a.Ledger().Spent,
-		Limits: func(session string) ([]ledger.Standing, ledger.OnExceed) {
-			return ledger.Standings(a.Ledger(), session)
-		},
-		Prompt: func(ctx context.Context, key string) (web.Prompt, error) { return nextPrompt(ctx, a, key) },
-	}
-	b.Memory = func(context.Context) (*memory.Memory, func() error, error) {
-		return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+		Seq:     w.seq, Attachment: w.attachment, Changed: app.Changes(a).Turns, Calls: a.Ledger().Entries,
 	}
 	b.TriggerSecret = func(id string, renew bool) (string, error) {
 		if renew {
 			return schedule.RenewTriggerSecret(a.Config.DataDir, id)
 		}
 		return schedule.TriggerSecret(a.Config.DataDir, id)
-	}
-	if a.Dream != nil {
-		b.Dream = func(ctx context.Context) (memory.Report, error) { return a.Dream.Run(ctx, true) }
 	}
 	if a.Index != nil {
 		b.Search = a.Index.Search
@@ -211,8 +244,8 @@ func (w *webClients) seq(key string) (int64, bool) {
 }
 
 // attachment describes a file that came with a message.
-func (w *webClients) attachment(path string) web.Attachment {
-	a := web.Attachment{Name: filepath.Base(path)}
+func (w *webClients) attachment(path string) subject.Attachment {
+	a := subject.Attachment{Name: filepath.Base(path)}
 	if c, ok := w.channels.Channel("websocket").(*socket.Channel); ok {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
@@ -265,20 +298,33 @@ func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMess
 	})
 }
 
+// ledger is the record of model calls of the agent in use.
+func (w *webClients) ledger(ctx context.Context) (*ledger.Ledger, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Ledger(), nil
+}
+
 // firstPrompt is about the size of the first prompt of a conversation, in tokens.
 const firstPrompt = 3000
 
 // nextPrompt is what the next message of a conversation is sent with. Which
 // provider answers, and how it is paid, is judged by the last call of the model.
-func nextPrompt(ctx context.Context, a *app.App, key string) (web.Prompt, error) {
+func (w *webClients) nextPrompt(ctx context.Context, key string) (subject.Prompt, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return subject.Prompt{}, err
+	}
 	c, err := a.Agent.Context(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		c, err = turn.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
 	}
 	if err != nil {
-		return web.Prompt{}, err
+		return subject.Prompt{}, err
 	}
-	out := web.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
+	out := subject.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
 	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
 	var billing ledger.Billing
 	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {

@@ -3,7 +3,7 @@
 import type { Schema, Values } from "../ui/schema";
 import type { Asked, Detail, Device, Edit, Usage } from "./types";
 
-/** internal/web: taught */
+/** internal/web/subject: taught */
 export interface Skill {
   name: string;
   description: string;
@@ -34,26 +34,26 @@ export interface SkillProblem {
   error: boolean;
 }
 
-/** internal/web: draftSkill() */
+/** internal/web/subject: draftSkill() */
 export interface SkillChecked {
   name: string;
   problems: SkillProblem[];
   version: string;
 }
 
-/** internal/web: install() */
+/** internal/web/subject: install() */
 export interface SkillInstalled {
   name: string;
   problems: SkillProblem[];
   skill?: Skill;
 }
 
-/** internal/web: API.skills() */
+/** internal/web/subject: API.skills() */
 export interface SkillList {
   skills: Skill[];
 }
 
-/** internal/web: timing */
+/** internal/web/subject: timing */
 export interface Timing {
   every_seconds?: number;
   cron?: string;
@@ -61,7 +61,7 @@ export interface Timing {
   tz?: string;
 }
 
-/** internal/web: ran */
+/** internal/web/subject: ran */
 export interface Run {
   at: string;
   status: string;
@@ -73,13 +73,13 @@ export interface Run {
   cost_usd?: number;
 }
 
-/** internal/web: planning.history() */
+/** internal/web/subject: planning.history() */
 export interface RunPage {
   cursor: string | null;
   runs: Run[];
 }
 
-/** internal/web: automation */
+/** internal/web/subject: automation */
 export interface Automation {
   kind: "job" | "trigger";
   id: string;
@@ -109,19 +109,19 @@ export interface Automation {
   upcoming?: string[];
 }
 
-/** internal/web: listAutomations() */
+/** internal/web/subject: listAutomations() */
 export interface AutomationList {
   automations: Automation[];
 }
 
-/** internal/web: foreseen() */
+/** internal/web/subject: foreseen() */
 export interface Foreseen {
   cost: string;
   next_runs: string[];
   when: string;
 }
 
-/** internal/web: withSecret() */
+/** internal/web/subject: withSecret() */
 export interface Made extends Partial<Foreseen> {
   automation: Automation;
   secret?: string;
@@ -222,12 +222,12 @@ export interface Taken {
   skipped: SkippedServer[];
 }
 
-/** internal/web: approving.open() */
+/** internal/web/subject: Questions.open() */
 export interface AskedList {
   questions: Asked[];
 }
 
-/** internal/web: Answered */
+/** internal/web/subject: Answered */
 export interface Answered {
   key: string;
   channel: string;
@@ -240,7 +240,7 @@ export interface Answered {
   at: string;
 }
 
-/** internal/web: approving.history() */
+/** internal/web/subject: Questions.history() */
 export interface AnswerPage {
   answers: Answered[];
   cursor: string | null;
@@ -254,7 +254,7 @@ export interface Explained {
   detail?: Detail;
 }
 
-/** internal/web: Finding */
+/** internal/web/subject: Finding */
 export interface Finding {
   id: string;
   state: "ok" | "warn" | "fail" | "skip";
@@ -263,7 +263,7 @@ export interface Finding {
   changes?: string[];
 }
 
-/** internal/web: checkup.read() */
+/** internal/web/subject: checkup.read() */
 export interface Checkup {
   findings: Finding[];
   network: boolean;
@@ -280,43 +280,43 @@ export interface Pending {
   expires: string;
 }
 
-/** internal/web: Devices.list() */
+/** internal/web/subject: Devices.list() */
 export interface DeviceList {
   devices: Device[];
   waiting: Pending[];
 }
 
-/** internal/web: Devices.link() */
+/** internal/web/subject: Devices.link() */
 export interface DeviceLink {
   expires_in: number;
   image: string;
   link: string;
 }
 
-/** internal/web: Push.Reads(enabled) */
+/** internal/web/subject: Push.Reads(enabled) */
 export interface PushRead {
   devices: string[];
   enabled: boolean;
   key: string;
 }
 
-/** internal/web: Push.Actions(sent) */
+/** internal/web/subject: Push.Actions(sent) */
 export interface PushSent {
   sent: number;
 }
 
-/** internal/web: NewOperations(url) */
+/** internal/web/subject: NewOperations(url) */
 export interface Download {
   url: string;
 }
 
-/** internal/web: restoreSession() */
+/** internal/web/subject: restoreSession() */
 export interface Restored {
   key: string;
   restored: boolean;
 }
 
-/** internal/web: entry */
+/** internal/web/subject: entry */
 export interface LogLine {
   id: string;
   at?: string;
@@ -325,7 +325,7 @@ export interface LogLine {
   attrs?: [name: string, value: string][];
 }
 
-/** internal/web: logAnswer */
+/** internal/web/subject: logAnswer */
 export interface LogPage {
   lines: LogLine[];
   before?: string;
@@ -394,7 +394,7 @@ export interface GatewayStatus {
   jobs: number;
 }
 
-/** internal/web: NewOperations(gateway) */
+/** internal/web/subject: NewOperations(gateway) */
 export interface StatusRead {
   errors: LogLine[];
   gateway: GatewayStatus;
@@ -422,7 +422,7 @@ export interface Spent {
   unpricedTokens: number;
 }
 
-/** internal/web: costing.budget() */
+/** internal/web/subject: Costs.budget() */
 export interface Budget {
   limits: Limit[];
   month: Spent;
@@ -430,7 +430,7 @@ export interface Budget {
   today: Spent;
 }
 
-/** internal/web: estimated */
+/** internal/web/subject: estimated */
 export interface Estimated {
   model: string;
   tokens: number;
@@ -442,7 +442,7 @@ export interface Estimated {
   limits: Limit[];
 }
 
-/** internal/web: hit */
+/** internal/web/subject: hit */
 export interface Hit {
   session?: string;
   source: string;
@@ -454,7 +454,7 @@ export interface Hit {
   untrusted?: boolean;
 }
 
-/** internal/web: searching.search(hits) */
+/** internal/web/subject: Search.search(hits) */
 export interface Found {
   at_least: boolean;
   behind: boolean;
@@ -463,13 +463,13 @@ export interface Found {
   total: number;
 }
 
-/** internal/web: workspaces() */
+/** internal/web/subject: workspaces() */
 export interface Folders {
   default: string;
   workspaces: { path: string; name: string; default: boolean }[];
 }
 
-/** internal/web: file */
+/** internal/web/subject: file */
 export interface FilePreview {
   path: string;
   name: string;
@@ -482,7 +482,7 @@ export interface FilePreview {
   data_url?: string;
 }
 
-/** internal/web: modelStep */
+/** internal/web/subject: modelStep */
 export interface ReplayModel {
   model: string;
   provider: string;
@@ -496,7 +496,7 @@ export interface ReplayModel {
   outcome: string;
 }
 
-/** internal/web: toolStep */
+/** internal/web/subject: toolStep */
 export interface ReplayTool {
   call_id: string;
   name: string;
@@ -507,20 +507,20 @@ export interface ReplayTool {
   edits?: Edit[];
 }
 
-/** internal/web: waitStep */
+/** internal/web/subject: waitStep */
 export interface ReplayWait {
   question: string;
   answer: string;
 }
 
-/** internal/web: saidStep */
+/** internal/web/subject: saidStep */
 export interface ReplaySaid {
   index: number;
   role: string;
   text: string;
 }
 
-/** internal/web: step */
+/** internal/web/subject: step */
 export interface ReplayStep {
   at: string;
   duration_ms: number;
@@ -530,7 +530,7 @@ export interface ReplayStep {
   said?: ReplaySaid;
 }
 
-/** internal/web: replayed */
+/** internal/web/subject: replayed */
 export interface Replayed {
   turn_id: string;
   undo_id?: string;
@@ -594,13 +594,13 @@ export interface UndoReport {
   interrupted?: boolean;
 }
 
-/** internal/web: undoing.list() */
+/** internal/web/subject: Changes.list() */
 export interface UndoList {
   total: number;
   turns: UndoTurn[];
 }
 
-/** internal/web: undoing.one() */
+/** internal/web/subject: Changes.one() */
 export interface UndoRead {
   diff: string;
   preview?: UndoReport;
@@ -947,13 +947,13 @@ export interface Fact {
   commit?: string;
 }
 
-/** internal/web: memoryWhy() */
+/** internal/web/subject: memoryWhy() */
 export interface FactList {
   facts: Fact[];
   file: string;
 }
 
-/** internal/web: memoryFile */
+/** internal/web/subject: memoryFile */
 export interface MemoryFile {
   path: string;
   bytes: number;
@@ -994,7 +994,7 @@ export interface MemoryUndone {
   files: string[] | null;
 }
 
-/** internal/web: memoryShow() */
+/** internal/web/subject: memoryShow() */
 export interface MemoryRead {
   files: MemoryFile[];
   findings: number;
@@ -1005,13 +1005,13 @@ export interface MemoryRead {
   uncommitted_files: number;
 }
 
-/** internal/web: memoryLog() */
+/** internal/web/subject: memoryLog() */
 export interface MemoryLog {
   changes: MemoryChange[];
   cursor: string | null;
 }
 
-/** internal/web: memoryDiff() */
+/** internal/web/subject: memoryDiff() */
 export interface MemoryDiff {
   change: MemoryChange | null;
   diff: string;
@@ -1030,7 +1030,7 @@ export interface Held {
   state?: string;
 }
 
-/** internal/web: memoryFindings() */
+/** internal/web/subject: memoryFindings() */
 export interface HeldList {
   findings: Held[];
 }
@@ -1041,7 +1041,7 @@ export interface Occurrence {
   line: string;
 }
 
-/** internal/web: forgetting */
+/** internal/web/subject: forgetting */
 export interface Forgetting {
   lines: Occurrence[];
   summaries: Occurrence[];
@@ -1049,7 +1049,7 @@ export interface Forgetting {
   preview: string;
 }
 
-/** internal/web: forget() */
+/** internal/web/subject: forget() */
 export interface Forgotten {
   left: string[];
   removed: string[];

@@ -37,7 +37,7 @@ export interface LoginReply {
   expires_in?: number;
 }
 
-/** internal/web: conversation */
+/** internal/web/subject: conversation */
 export interface Session {
   key: string;
   title: string;
@@ -51,14 +51,14 @@ export interface Session {
   archive_id?: string;
 }
 
-/** internal/web: sessions() */
+/** internal/web/subject: sessions() */
 export interface SessionPage {
   cursor?: string | null;
   sessions: Session[];
   total: number;
 }
 
-/** internal/web: Command */
+/** internal/web/subject: Command */
 export interface SlashCommand {
   name: string;
   args?: string;
@@ -75,7 +75,7 @@ export interface Usage {
   billing?: string;
 }
 
-/** internal/web: edited */
+/** internal/web/subject: edited */
 export interface Edit {
   call_id: string;
   path: string;
@@ -86,7 +86,7 @@ export interface Edit {
   diff?: string;
 }
 
-/** internal/web: called */
+/** internal/web/subject: called */
 export interface Call {
   call_id: string;
   name: string;
@@ -99,7 +99,7 @@ export interface Call {
   duration_ms?: number;
 }
 
-/** internal/web: Attachment */
+/** internal/web/subject: Attachment */
 export interface Attached {
   name: string;
   type?: string;
@@ -107,7 +107,7 @@ export interface Attached {
   url?: string;
 }
 
-/** internal/web: said */
+/** internal/web/subject: said */
 export interface Said {
   index: number;
   role: "user" | "assistant";
@@ -128,7 +128,7 @@ export interface Said {
   interrupted?: boolean;
 }
 
-/** internal/web: turned */
+/** internal/web/subject: turned */
 export interface Turned {
   turn_id: string;
   undo_id?: string;
@@ -150,7 +150,7 @@ export interface Turned {
   receipts?: { call_id: string; status: string }[];
 }
 
-/** internal/web: thread() */
+/** internal/web/subject: thread() */
 export interface ThreadPage {
   after?: number | null;
   before: number | null;

@@ -1,0 +1,140 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+)
+
+// Read answers a GET request with something that becomes JSON.
+type Read func(ctx context.Context, r *http.Request) (any, error)
+
+// Action changes something and returns what the client is told, which becomes
+// JSON. The payload is an object, or nil.
+type Action func(ctx context.Context, payload json.RawMessage) (any, error)
+
+// Routes are reads by path below /api/, in the form of http.ServeMux, and actions by name.
+type Routes struct {
+	Reads   map[string]Read
+	Actions map[string]Action
+}
+
+// Routes implements Subject, for a subject that consists of functions.
+func (r Routes) Routes() Routes { return r }
+
+// Subject is one thing that web clients read and change, such as memory. Its reads and
+// actions may run concurrently.
+type Subject interface{ Routes() Routes }
+
+// Desk answers web clients about its subjects. It is safe for concurrent use.
+type Desk struct {
+	log     *slog.Logger
+	actions map[string]Action
+	reads   *http.ServeMux
+}
+
+// NewDesk makes a desk. A path or an action that two subjects have is an error.
+func NewDesk(log *slog.Logger, subjects ...Subject) (*Desk, error) {
+	d := &Desk{log: log, actions: map[string]Action{}, reads: http.NewServeMux()}
+	taken := map[string]bool{}
+	for _, s := range subjects {
+		routes := s.Routes()
+		for path, read := range routes.Reads {
+			if taken[path] {
+				return nil, fmt.Errorf("two web subjects have the read %q", path)
+			}
+			taken[path] = true
+			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
+		}
+		for name, act := range routes.Actions {
+			if d.actions[name] != nil {
+				return nil, fmt.Errorf("two web subjects have the action %q", name)
+			}
+			d.actions[name] = act
+		}
+	}
+	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET")
+			refuse(w, Refuse(http.StatusMethodNotAllowed, "nothing is changed by HTTP; send a webui_request over the socket"))
+			return
+		}
+		refuse(w, Refuse(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+	})
+	return d, nil
+}
+
+// ServeHTTP answers requests below /api/.
+func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
+
+// answer makes a handler of a Read.
+func (d *Desk) answer(read Read) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := read(r.Context(), r)
+		var body []byte
+		if file, ok := v.(Download); ok && err == nil {
+			if err := file.serve(w); err != nil && r.Context().Err() == nil {
+				d.log.WarnContext(r.Context(), "a download broke off", "what", r.URL.Path, "err", err)
+			}
+			return
+		}
+		if err == nil {
+			body, err = json.Marshal(v)
+		}
+		if err != nil {
+			d.logFailure(r.Context(), r.URL.Path, err)
+			refuse(w, err)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(body) // the peer may be gone
+	}
+}
+
+// Do carries out an action. The error is an *Error.
+func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
+	act, ok := d.actions[name]
+	if !ok {
+		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)
+	}
+	v, err := act(ctx, payload)
+	if err == nil {
+		var out json.RawMessage
+		if out, err = json.Marshal(v); err == nil {
+			return out, nil
+		}
+	}
+	d.logFailure(ctx, name, err)
+	return nil, Refusal(err)
+}
+
+// logFailure logs what is not the client's fault.
+func (d *Desk) logFailure(ctx context.Context, what string, err error) {
+	if Refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		d.log.ErrorContext(ctx, "web interface", "what", what, "err", err)
+	}
+}
+
+// Download is a file that a Read answers with instead of JSON.
+type Download struct {
+	Name  string
+	MIME  string
+	Write func(w io.Writer) error
+}
+
+// serve writes the file. What fails after its beginning can only be logged.
+func (f Download) serve(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", f.MIME)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return f.Write(w)
+}

@@ -1,0 +1,118 @@
+package subject
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// Checks look at the installation.
+type Checks interface {
+	// Run looks at everything and reports each finding as it comes. Network says
+	// whether models, MCP servers and chat platforms may be asked.
+	Run(ctx context.Context, network bool, found func(Finding))
+	// Fix makes the changes of a finding, if they are still the same.
+	Fix(ctx context.Context, id string, changes []string) (fixed bool, err error)
+	// Bundle writes a file for people who help, in a new folder.
+	Bundle(ctx context.Context) (file string, err error)
+}
+
+// Finding is what one check found.
+type Finding struct {
+	ID      string   `json:"id"`
+	State   string   `json:"state"` // ok, warn, fail or skip
+	Detail  string   `json:"detail"`
+	Fix     string   `json:"fix,omitempty"`     // what a person can do about it
+	Changes []string `json:"changes,omitempty"` // what doctor.fix does, if it can
+}
+
+// checkup is the last run of the checks.
+type checkup struct {
+	o Operations
+
+	mu       sync.Mutex
+	running  bool
+	network  bool
+	started  time.Time
+	findings []Finding
+}
+
+func (c *checkup) read(context.Context, *http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]any{"running": c.running, "network": c.network, "findings": append([]Finding{}, c.findings...)}
+	if !c.started.IsZero() {
+		out["started_at"] = c.started.UTC()
+	}
+	return out, nil
+}
+
+// run starts the checks, unless they run already.
+func (c *checkup) run(_ context.Context, payload json.RawMessage) (any, error) { //nolint:contextcheck // the checks go on when the page is closed
+	var in struct {
+		Network bool `json:"network"`
+	}
+	if err := web.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	life := c.o.Life()
+	if c.o.Checks == nil || life == nil {
+		return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running {
+		return struct{}{}, nil
+	}
+	c.running, c.network, c.started, c.findings = true, in.Network, time.Now(), nil
+	c.o.Go(func() {
+		defer c.change(func() { c.running = false })
+		c.o.Checks.Run(life, in.Network, func(f Finding) {
+			f.Detail, f.Fix = c.o.Redact(f.Detail), c.o.Redact(f.Fix)
+			c.change(func() { c.findings = append(c.findings, f) })
+		})
+	})
+	return struct{}{}, nil
+}
+
+func (c *checkup) change(f func()) {
+	c.mu.Lock()
+	f()
+	c.mu.Unlock()
+	c.o.Publish("doctor")
+}
+
+// fix makes the changes that a page has shown.
+func (c *checkup) fix(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		ID      string   `json:"id"`
+		Changes []string `json:"changes"`
+	}
+	if err := web.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	known := slices.ContainsFunc(c.findings, func(f Finding) bool {
+		return f.ID == in.ID && len(f.Changes) > 0 && slices.Equal(f.Changes, in.Changes)
+	})
+	c.mu.Unlock()
+	fixed := false
+	if known {
+		var err error
+		if fixed, err = c.o.Checks.Fix(ctx, in.ID, in.Changes); err != nil {
+			return nil, web.Refuse(http.StatusUnprocessableEntity, "this cannot be fixed: %v", err)
+		}
+	}
+	if !fixed {
+		return nil, web.Refuse(http.StatusConflict, "this finding has changed; run the checks again")
+	}
+	c.change(func() {
+		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.ID == in.ID && slices.Equal(f.Changes, in.Changes) })
+	})
+	return struct{}{}, nil
+}

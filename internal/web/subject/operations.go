@@ -1,0 +1,114 @@
+package subject
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime/metrics"
+
+	"github.com/nanobot-go/nanobot/internal/web"
+)
+
+// Operations are the running gateway and its upkeep, for the owner.
+type Operations struct {
+	Status  func(ctx context.Context) any // what nanobot gateway status shows
+	Reload  func(ctx context.Context) error
+	Restart func()
+	// Backup writes a backup without credentials to a file in a new folder.
+	Backup  func(ctx context.Context) (file string, err error)
+	Checks  Checks                   // nil: nothing looks at the installation
+	LogFile func() string            // the newest; older ones end in .1, .2 and so on
+	Redact  func(string) string      // takes credentials out of what is shown
+	Promise func(read string) string // an address for one download of a read, which begins with /api/
+	// Life is how long work in the background may go on, nil at the end; Go starts it.
+	Life    func() context.Context
+	Go      func(func())
+	Publish func(topic string) // tells pages that something has changed
+}
+
+// NewOperations returns the reads and actions of operations.
+func NewOperations(o Operations) (map[string]web.Read, map[string]web.Action) {
+	logs := logs{file: o.LogFile, redact: o.Redact}
+	check := &checkup{o: o}
+	reads := map[string]web.Read{
+		"status": func(ctx context.Context, _ *http.Request) (any, error) {
+			last, err := logs.page(ctx, logQuery{level: severity("error"), limit: 5})
+			if err != nil {
+				return nil, err
+			}
+			return map[string]any{"gateway": o.Status(ctx), "memory_bytes": memoryInUse(), "errors": last.Lines}, nil
+		},
+		"log": logs.read, "doctor": check.read,
+		"backup": func(ctx context.Context, _ *http.Request) (any, error) {
+			return served(ctx, "application/gzip", o.Backup)
+		},
+		"doctor/bundle": func(ctx context.Context, _ *http.Request) (any, error) {
+			if o.Checks == nil {
+				return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
+			}
+			return served(ctx, "application/zip", o.Checks.Bundle)
+		},
+	}
+	actions := map[string]web.Action{
+		"gateway.reload": func(ctx context.Context, payload json.RawMessage) (any, error) {
+			if err := web.Decode(payload, &struct{}{}); err != nil {
+				return nil, err
+			}
+			if err := o.Reload(ctx); err != nil {
+				return nil, web.Refuse(http.StatusUnprocessableEntity, "the new configuration is not used: %v", err)
+			}
+			return struct{}{}, nil
+		},
+		"gateway.restart": func(_ context.Context, payload json.RawMessage) (any, error) {
+			if err := web.Decode(payload, &struct{}{}); err != nil {
+				return nil, err
+			}
+			o.Restart()
+			return struct{}{}, nil
+		},
+		"download.create": func(_ context.Context, payload json.RawMessage) (any, error) {
+			var in struct {
+				Read string `json:"read"`
+			}
+			if err := web.Decode(payload, &in); err != nil {
+				return nil, err
+			}
+			if in.Read == "" || path.Clean("/"+in.Read) != "/"+in.Read {
+				return nil, web.Refuse(http.StatusBadRequest, "the payload does not fit: %s", "read must name a read, such as backup")
+			}
+			return map[string]string{"url": o.Promise("/api/" + in.Read)}, nil
+		},
+		"doctor.run": check.run, "doctor.fix": check.fix,
+	}
+	return reads, actions
+}
+
+// memoryInUse is what the program has of the machine's memory, in bytes.
+func memoryInUse() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
+}
+
+// served is a file that is made for one download, in a folder of its own, and
+// removed with the folder after it.
+func served(ctx context.Context, kind string, create func(context.Context) (string, error)) (any, error) {
+	path, err := create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return web.Download{Name: filepath.Base(path), MIME: kind, Write: func(w io.Writer) error {
+		defer os.RemoveAll(filepath.Dir(path)) //nolint:errcheck // it is in a folder of ours, and private
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		_, err = io.Copy(w, f)
+		return err
+	}}, nil
+}
