@@ -315,7 +315,7 @@ func TestPairingFile(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("kept %v, %v, want the damaged file", kept, err)
 	}
-	// What cannot be read lets nobody in and is not written over.
+	// A book that cannot be read admits no one and is not written over.
 	if err := os.Remove(d.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ func testCrowdOfStrangers(t *testing.T, open storetest.Open) {
 	}
 }
 
-// With catchUp off nobody is answered who wrote before the start; neither does
+// With catchUp off, messages from before the start are not answered; neither does
 // a stranger get a code for it.
 func TestCatchUp(t *testing.T) { storetest.Each(t, testCatchUp) }
 
