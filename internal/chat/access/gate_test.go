@@ -315,7 +315,7 @@ func TestPairingFile(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Errorf("kept %v, %v, want the damaged file", kept, err)
 	}
-	// What cannot be read lets nobody in and is not written over.
+	// A book that cannot be read admits no one and is not written over.
 	if err := os.Remove(d.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ func testCrowdOfStrangers(t *testing.T, open storetest.Open) {
 	}
 }
 
-// With catchUp off nobody is answered who wrote before the start; neither does
+// With catchUp off, messages from before the start are not answered; neither does
 // a stranger get a code for it.
 func TestCatchUp(t *testing.T) { storetest.Each(t, testCatchUp) }
 
@@ -514,15 +514,28 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 		t.Fatal("not admitted")
 	}
 	want := "[said before in the group:\nP9: one [2J\nP9: " + strings.Repeat("x", 499) + "…]"
+	comesWith := func(pass access.Pass, result error, meanwhile func()) (quoted string) {
+		t.Helper()
+		err := pass.Submit(t.Context(), bus.Inbound{Text: "x"}, func(_ context.Context, in bus.Inbound) error {
+			for _, q := range in.Quoted {
+				quoted += q.Text
+			}
+			meanwhile()
+			return result
+		})
+		if !errors.Is(err, result) {
+			t.Errorf("submit: %v, want %v", err, result)
+		}
+		return quoted
+	}
+	errBusy, quiet := errors.New("busy"), func() {}
 	for range 2 {
-		if got := pass.Earlier(); got != want {
-			t.Errorf("earlier %q, want %q", got, want)
+		if got := comesWith(pass, errBusy, quiet); got != want {
+			t.Errorf("a message that is not taken comes with %q, want %q", got, want)
 		}
 	}
-	say("9", "", "meanwhile", false)
-	pass.Arrived()
-	if got, want := pass.Earlier(), "[said before in the group:\nP9: meanwhile]"; got != want {
-		t.Errorf("then %q, want %q", got, want)
+	if got := comesWith(pass, nil, func() { say("9", "", "meanwhile", false) }); got != want {
+		t.Errorf("the message comes with %q, want %q", got, want)
 	}
 
 	for _, c := range []struct {
@@ -533,7 +546,7 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 	}{
 		{"a command", bus.Inbound{Text: "/status"}, nil, ""},
 		{"an answer", bus.Inbound{Text: "yes", Answer: &bus.Answer{}}, nil, ""},
-		{"a message that is not taken", bus.Inbound{Text: "x"}, errors.New("busy"), "[said before in the group:\nP9: meanwhile]"},
+		{"a message that is not taken", bus.Inbound{Text: "x"}, errBusy, "[said before in the group:\nP9: meanwhile]"},
 		{"a command after that", bus.Inbound{Text: "/status"}, nil, ""},
 		{"a message", bus.Inbound{Text: "x"}, nil, "[said before in the group:\nP9: meanwhile]"},
 		{"the next one", bus.Inbound{Text: "x"}, nil, ""},
@@ -552,7 +565,7 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.err)
 		}
 	}
-	if pass, _ := newDoor(t, open, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
+	if pass, _ := newDoor(t, open, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); comesWith(pass, nil, quiet) != "" {
 		t.Error("something was said before to who is alone")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 )
 
-// Whoever sends the code of an invitation alone becomes the owner, once and in time.
+// The sender of the code of an invitation in a direct chat becomes the owner, once
+// and in time.
 func TestInvite(t *testing.T) { storetest.Each(t, testInvite) }
 
 func testInvite(t *testing.T, open storetest.Open) {

@@ -53,20 +53,19 @@ func (p Pass) Submit(ctx context.Context, in bus.Inbound, submit func(context.Co
 		return submit(ctx, in)
 	}
 
-	if earlier := p.Earlier(); earlier != "" {
+	if earlier := p.earlier(); earlier != "" {
 		in.Quoted = append(in.Quoted, bus.Quote{Text: earlier})
 	}
 	if err := submit(ctx, in); err != nil {
 		return err
 	}
-	p.Arrived()
+	p.arrived()
 	return nil
 }
 
-// Earlier is what was said in the group since the last message for us, to be
-// put before the words of this one; "" is nothing. They can be a
-// stranger's words, so a message with them is untrusted. It is the same until Arrived.
-func (p Pass) Earlier() string {
+// earlier returns what was said in the group since the last message for us, ""
+// if that is nothing. It is the same until arrived.
+func (p Pass) earlier() string {
 	if p.gate == nil || p.visitor.Direct {
 		return ""
 	}
@@ -81,8 +80,8 @@ func (p Pass) Earlier() string {
 	return "[said before in the group:\n" + strings.Join(o.lines, "\n") + "]"
 }
 
-// Arrived says that the message with what Earlier returned is durable.
-func (p Pass) Arrived() {
+// arrived drops what earlier returned, after a message with it is durable.
+func (p Pass) arrived() {
 	if p.gate == nil || p.visitor.Direct {
 		return
 	}

@@ -197,11 +197,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 	}
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, &m, v)
 	in.Untrusted = false // it has only what was typed
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // decline tells a person that the bot works in groups, now and then.

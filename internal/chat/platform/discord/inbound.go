@@ -244,19 +244,8 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 	rc.place(&in)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
 	in.Untrusted = false // it has only what was typed
-	if in.Answer = rc.replied(m, how == edited); in.Answer != nil {
-		return rc.submit(ctx, in)
-	}
-	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	in.Answer = rc.replied(m, how == edited)
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // complete fetches the message that is answered, if Discord left it out and it

@@ -135,16 +135,7 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v acces
 	if said == "" && len(in.Quoted) == 0 {
 		in.Text = strings.TrimSpace(in.Text + " [empty message]")
 	}
-	if !command { // it leaves them for the next message
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // asking is a question that was put to people, and the message that began the

@@ -202,19 +202,8 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 	// Whoever has power over the homeserver could have written what is not
 	// encrypted, or encrypted with keys of a backup.
 	in.Untrusted = e.weak
-	if in.Answer = answerTo(asked, words, c); in.Answer != nil {
-		return rc.submit(ctx, in)
-	}
-	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	in.Answer = answerTo(asked, words, c)
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // meta keeps the names that the Python nanobot used.

@@ -133,18 +133,12 @@ func (rc *receiver) written(ctx context.Context, e *event, v access.Visitor, pas
 	if said == "" && len(in.Quoted) == 0 {
 		in.Text = strings.TrimSpace(in.Text + " [empty message]")
 	}
-	if !strings.HasPrefix(said, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.hand(ctx, in); err != nil {
+	if err := pass.Submit(ctx, in, rc.hand); err != nil {
 		return err
 	}
 	if p.RootID != "" {
 		b.read.Put(p.RootID, true)
 	}
-	pass.Arrived()
 	return nil
 }
 

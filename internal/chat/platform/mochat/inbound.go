@@ -399,14 +399,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if foreign {
 		in.Quoted = append(in.Quoted, bus.Quote{About: "the conversation in the panel since the last answer, with words of others", Text: strings.Join(others, "\n")})
 	}
-	if s := pass.Earlier(); s != "" {
-		in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // emptyText stands for a message without words.

@@ -112,15 +112,8 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 	}
 	if in.Text = said; !v.Direct && !strings.HasPrefix(said, "/") {
 		in.Text = strings.TrimSpace(v.Name + ": " + said)
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
 	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // joined tells the agent of a person who joined a group.

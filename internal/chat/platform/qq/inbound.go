@@ -186,17 +186,9 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	}
 	in.Meta = meta(m.ID, k, v.At)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
-	in.Untrusted = false                                                                          // it has only what was typed
-	if in.Answer = rc.replied(m, v.Route); in.Answer == nil && !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	in.Untrusted = false // it has only what was typed
+	in.Answer = rc.replied(m, v.Route)
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // meta is what an answer needs to know, also after a restart.

@@ -119,15 +119,9 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	in.Untrusted = false // it has only what was typed
 	rc.compose(ctx, m, &in)
 	fresh := rc.thread(ctx, m, &in)
-	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
+	if err := pass.Submit(ctx, in, rc.submit); err != nil {
 		return err
 	}
-	pass.Arrived()
 	b.seen(ctx, m)
 	if fresh {
 		b.told.Put(m.Channel+"/"+m.Thread, true)

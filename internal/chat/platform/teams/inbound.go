@@ -108,16 +108,7 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 		return rc.submit(ctx, in)
 	}
 	rc.compose(ctx, &in, a, &said, v)
-	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // answersUs reports whether a message answers one of ours. Of quotes that are

@@ -102,19 +102,8 @@ func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) 
 	in.Meta = rc.meta(m, m.From)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, parts, v)
 	in.Untrusted = false // it has only what was typed
-	if in.Answer = rc.replied(parts, edited); in.Answer != nil {
-		return rc.submit(ctx, in)
-	}
-	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
-		if s := pass.Earlier(); s != "" {
-			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
-		}
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	in.Answer = rc.replied(parts, edited)
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // overheard is what others say of a message that is not for us: its words, and

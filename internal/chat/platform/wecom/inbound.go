@@ -109,10 +109,9 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 		"message_id": id, "msg_type": m.Type, "chat_type": m.ChatType, "req_id": e.ReqID, "received": strconv.FormatInt(e.At, 10),
 	}
 	t := b.turnOf(bus.Outbound{Route: in.Route, Meta: in.Meta})
-	if err := rc.submit(ctx, in); err != nil {
+	if err := pass.Submit(ctx, in, rc.submit); err != nil {
 		return err
 	}
-	pass.Arrived()
 	if t != nil {
 		b.begin(ctx, t) // here, so that the answers stand in the order of the messages
 	}

@@ -61,14 +61,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 		b.warn(ctx, "empty", "a message has nothing that can be understood and was dropped", "id", m.id())
 		return nil
 	}
-	if earlier := pass.Earlier(); earlier != "" {
-		in.Quoted = append(in.Quoted, bus.Quote{Text: earlier})
-	}
-	if err := rc.submit(ctx, in); err != nil {
-		return err
-	}
-	pass.Arrived()
-	return nil
+	return pass.Submit(ctx, in, rc.submit)
 }
 
 // words are what a message says in texts.
