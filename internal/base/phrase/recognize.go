@@ -190,8 +190,12 @@ func newPattern(verb *regexp.Regexp, english, zh string) pattern {
 		}
 		p.order = append(p.order, i)
 	}
-	for _, part := range p.parts {
-		p.known += len(part)
+	for i, part := range p.parts {
+		p.parts[i] = strings.ReplaceAll(part, "%%", "%")
+		p.known += len(p.parts[i])
+	}
+	for i, part := range p.zh {
+		p.zh[i] = strings.ReplaceAll(part, "%%", "%")
 	}
 	return p
 }

@@ -12,6 +12,8 @@ func chineseErrors() [][2]string { //nolint:funlen // a table
 			"%q 不能作为密钥的名称：最多 64 个字母、数字、点、连字符和下划线",
 		},
 		{"%q is not a base URL; one looks like http://127.0.0.1:8000/v1", "%q 不是接口地址；正确的形式如 http://127.0.0.1:8000/v1"},
+		{"%d h %d min", "%d 小时 %d 分钟"},
+		{"%d min", "%d 分钟"},
 		{"%q is not a date and time such as 2026-05-04T15:00:00", "%q 不是 2026-05-04T15:00:00 这样的日期和时间"},
 		{"%q is not a number from 1 to %d", "%q 不是 1 到 %d 之间的数字"},
 		{"%q is not a valid name: use letters, digits, - and _, at most 40", "%q 不是有效的名称：请使用字母、数字、- 和 _，最多 40 个"},
@@ -25,11 +27,28 @@ func chineseErrors() [][2]string { //nolint:funlen // a table
 		{"%s answered with nothing.", "%s 返回了空的回答。"},
 		{
 			"%s budget of %s does not allow another model call: %s. It starts afresh at %s, in %s. To raise it: nanobot config set %s%s %s (0 is no limit)",
-			"%s额度 %s 不允许再次调用模型：%s。额度将于 %s 重新开始（%s 后）。提高额度：nanobot config set %s%s %s（0 表示没有上限）",
+			"%s额度 %s 不允许再次调用模型：%s。额度将于 %s 重新开始（%s后）。提高额度：nanobot config set %s%s %s（0 表示没有上限）",
 		},
 		{
 			"%s budget of %s does not allow another model call: %s. Say \"continue\" to go on with a new turn. To raise it: nanobot config set %s%s %s (0 is no limit)",
 			"%s额度 %s 不允许再次调用模型：%s。发送“continue”可用新的一轮继续。提高额度：nanobot config set %s%s %s（0 表示没有上限）",
+		},
+		{
+			"%d %% of %s budget is used: %s of %s. At the limit calls are stopped; raise it with: nanobot config set %s %s",
+			"已用去%[2]s额度的 %[1]d %%：%[3]s / %[4]s。达到上限时将停止调用；提高额度：nanobot config set %[5]s %[6]s",
+		},
+		{"%d %% of %s budget is used: %s of %s. See: nanobot usage", "已用去%[2]s额度的 %[1]d %%：%[3]s / %[4]s。详情：nanobot usage"},
+		{
+			"%d %% of %s budget is used: %s of %s. The next call will be stopped. See: nanobot usage",
+			"已用去%[2]s额度的 %[1]d %%：%[3]s / %[4]s。下一次调用将被停止。详情：nanobot usage",
+		},
+		{
+			"%d %% of %s budget is used: %s of %s. Work goes on, because %sonExceed allows it. See: nanobot usage",
+			"已用去%[2]s额度的 %[1]d %%：%[3]s / %[4]s。因为 %[5]sonExceed 允许，工作会继续。详情：nanobot usage",
+		},
+		{
+			"%d %% of %s budget is used: %s of %s. Work goes on, because this limit is a default that your configuration does not set. To stop calls there: nanobot config set %s %s; 0 turns this warning off",
+			"已用去%[2]s额度的 %[1]d %%：%[3]s / %[4]s。因为这是您的配置没有设置的默认上限，工作会继续。要在此停止调用：nanobot config set %[5]s %[6]s；设为 0 可关闭此警告",
 		},
 		{"%s cannot be reached. Check the network, the proxy and the base URL.", "无法连接 %s。请检查网络、代理和接口地址。"},
 		{"%s cannot be trusted", "无法信任 %s"},
@@ -394,6 +413,14 @@ func chineseErrors() [][2]string { //nolint:funlen // a table
 		{"there is no turn %q; nanobot undo --list shows them", "没有 %q 这一轮；nanobot undo --list 可列出"},
 		{"there is no user %q", "没有用户 %q"},
 		{"there is nothing to undo: no stored turn changed files", "没有可撤销的内容：保存的各轮都没有改动文件"},
+		{
+			"this chat cannot use the model any more for now: the part of the budget that guests may use is spent. It starts afresh at %s, in %s. The owner of this bot can raise it",
+			"此对话暂时不能再使用模型：访客可用的额度已用完。额度将于 %s 重新开始（%s后）。机器人的所有者可以提高额度",
+		},
+		{
+			"this chat cannot use the model any more for now: the part of the budget that guests may use is spent. The owner of this bot can raise it",
+			"此对话暂时不能再使用模型：访客可用的额度已用完。机器人的所有者可以提高额度",
+		},
 		{"this conversation has too many messages waiting; try again in a moment", "此对话有太多等待中的消息；请稍后再试"},
 		{"this conversation's daily", "此对话每天的"},
 		{

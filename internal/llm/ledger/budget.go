@@ -400,20 +400,24 @@ func (l *Ledger) notices(bounds []bound, source string) []string {
 	return out
 }
 
+// notice says how far a limit is used up and what happens there, in whole
+// sentences, which package phrase recognizes.
 func (b *bound) notice(share float64) string {
-	head := fmt.Sprintf("%d %% of %s budget is used: %s of %s.", int(share*100), b.what, b.amount(b.used), b.amount(b.set))
+	percent := int(share * 100)
+	used, limit, setting := b.amount(b.used), b.amount(b.set), budgetKey+b.key
 	switch {
 	case share >= 1 && b.stops:
-		return head + " The next call will be stopped. See: nanobot usage"
+		return fmt.Sprintf("%d %% of %s budget is used: %s of %s. The next call will be stopped. See: nanobot usage", percent, b.what, used, limit)
 	case b.usual:
-		return head + fmt.Sprintf(" Work goes on, because this limit is a default that your configuration does not set. To stop calls there: nanobot config set %s%s %s; 0 turns this warning off",
-			budgetKey, b.key, b.number(1))
+		return fmt.Sprintf("%d %% of %s budget is used: %s of %s. Work goes on, because this limit is a default that your configuration does not set. To stop calls there: nanobot config set %s %s; 0 turns this warning off",
+			percent, b.what, used, limit, setting, b.number(1))
 	case share >= 1:
-		return head + fmt.Sprintf(" Work goes on, because %sonExceed allows it. See: nanobot usage", budgetKey)
+		return fmt.Sprintf("%d %% of %s budget is used: %s of %s. Work goes on, because %sonExceed allows it. See: nanobot usage", percent, b.what, used, limit, budgetKey)
 	case b.stops:
-		return head + fmt.Sprintf(" At the limit calls are stopped; raise it with: nanobot config set %s%s %s", budgetKey, b.key, b.raised())
+		return fmt.Sprintf("%d %% of %s budget is used: %s of %s. At the limit calls are stopped; raise it with: nanobot config set %s %s",
+			percent, b.what, used, limit, setting, b.raised())
 	}
-	return head + " See: nanobot usage"
+	return fmt.Sprintf("%d %% of %s budget is used: %s of %s. See: nanobot usage", percent, b.what, used, limit)
 }
 
 // span writes a duration for people, in hours and minutes.

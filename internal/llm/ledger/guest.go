@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -82,11 +81,10 @@ func (l *Ledger) guestBounds(a *ask, midnight time.Time) []bound {
 // guestRefusal returns what a guest reads when a limit forbids a call. It says
 // nothing about the owner's money.
 func guestRefusal(b *bound, now time.Time) error {
-	var s strings.Builder
-	s.WriteString("this chat cannot use the model any more for now: the part of the budget that guests may use is spent")
+	message := "this chat cannot use the model any more for now: the part of the budget that guests may use is spent. The owner of this bot can raise it"
 	if !b.reset.IsZero() {
-		fmt.Fprintf(&s, ". It starts afresh at %s, in %s", b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)))
+		message = fmt.Sprintf("this chat cannot use the model any more for now: the part of the budget that guests may use is spent. It starts afresh at %s, in %s. The owner of this bot can raise it",
+			b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)))
 	}
-	s.WriteString(". The owner of this bot can raise it")
-	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: s.String()}
+	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: message}
 }
