@@ -151,6 +151,7 @@ func newInternet(a *trial) *internet {
 }
 
 func (n *internet) serve(t *testing.T, l net.Listener) {
+	t.Helper()
 	srv := &http.Server{Handler: n, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), MaxHeaderBytes: 8 << 20}
 	var done sync.WaitGroup
 	done.Go(func() { _ = srv.Serve(l) }) // ends with Close

@@ -552,12 +552,12 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 		{"the next one", bus.Inbound{Text: "x"}, nil, ""},
 	} {
 		err := pass.Submit(t.Context(), c.in, func(_ context.Context, in bus.Inbound) error {
-			came := ""
+			var came strings.Builder
 			for _, q := range in.Quoted {
-				came += q.Text
+				came.WriteString(q.Text)
 			}
-			if came != c.want {
-				t.Errorf("%s comes with %q, want %q", c.what, came, c.want)
+			if came.String() != c.want {
+				t.Errorf("%s comes with %q, want %q", c.what, came.String(), c.want)
 			}
 			return c.err
 		})

@@ -55,6 +55,7 @@ type Host struct {
 	Elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
 }
 
+// New makes an engine, which runs nothing until a message comes.
 func New(o *Options, h Host) (*Engine, error) {
 	about := prompt.Options{
 		Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills,
@@ -251,6 +252,7 @@ func (t *Turn) Pause(ctx context.Context, wait func() error) error {
 	return t.slot.enter(ctx)
 }
 
+// NewID returns an id for a turn.
 func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

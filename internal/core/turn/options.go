@@ -96,7 +96,7 @@ type Tools struct {
 
 // Guard is what an agent needs of a guard.Guard. Its methods may be called from
 // several goroutines.
-type Guard interface {
+type Guard interface { //nolint:interfacebloat // the whole seam between a turn and the policy
 	runner.Guard
 
 	// Place returns where a message of a guest works.

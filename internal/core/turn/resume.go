@@ -42,6 +42,7 @@ const (
 // Resumption is what becomes of a message that an earlier process worked on.
 type Resumption int
 
+// The outcomes of Turn.Resume.
 const (
 	TakenUp   Resumption = iota // its turn goes on
 	AllSaid                     // it was answered, or its sender was told that it is not
@@ -70,7 +71,8 @@ func (t *Turn) Resume() Resumption {
 // if it does not go out.
 func (e *Engine) stored(m Message, p transcript.Past) (bus.Outbound, bool) {
 	turn := &bus.Turn{ID: p.Turn, SessionKey: m.Key, StopReason: string(runner.Completed)}
-	text, plain := "", true
+	var text string
+	plain := true
 	switch {
 	case p.Answered && p.Reply != nil:
 		text, plain = e.secrets.Redact(*p.Reply), false

@@ -113,26 +113,26 @@ func (b *Breakers) Reset(ctx context.Context, id string) {
 	})
 }
 
-// pausedEndpoint is an endpoint that is left alone.
-type pausedEndpoint struct {
+// Pause is an endpoint that is left alone.
+type Pause struct {
 	ID    string
 	Kind  llm.Kind // of the error that did it
 	Until time.Time
 }
 
 // Paused lists the endpoints that are left alone now, by id.
-func (b *Breakers) Paused(ctx context.Context) []pausedEndpoint {
+func (b *Breakers) Paused(ctx context.Context) []Pause {
 	b.ready(ctx)
 	now := wall()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []pausedEndpoint
+	var out []Pause
 	for id, c := range b.circuits {
 		if c.open(now) {
-			out = append(out, pausedEndpoint{ID: id, Kind: c.Kind, Until: c.Until})
+			out = append(out, Pause{ID: id, Kind: c.Kind, Until: c.Until})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b pausedEndpoint) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b Pause) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -288,21 +288,21 @@ type pass struct {
 
 // enter asks for a pass. Without one it returns the time until which the
 // endpoint is left alone, and why. force gets a pass from an open circuit.
-func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pausedEndpoint) {
+func (b *Breaker) enter(ctx context.Context, force bool) (*pass, Pause) {
 	if b == nil {
-		return nil, pausedEndpoint{}
+		return nil, Pause{}
 	}
 	p := &pass{b: b, began: wall()}
-	var refused pausedEndpoint
+	var refused Pause
 	b.set.change(ctx, b.id, func(c *circuit, now time.Time) bool {
 		switch {
 		case c.closed() || force:
 		case c.open(now):
-			refused = pausedEndpoint{ID: b.id, Kind: c.Kind, Until: c.Until}
+			refused = Pause{ID: b.id, Kind: c.Kind, Until: c.Until}
 		case c.probe == nil:
 			c.probe = p
 		default:
-			refused = pausedEndpoint{ID: b.id, Kind: c.Kind, Until: now}
+			refused = Pause{ID: b.id, Kind: c.Kind, Until: now}
 		}
 		if refused.ID == "" {
 			c.calls++
@@ -312,7 +312,7 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pausedEndpoint)
 	if refused.ID != "" {
 		return nil, refused
 	}
-	return p, pausedEndpoint{}
+	return p, Pause{}
 }
 
 // end says how the call went: nil for an answer, the error of a failed one.
@@ -322,7 +322,7 @@ func (p *pass) end(ctx context.Context, err error) {
 	if p == nil {
 		return
 	}
-	var opened pausedEndpoint
+	var opened Pause
 	p.b.set.change(ctx, p.b.id, func(c *circuit, now time.Time) bool {
 		probe := c.probe == p
 		if probe {
@@ -337,7 +337,7 @@ func (p *pass) end(ctx context.Context, err error) {
 			return c.answered()
 		}
 		if c.fail(e, span{Began: p.began, Ended: now}, probe) {
-			opened = pausedEndpoint{Kind: c.Kind, Until: c.Until}
+			opened = Pause{Kind: c.Kind, Until: c.Until}
 		}
 		return true
 	})

@@ -171,7 +171,7 @@ type fallbackRun struct {
 	shown    llm.EventKind // the most visible delta that left and is not void
 	asked    []int         // links in the order they were asked
 	failures map[int]*llm.Error
-	paused   map[int]pausedEndpoint // links that were skipped
+	paused   map[int]Pause // links that were skipped
 	last     *llm.Error
 	overflow *llm.Error // a prompt that was too long, on its way to a larger window
 	need     int        // the window that was too small
@@ -189,7 +189,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 		p, pause := link.Breaker.enter(ctx, force)
 		if pause.ID != "" {
 			if run.paused == nil {
-				run.paused = map[int]pausedEndpoint{}
+				run.paused = map[int]Pause{}
 			}
 			run.paused[i] = pause
 			continue
@@ -412,7 +412,7 @@ func (run *fallbackRun) story() string {
 // refusal is the error of background work while all endpoints are left alone.
 // It is the kind of trouble that caused the pause that ends first.
 func (run *fallbackRun) refusal() *llm.Error {
-	var first pausedEndpoint
+	var first Pause
 	name := ""
 	for i, l := range run.f.links {
 		if p, ok := run.paused[i]; ok && (name == "" || p.Until.Before(first.Until)) {

@@ -47,7 +47,7 @@ func TestRestoreKeepsOrigin(t *testing.T) {
 	must(err)
 	must(rec.Mark(filepath.Join(ws, "marked.md")))
 	must(elsewhere().Mark(filepath.Join(other, "then.md")))
-	time.Sleep(50 * time.Millisecond)    // what is there is clearly older than the command
+	<-time.After(50 * time.Millisecond)  // what is there is clearly older than the command
 	_, err = rec.Begin(origin.Running{}) // a command is running, which may have brought in what it wrote
 	must(err)
 	plant(t, dir, map[string]string{"workspace/running.md": "a stranger's"})

@@ -286,14 +286,13 @@ func (p *Pool) Retry(server string) {
 
 // accept takes the definitions a server gives now as the ones to expect, after
 // a person has looked at them. They are offered when the server is next listed.
-func (p *Pool) accept(server string) error {
+func (p *Pool) accept(server string) {
 	for _, s := range p.servers {
 		if s.Name == server {
 			s.accepting.Store(true)
 		}
 	}
 	p.Relist(server)
-	return nil
 }
 
 // Relist asks a server again what it offers, for example after its definitions

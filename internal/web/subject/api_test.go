@@ -33,10 +33,10 @@ func newAPI(t *testing.T, change func(*subject.Options), more ...web.Subject) *w
 }
 
 // get reads a path and returns the status and the body.
-func get(t *testing.T, d *web.Desk, method, path string) (int, string) {
+func get(t *testing.T, d *web.Desk, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
+	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 func TestRefusalDetail(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	code, body := get(t, h.Desk, "GET", "/api/sessions?limit="+strings.Repeat("é", 2000))
+	code, body := get(t, h.Desk, "/api/sessions?limit="+strings.Repeat("é", 2000))
 	var got struct {
 		Error struct {
 			Status        int
@@ -75,7 +75,7 @@ func TestRefusalDetail(t *testing.T) {
 	if code != 400 || got.Error.Status != 400 || got.Error.Code != "not_a_number" || got.Error.Params["field"] != "limit" || len(value) != 1000 {
 		t.Errorf("refusal = %d %.300s", code, body)
 	}
-	if _, body := get(t, h.Desk, "GET", "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
+	if _, body := get(t, h.Desk, "/api/sessions/websocket:none/webui-thread"); !strings.Contains(body, `"code":"session_missing"`) {
 		t.Errorf("no such conversation: %s", body)
 	}
 }

@@ -55,7 +55,7 @@ func TestCreateAutomation(t *testing.T) {
 		t.Errorf("renewed = %+v", again)
 	}
 	h.refuses(t, "automation.renew_secret", `{"id":"trg_NOTHERE1"}`, 404, "no such trigger")
-	if _, body := get(t, h.Desk, "GET", "/api/webui/automations"); strings.Contains(body, "key of") {
+	if _, body := get(t, h.Desk, "/api/webui/automations"); strings.Contains(body, "key of") {
 		t.Errorf("the list has the secret: %s", body)
 	}
 	for payload, status := range map[string]int{

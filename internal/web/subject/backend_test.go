@@ -95,7 +95,7 @@ func answer(s string) session.Record {
 // read gets a path that must be there.
 func read[T any](t *testing.T, h *home, path string) T {
 	t.Helper()
-	code, body := get(t, h.Desk, "GET", "/api/"+path)
+	code, body := get(t, h.Desk, "/api/"+path)
 	var v T
 	if code != 200 || json.Unmarshal([]byte(body), &v) != nil {
 		t.Fatalf("%s = %d %.300s", path, code, body)
@@ -106,7 +106,7 @@ func read[T any](t *testing.T, h *home, path string) T {
 // refused gets a path and wants a refusal.
 func (h *home) refused(t *testing.T, path string, want int, word string) {
 	t.Helper()
-	if code, body := get(t, h.Desk, "GET", "/api/"+path); code != want || !strings.Contains(body, word) {
+	if code, body := get(t, h.Desk, "/api/"+path); code != want || !strings.Contains(body, word) {
 		t.Errorf("%s = %d %.300s, want %d and %q", path, code, body, want, word)
 	}
 }

@@ -84,7 +84,7 @@ type logPage struct {
 
 func (d *desk) log(t *testing.T, query string) (p logPage) {
 	t.Helper()
-	code, body := get(t, d.Desk, "GET", "/api/log"+query)
+	code, body := get(t, d.Desk, "/api/log"+query)
 	if code != 200 {
 		t.Fatalf("log%s = %d %.200s", query, code, body)
 	}
@@ -142,12 +142,12 @@ func TestLogPages(t *testing.T) {
 		t.Errorf("filtered: %+v", p.Lines)
 	}
 	for _, bad := range []string{"?level=loud", "?q=" + strings.Repeat("x", 201)} {
-		if code, body := get(t, d.Desk, "GET", "/api/log"+bad); code != 400 {
+		if code, body := get(t, d.Desk, "/api/log"+bad); code != 400 {
 			t.Errorf("%.30s = %d %s", bad, code, body)
 		}
 	}
 	for _, gone := range []string{"?before=zz-5", "?before=x", "?before=-1"} {
-		if code, body := get(t, d.Desk, "GET", "/api/log"+gone); code != 410 {
+		if code, body := get(t, d.Desk, "/api/log"+gone); code != 410 {
 			t.Errorf("%s = %d %s", gone, code, body)
 		}
 	}
@@ -190,7 +190,7 @@ func TestLogIsLarge(t *testing.T) {
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	if code, body := get(t, d.Desk, "GET", "/api/status"); code != 200 || !strings.Contains(body, `"gateway":{"version":"1"}`) || !strings.Contains(body, "memory_bytes") {
+	if code, body := get(t, d.Desk, "/api/status"); code != 200 || !strings.Contains(body, `"gateway":{"version":"1"}`) || !strings.Contains(body, "memory_bytes") {
 		t.Errorf("status = %d %s", code, body)
 	}
 	w := httptest.NewRecorder()
@@ -201,7 +201,7 @@ func TestOperations(t *testing.T) {
 	if left, _ := os.ReadDir(d.dir); len(left) != 0 {
 		t.Errorf("left over: %v", left)
 	}
-	if code, body := get(t, d.Desk, "GET", "/api/doctor/bundle"); code != 500 || strings.Contains(body, "no room") {
+	if code, body := get(t, d.Desk, "/api/doctor/bundle"); code != 500 || strings.Contains(body, "no room") {
 		t.Errorf("bundle = %d %s", code, body)
 	}
 	if _, status := do(t, d.Desk, "gateway.reload", ""); status != 200 {
@@ -234,7 +234,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	d.work.Wait()
-	if code, body := get(t, d.Desk, "GET", "/api/doctor"); code != 200 || !strings.Contains(body, "[redacted] true") || !strings.Contains(body, `"running":false`) {
+	if code, body := get(t, d.Desk, "/api/doctor"); code != 200 || !strings.Contains(body, "[redacted] true") || !strings.Contains(body, `"running":false`) {
 		t.Errorf("doctor = %d %s", code, body)
 	}
 	for _, c := range []struct {
@@ -276,7 +276,7 @@ func TestDevices(t *testing.T) {
 	for _, c := range []struct{ action, state string }{{"device.deny", "denied"}, {"device.approve", "in"}} {
 		asked := login(`{"device":true}`)
 		digits, _ := asked["digits"].(string)
-		if code, body := get(t, d, "GET", "/api/devices"); code != 200 || !strings.Contains(body, digits) {
+		if code, body := get(t, d, "/api/devices"); code != 200 || !strings.Contains(body, digits) {
 			t.Errorf("devices = %d %s", code, body)
 		}
 		if _, status := do(t, d, c.action, `{"digits":"`+digits+`"}`); status != 200 {
@@ -290,7 +290,7 @@ func TestDevices(t *testing.T) {
 		}
 	}
 	var list struct{ Devices []auth.Device }
-	_, body := get(t, d, "GET", "/api/devices")
+	_, body := get(t, d, "/api/devices")
 	must(t, json.Unmarshal([]byte(body), &list))
 	if len(list.Devices) != 1 || strings.Contains(body, "hash") {
 		t.Fatalf("devices: %s", body)

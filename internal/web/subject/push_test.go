@@ -134,7 +134,7 @@ func TestPush(t *testing.T) {
 	}
 	d := newAPI(t, nil, web.Routes{Reads: p.Reads(), Actions: p.Actions()})
 	state := func() (key string, subscribed []string) {
-		_, body := get(t, d, "GET", "/api/push")
+		_, body := get(t, d, "/api/push")
 		var s struct {
 			Key     string
 			Devices []string

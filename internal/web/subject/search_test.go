@@ -67,7 +67,7 @@ func TestSearch(t *testing.T) {
 	}
 	view, err := session.OpenView(t.Context(), sessions, "websocket:a")
 	must(t, err)
-	defer view.Close() //nolint:errcheck // only read from
+	defer view.Close()
 	for item, err := range view.Forward(t.Context(), *got.Hits[0].Index) {
 		must(t, err)
 		if said := item.Record.Display(); said != "where is the passport? sk-hush-0123456789" {

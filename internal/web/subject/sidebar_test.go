@@ -11,7 +11,7 @@ import (
 func TestSidebar(t *testing.T) {
 	t.Parallel()
 	d := newSubject(t, subject.Sidebar{Store: disk.Open(t.TempDir(), nil)}).Desk
-	if code, body := get(t, d, "GET", "/api/webui/sidebar-state"); code != 200 || body != "{}" {
+	if code, body := get(t, d, "/api/webui/sidebar-state"); code != 200 || body != "{}" {
 		t.Fatalf("first = %d %s", code, body)
 	}
 	for _, bad := range []string{``, `{"state":[]}`, `{"state":null}`, `{"stat":{}}`, `[]`, `{"state":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`} {
@@ -29,7 +29,7 @@ func TestSidebar(t *testing.T) {
 	if out, status := do(t, d, "sidebar.update", `{"state":{"pinned":["websocket:a"]}}`); status != 200 || out != `{"pinned":["websocket:a"]}` {
 		t.Fatalf("update = %d %s", status, out)
 	}
-	if code, body := get(t, d, "GET", "/api/webui/sidebar-state"); code != 200 || body != `{"pinned":["websocket:a"]}` {
+	if code, body := get(t, d, "/api/webui/sidebar-state"); code != 200 || body != `{"pinned":["websocket:a"]}` {
 		t.Errorf("then = %d %s", code, body)
 	}
 }
