@@ -34,7 +34,7 @@ func threats() []threat {
 		}, "a file in the workspace counts as the owner's"},
 		{"T3", "injection through channels", []string{
 			"TestInjections", "internal/core/agent TestRuntimeBlockIsMarked", "internal/core/agent TestMessageToolIsIsolated", "internal/core/agent TestOthersDoNotJoin",
-			"internal/chat TestNameOfAStranger", "internal/chat/platform/telegram TestWordsOfOthers", "internal/chat/platform/email TestForgedSender",
+			"internal/chat/access TestNameOfAStranger", "internal/chat/platform/telegram TestWordsOfOthers", "internal/chat/platform/email TestForgedSender",
 			"internal/chat/platform/email TestVerified", "internal/chat/platform/email TestWordsOfOthersInAMail", "internal/chat/platform/slack TestThreadContext",
 			"internal/chat/platform/mattermost TestThreadContext", "internal/chat/platform/discord TestForgedButtons", "internal/chat/platform/matrix TestPlainInEncryptedRoom",
 		}, "what a guest or a member of a group writes is an order in their own chat"},
@@ -76,8 +76,8 @@ func threats() []threat {
 			"internal/guard TestGuestsCommands", "internal/guard TestGuestsStayAtTheirs",
 		}, "without a sandbox guests have no commands"},
 		{"T12", "strangers and pairing", []string{
-			"internal/core/agent TestQuestionInATurn", "internal/core/agent TestCommandsOfTheOwner", "internal/chat TestAdmit", "internal/chat TestPairingByCode",
-			"internal/chat TestPairingLimits", "internal/chat/platform/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
+			"internal/core/agent TestQuestionInATurn", "internal/core/agent TestCommandsOfTheOwner", "internal/chat/access TestAdmit", "internal/chat/access TestPairingByCode",
+			"internal/chat/access TestPairingLimits", "internal/chat/platform/telegram TestStrangerCausesNothing", "internal/core/schedule TestToolKeepsChatsApart",
 		}, "guests approve the calls of their own turns; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
 			"internal/web/api TestGate", "internal/web/api TestGateNeedsToken", "internal/web/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
@@ -151,7 +151,7 @@ func pageLines() []pageLine {
 			"web/test/browser tools.spec.mjs each answer names its question",
 		}},
 		{"static paths and uploads", []string{"internal/run/gateway TestPagesRefuse", "internal/web/socket TestUpload", "internal/web/socket TestUploadIsRefused", "internal/web/socket TestUploadThatIsNotUsed"}},
-		{"push messages", []string{"internal/web TestPush", "internal/web TestPushIsGuarded"}},
+		{"push messages", []string{"internal/web/subject TestPush", "internal/web/subject TestPushIsGuarded"}},
 	}
 }
 
