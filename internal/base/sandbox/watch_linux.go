@@ -240,7 +240,7 @@ func (s *watching) lookAtDisk() *OverError {
 		return nil
 	}
 	s.walked = gone
-	if gone > s.Disk && s.Hold != nil {
+	if s.Hold != nil {
 		defer s.Hold()()
 	}
 	used := s.Added()

@@ -17,16 +17,36 @@ func (k *kin) alive() []int {
 	return pids
 }
 
-// hold stops the group of the command until release is called. What is in a
-// session of its own goes on.
+// hold stops the command until release is called: its group, and what is in a
+// session of its own. What is forked meanwhile is looked for a few times.
 func (k *kin) hold() (release func()) {
-	signal := func(sig syscall.Signal) {
+	group := func(sig syscall.Signal) {
 		if p, ok := readProcess(k.leader); ok && p.start == k.since {
 			_ = syscall.Kill(-k.leader, sig)
 		}
 	}
-	signal(syscall.SIGSTOP)
-	return func() { signal(syscall.SIGCONT) }
+	group(syscall.SIGSTOP)
+
+	stopped := map[int]bool{}
+	for range 5 {
+		before := len(stopped)
+		for _, pid := range k.alive() {
+			if !stopped[pid] {
+				k.signal(pid, syscall.SIGSTOP)
+				stopped[pid] = true
+			}
+		}
+		if len(stopped) == before {
+			break
+		}
+	}
+
+	return func() {
+		for pid := range stopped {
+			k.signal(pid, syscall.SIGCONT)
+		}
+		group(syscall.SIGCONT)
+	}
 }
 
 // kill ends all processes at once, without asking, until none is left: what
