@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
@@ -172,26 +169,6 @@ func (m *Manager) Probe(ctx context.Context, name string) (r chat.Report, err er
 	r, err = d.Probe(ctx, deps, s.section)
 	return r, chat.Explain(err)
 }
-
-// Address finds the chat that a route names, on platforms whose chats have
-// names. Others take the route as it is.
-func (m *Manager) Address(ctx context.Context, r bus.Route) (found bus.Route, err error) {
-	a, ok := m.Channel(r.Channel).(chat.Addresser)
-	if !ok || r.ChatID == "" {
-		return r, nil
-	}
-	defer recoverPanic(m.o.Log, &err)
-	ctx, cancel := context.WithTimeout(ctx, addressWait)
-	defer cancel()
-	if found, err = a.Address(ctx, r.ChatID); err != nil {
-		return r, err
-	}
-	found.Channel = r.Channel
-	found.ThreadID, found.MessageID = cmp.Or(r.ThreadID, found.ThreadID), r.MessageID
-	return found, nil
-}
-
-const addressWait = 30 * time.Second
 
 // Login connects a section to an account with a person. The channel does not run
 // meanwhile and is started again at the end, whatever came of it. The section

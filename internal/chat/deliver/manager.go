@@ -48,10 +48,12 @@ const (
 
 // Options is what a Manager needs.
 type Options struct {
-	Queue    bus.Queue
-	Drivers  map[string]chat.Driver     // by platform; a section "telegram.work" uses that of telegram
-	Sections map[string]json.RawMessage // by runtime name
-	Defaults chat.Filters
+	Queue bus.Queue
+	// Directory is filled with the accounts. nil: the Manager makes its own.
+	Directory *Directory
+	Drivers   map[string]chat.Driver     // by platform; a section "telegram.work" uses that of telegram
+	Sections  map[string]json.RawMessage // by runtime name
+	Defaults  chat.Filters
 	// MaxRetries is how often a message is tried in quick succession. After
 	// that it is tried ever more slowly; see docs/how-to/channels.
 	MaxRetries int
@@ -74,18 +76,18 @@ type Options struct {
 
 // Manager runs the channels. A channel that fails never disturbs another.
 type Manager struct {
+	*Directory
 	o        Options
 	book     *access.Book
 	requests chan order // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
 	ending   chan struct{} // closed by StopIntake
 
-	mu          sync.Mutex
-	supervisors map[string]*supervisor
-	away        map[string]bool   // not started while a login uses their account
-	claims      map[string]string // names of sections, by the platform and account that they use
-	running     bool
-	ended       chan struct{} // closed when Run returns; made by Run
+	// Guarded by the lock of the Directory.
+	away    map[string]bool   // not started while a login uses their account
+	claims  map[string]string // names of sections, by the platform and account that they use
+	running bool
+	ended   chan struct{} // closed when Run returns; made by Run
 }
 
 // order is something that Run does between two others.
@@ -124,13 +126,18 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	m := &Manager{o: o, supervisors: map[string]*supervisor{}, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
+	if o.Directory == nil {
+		o.Directory = NewDirectory(o.Log)
+	}
+	m := &Manager{Directory: o.Directory, o: o, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
 	m.book = access.OpenBook(access.BookOptions{
 		Store:   o.Store,
 		Changed: func() { o.Changed("pairing") },
 		Log:     o.Log,
 		Now:     o.Now,
 	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for name, section := range m.expand(o.Sections) {
 		m.supervisors[name] = m.build(name, section)
 	}
@@ -436,27 +443,6 @@ func (s *supervisor) deps() chat.Deps {
 // Send gives the queue something to send, such as the notice that a restart is over.
 func (m *Manager) Send(ctx context.Context, out bus.Outbound) error {
 	return m.o.Queue.Publish(ctx, out)
-}
-
-// Channel is the running channel of a name, nil if there is none.
-func (m *Manager) Channel(name string) chat.Channel {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.supervisors[name]; s != nil {
-		return s.ch
-	}
-	return nil
-}
-
-// Language is the one that people on a channel read, as far as the section and
-// the platform say; "" is English.
-func (m *Manager) Language(name string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.supervisors[name]; s != nil {
-		return s.language("")
-	}
-	return ""
 }
 
 // Status is one entry per section, by name.
