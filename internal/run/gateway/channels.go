@@ -99,7 +99,7 @@ func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
 func (g *Gateway) terminal() chat.Driver {
 	show := terminal.Desktop(app.Getenv(g.o.Env))
 	return terminal.Driver(terminal.Options{
-		Mailbox: g.messenger.mailbox,
+		Mailbox: g.mail.mailbox,
 		Notify: func(ctx context.Context, n terminal.Notice) error {
 			if !g.state.config().Config.Gateway.DesktopNotices {
 				return nil
@@ -135,12 +135,12 @@ func (g *Gateway) channelOptions(a *app.App) deliver.Options {
 		drivers[terminal.Name] = g.terminal()
 	}
 	return deliver.Options{
-		Queue: g.messenger.door(), Drivers: drivers, Sections: g.sections(a.Config),
+		Queue: g.mail.door(), Drivers: drivers, Sections: g.sections(a.Config),
 		Defaults:   chat.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch(a.Config),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
-		Changed: g.messenger.topics.soon,
+		Changed: g.mail.topics.soon,
 	}
 }
 

@@ -56,21 +56,21 @@ type Options struct {
 // agent that works through it, chat platforms, schedules and one HTTP listener.
 // The agent can be replaced while the rest goes on; messages wait meanwhile.
 type Gateway struct {
-	o         Options
-	log       *slog.Logger
-	secrets   *httpsafe.Registry
-	started   time.Time
-	notes     []string
-	state     state
-	messenger *messenger
-	channels  *deliver.Manager
-	accounts  *accounts
-	front     *front
-	web       *webClients
-	restart   chan bus.Route
-	reload    chan chan error
-	ending    chan struct{} // closed when Run comes to rest
-	free      func(dir string) (uint64, bool)
+	o        Options
+	log      *slog.Logger
+	secrets  *httpsafe.Registry
+	started  time.Time
+	notes    []string
+	state    state
+	mail     *mail
+	channels *deliver.Manager
+	accounts *accounts
+	front    *front
+	web      *webClients
+	restart  chan bus.Route
+	reload   chan chan error
+	ending   chan struct{} // closed when Run comes to rest
+	free     func(dir string) (uint64, bool)
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
@@ -110,10 +110,10 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		default: // asked for already
 		}
 	}
-	m := &messenger{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}, coming: map[bus.Route]*arrival{}}, state: &g.state, figures: g.o.Figures, now: o.Now}
+	m := &mail{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}, coming: map[bus.Route]*arrival{}}, state: &g.state, figures: g.o.Figures, now: o.Now}
 	g.o.Log = withNotes(o.Log, func() { m.topics.Publish("log", nil) })
 	m.log = g.o.Log
-	g.messenger = m
+	g.mail = m
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
 	g.o.Link = app.Link{
 		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.reaches, Blocked: m.blocked,
@@ -162,28 +162,28 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	if err != nil {
 		return err
 	}
-	g.messenger.queue = j
-	g.messenger.owner = &ownerChat{state: app.State(a.Config, g.log)}
-	g.messenger.mailbox = Mailbox(a.Config, g.o.Now, g.log)
+	g.mail.queue = j
+	g.mail.owner = &ownerChat{state: app.State(a.Config, g.log)}
+	g.mail.mailbox = Mailbox(a.Config, g.o.Now, g.log)
 	if err := g.front.listen(ctx, g.o.Listen, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {
 		return err
 	}
-	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.messenger.topics}
+	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.mail.topics}
 	g.web.asking = newAsking(g.web, g.secrets.Redact)
 	g.web.unread = subject.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
-	g.messenger.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
+	g.mail.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
 	g.web.operations = func() (map[string]web.Read, map[string]web.Action) { return operations(g) }
 	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
 	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
-	g.messenger.channels, g.web.channels = g.channels, g.channels
-	g.messenger.topics.channels.Store(g.channels)
+	g.mail.channels, g.web.channels = g.channels, g.channels
+	g.mail.topics.channels.Store(g.channels)
 	g.web.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
 	g.accounts = &accounts{
-		channels: g.channels, address: g.messenger.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
+		channels: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
 	}
 	g.front.base = api.Options{
 		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
@@ -253,8 +253,8 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			start(l, g.control())
 		}
 	}
-	keepTime := use.agent.start(carrying, g.messenger)
-	g.messenger.announce(ctx)
+	keepTime := use.agent.start(carrying, g.mail)
+	g.mail.announce(ctx)
 	g.watchConfig(serving)
 	g.reportDisabled(ctx, use.config)
 	keepGood(ctx, use.config, g.log)
@@ -307,7 +307,7 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case route := <-g.restart:
-			g.messenger.rememberRestart(ctx, route)
+			g.mail.rememberRestart(ctx, route)
 			return ErrRestart
 		case answer := <-g.reload:
 			answer <- g.reloadNow(ctx)
@@ -321,7 +321,7 @@ func (g *Gateway) supervise(ctx context.Context) error {
 func (g *Gateway) Close() error { return errors.Join(g.state.inUse.agent.finish(), g.close()) }
 
 func (g *Gateway) close() error {
-	err := g.messenger.close()
+	err := g.mail.close()
 	if l := g.front.listener; l != nil {
 		_ = l.Close() // closed by the server already, or never used
 	}
@@ -359,8 +359,8 @@ func (g *Gateway) Say(ctx context.Context, out bus.Outbound) error {
 		return errors.New("the message is empty")
 	}
 	var err error
-	if out.Route, err = g.messenger.address(ctx, out.Route); err != nil {
+	if out.Route, err = g.mail.address(ctx, out.Route); err != nil {
 		return err
 	}
-	return g.messenger.queue.Publish(ctx, out)
+	return g.mail.queue.Publish(ctx, out)
 }

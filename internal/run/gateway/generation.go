@@ -117,7 +117,7 @@ type generation struct {
 
 // start makes the agent work through the queue. It returns what makes its
 // schedule run, which nobody waits for.
-func (g *generation) start(ctx context.Context, m *messenger) (keepTime func()) {
+func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 	running, stop := context.WithCancel(ctx)
 	intake, stopIntake := context.WithCancel(running)
 	g.stop, g.intake = stop, stopIntake
@@ -138,7 +138,7 @@ func (g *generation) start(ctx context.Context, m *messenger) (keepTime func()) 
 const scheduleRetry = 30 * time.Second
 
 // keepTime runs the schedule until ctx ends.
-func (g *generation) keepTime(ctx context.Context, m *messenger) {
+func (g *generation) keepTime(ctx context.Context, m *mail) {
 	told := ""
 	for {
 		err := g.app.Schedule.Run(ctx)

@@ -29,7 +29,7 @@ func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
 		},
 		Reload: g.Reload, Restart: func() { g.o.Restart(bus.Route{}) }, Backup: func(ctx context.Context) (string, error) { return newBackup(ctx, g) }, Checks: g.o.Checks,
 		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.web.pages.server.Promise(read) },
-		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.messenger.topics.Publish(topic, nil) },
+		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.mail.topics.Publish(topic, nil) },
 	})
 	devices := subject.Devices{Auth: g.web.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
 	push := g.web.pages.push

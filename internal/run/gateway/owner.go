@@ -102,7 +102,7 @@ type restarted struct {
 	At    time.Time `json:"at"`
 }
 
-func (m *messenger) rememberRestart(ctx context.Context, route bus.Route) {
+func (m *mail) rememberRestart(ctx context.Context, route bus.Route) {
 	if route.Channel == "" {
 		return
 	}
@@ -116,7 +116,7 @@ func (m *messenger) rememberRestart(ctx context.Context, route bus.Route) {
 }
 
 // announce tells who asked for a restart that it is over.
-func (m *messenger) announce(ctx context.Context) {
+func (m *mail) announce(ctx context.Context) {
 	state := app.State(m.state.config(), m.log)
 	data, version, err := state.Doc(ctx, string(datadir.Restart))
 	if err != nil || version == store.Missing {

@@ -42,13 +42,13 @@ func newPages(g *Gateway) *webPages {
 	p.auth = auth.New(auth.Options{
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Site:    p.site,
-		Changed: func() { g.messenger.topics.soon("devices") },
+		Changed: func() { g.mail.topics.soon("devices") },
 		Tell: func(ctx context.Context, s phrase.Sentence) {
-			g.background.Go(func() { g.messenger.tellOwner(ctx, s) })
+			g.background.Go(func() { g.mail.tellOwner(ctx, s) })
 		},
 	})
 	p.push = newPush(g, p)
-	g.messenger.topics.asked = func() { pushQuestion(g) }
+	g.mail.topics.asked = func() { pushQuestion(g) }
 	p.server = pages.New(pages.Options{
 		Auth: p.auth, Site: p.site, Now: g.o.Now, API: lateAPI{g.web},
 		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {

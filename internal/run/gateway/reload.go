@@ -41,14 +41,14 @@ func (g *Gateway) Reload(ctx context.Context) error {
 func (g *Gateway) reloadFor(r bus.Route) {
 	ctx := g.carrying
 	g.background.Go(func() {
-		if g.Reload(ctx) != nil || g.messenger.deliverable(r) != nil {
+		if g.Reload(ctx) != nil || g.mail.deliverable(r) != nil {
 			return
 		}
 		text := phrase.Later("The new settings are in use.")
 		if later := g.Status().Later; len(later) > 0 {
 			text = phrase.Later("The new settings are in use, except for those that need a /restart: %s.", strings.Join(later, ", "))
 		}
-		g.messenger.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text.In(g.messenger.channels.Language(r.Channel)), Plain: true}) //nolint:contextcheck // it is kept even if we end now
+		g.mail.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text.In(g.mail.channels.Language(r.Channel)), Plain: true}) //nolint:contextcheck // it is kept even if we end now
 	})
 }
 
@@ -86,7 +86,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	g.reportDisabled(ctx, fresh)
 	keepGood(ctx, fresh, g.log)
 	for _, topic := range []string{"settings", "channels", "mcp", "budget"} {
-		g.messenger.topics.Publish(topic, nil)
+		g.mail.topics.Publish(topic, nil)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
 		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
 		b.WriteString("\n- " + p.String())
 	}
-	g.messenger.tellOwner(ctx, phrase.Later("A part of the configuration cannot be used and is left out:\n%s", b.String()))
+	g.mail.tellOwner(ctx, phrase.Later("A part of the configuration cannot be used and is left out:\n%s", b.String()))
 }
 
 // file is how the configuration is found and read.
@@ -117,7 +117,7 @@ func (o *Options) file() config.Options {
 func (g *Gateway) reject(ctx context.Context, err error) {
 	g.state.use(nil, err.Error())
 	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
-	g.messenger.tellOwner(ctx, phrase.Later("The changed configuration is not valid. I continue with the previous one.\n\n%s", text.Cut(err.Error(), 1000)))
+	g.mail.tellOwner(ctx, phrase.Later("The changed configuration is not valid. I continue with the previous one.\n\n%s", text.Cut(err.Error(), 1000)))
 }
 
 // changes is what a new configuration asks for.
@@ -175,7 +175,7 @@ func (g *Gateway) swapAgent(ctx context.Context) error {
 			return again
 		}
 	}
-	g.messenger.queue.Redeliver()
+	g.mail.queue.Redeliver()
 	g.takeOver(&generation{app: a})
 	return err
 }
@@ -198,7 +198,7 @@ func (g *Gateway) rebuildAgent(ctx context.Context) {
 
 // takeOver puts a new agent to work.
 func (g *Gateway) takeOver(next *generation) {
-	next.start(g.carrying, g.messenger)()
+	next.start(g.carrying, g.mail)()
 	g.state.attach(next)
 	if err := g.front.renew(next.app); err != nil {
 		g.log.Error("the API keeps its old settings", "err", err)

@@ -45,7 +45,7 @@ func (g *Gateway) Status() Status {
 	use := g.state.snapshot()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
-		Queue: g.messenger.queue.Status(), Channels: g.web.platforms(g.channels),
+		Queue: g.mail.queue.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
 		if s.Address = a.String(); servesPages(use.config, a) {

@@ -256,7 +256,7 @@ func (w *webClients) attachment(path string) subject.Attachment {
 func (g *Gateway) settings() settings.Options {
 	return settings.Options{
 		App: g.o.Options, File: g.o.file(), Workspace: g.workspace, Secrets: g.secrets, Log: g.log,
-		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Tell: g.messenger.tellOwner,
+		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Tell: g.mail.tellOwner,
 		Status: func() (problems, later []string) {
 			s := g.Status()
 			return s.Problems, s.Later

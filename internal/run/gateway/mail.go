@@ -27,9 +27,9 @@ type queue interface {
 	Close() error
 }
 
-// messenger passes messages between the queue, the platforms and the agent, and
+// mail passes messages between the queue, the platforms and the agent, and
 // speaks for the gateway itself.
-type messenger struct {
+type mail struct {
 	state    *state
 	queue    queue
 	owner    *ownerChat
@@ -53,16 +53,16 @@ type frontDoor struct {
 	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
 }
 
-func (m *messenger) door() frontDoor {
+func (m *mail) door() frontDoor {
 	return frontDoor{m.queue, m.owner, m.figures, &m.topics, m.guestMedia, m.withoutKeys}
 }
 
-func (m *messenger) guestMedia(ctx context.Context, in *bus.Inbound) {
+func (m *mail) guestMedia(ctx context.Context, in *bus.Inbound) {
 	guard.GuestMedia(ctx, m.state.config().DataDir, in, m.now(), m.log)
 }
 
 // withoutKeys is a message as it may be kept; the sender of a key is told.
-func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
+func (m *mail) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
 	clean, note := m.vault.Clean(in)
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
@@ -74,13 +74,13 @@ func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound
 }
 
 // submit puts a message into the queue that no platform brought.
-func (m *messenger) submit(ctx context.Context, in bus.Inbound) error {
+func (m *mail) submit(ctx context.Context, in bus.Inbound) error {
 	in = m.withoutKeys(ctx, in)
 	return m.topics.submit(&in, func() error { return m.queue.Submit(ctx, in) })
 }
 
 // close writes what is noted and gives the queue back.
-func (m *messenger) close() error {
+func (m *mail) close() error {
 	if m.owner != nil {
 		m.owner.flush()
 	}
@@ -114,7 +114,7 @@ func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound
 }
 
 // deliver takes what is said in turns nobody asked for.
-func (m *messenger) deliver(out bus.Outbound) {
+func (m *mail) deliver(out bus.Outbound) {
 	ctx := context.Background()
 	if err := m.publish(ctx, out); err != nil {
 		m.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
@@ -122,7 +122,7 @@ func (m *messenger) deliver(out bus.Outbound) {
 }
 
 // publish does not wait for long when the outbox of a channel is full.
-func (m *messenger) publish(ctx context.Context, out bus.Outbound) error {
+func (m *mail) publish(ctx context.Context, out bus.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	err := m.queue.Publish(ctx, out)
@@ -136,7 +136,7 @@ const publishWait = 10 * time.Second
 
 // elsewhere keeps a message for another chat until it is delivered, and returns
 // which chat it is for.
-func (m *messenger) elsewhere(ctx context.Context, out bus.Outbound) (to bus.Route, err error) {
+func (m *mail) elsewhere(ctx context.Context, out bus.Outbound) (to bus.Route, err error) {
 	if out.Route, err = m.address(ctx, out.Route); err != nil {
 		return out.Route, err
 	}
@@ -145,7 +145,7 @@ func (m *messenger) elsewhere(ctx context.Context, out bus.Outbound) (to bus.Rou
 
 // address finds the chat that a route names, or says why nothing can be sent
 // there.
-func (m *messenger) address(ctx context.Context, r bus.Route) (bus.Route, error) {
+func (m *mail) address(ctx context.Context, r bus.Route) (bus.Route, error) {
 	if err := m.deliverable(r); err != nil {
 		return r, err
 	}
@@ -153,7 +153,7 @@ func (m *messenger) address(ctx context.Context, r bus.Route) (bus.Route, error)
 }
 
 // deliverable says why nothing can be sent to a chat.
-func (m *messenger) deliverable(r bus.Route) error {
+func (m *mail) deliverable(r bus.Route) error {
 	if m.channels.Channel(r.Channel) == nil {
 		return fmt.Errorf("the channel %s is not switched on", r.Channel)
 	}
@@ -162,7 +162,7 @@ func (m *messenger) deliverable(r bus.Route) error {
 
 // reaches says why a chat is not the place for a reply now. A terminal that is not
 // open shows it later, so a chat in which the owner sees it now comes first.
-func (m *messenger) reaches(r bus.Route) error {
+func (m *mail) reaches(r bus.Route) error {
 	if err := m.deliverable(r); err != nil || r.Channel != terminal.Name {
 		return err
 	}
@@ -175,11 +175,11 @@ func (m *messenger) reaches(r bus.Route) error {
 }
 
 // language is the one that people on a channel read.
-func (m *messenger) language(channel string) string { return m.channels.Language(channel) }
+func (m *mail) language(channel string) string { return m.channels.Language(channel) }
 
 // tellOwner says something to the owner, wherever they were last. The log has
 // it already, so it does not matter if nobody can be reached.
-func (m *messenger) tellOwner(ctx context.Context, s phrase.Sentence) {
+func (m *mail) tellOwner(ctx context.Context, s phrase.Sentence) {
 	r, ok := m.owner.last()
 	if !ok {
 		return
@@ -191,7 +191,7 @@ func (m *messenger) tellOwner(ctx context.Context, s phrase.Sentence) {
 }
 
 // blocked tells that another program has been running the jobs for a while.
-func (m *messenger) blocked(ctx context.Context, err error) {
+func (m *mail) blocked(ctx context.Context, err error) {
 	m.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
 	m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run here as long as another program runs them: %v", err))
 }
