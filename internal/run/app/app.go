@@ -83,7 +83,7 @@ type Options struct {
 	Figures *api.Figures   // nil: of its own
 	Loaded  *config.Loaded // instead of what the file says now
 
-	Secrets *httpsafe.Registry // the credentials in use; New makes its own
+	Secrets *httpsafe.Registry // the credentials in use, which Log leaves out; New makes its own
 }
 
 // Observers are those of a program that embeds us.
@@ -165,9 +165,11 @@ func load(o *Options) (*App, error) {
 	if o.Link.Changed == nil {
 		o.Link.Changed = func(string) {}
 	}
-	// Whatever is logged from here on is free of credentials.
-	o.Secrets = &httpsafe.Registry{}
-	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
+	if o.Secrets == nil {
+		// Whatever is logged from here on is free of credentials.
+		o.Secrets = &httpsafe.Registry{}
+		o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
+	}
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
