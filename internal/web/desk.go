@@ -30,33 +30,18 @@ func (r Routes) Routes() Routes { return r }
 // actions may run concurrently.
 type Subject interface{ Routes() Routes }
 
-// Desk answers web clients about its subjects. It is safe for concurrent use.
+// Desk answers web clients about its subjects. It is safe for concurrent use once
+// all subjects are there.
 type Desk struct {
 	log     *slog.Logger
 	actions map[string]Action
 	reads   *http.ServeMux
+	taken   map[string]bool // paths of reads
 }
 
-// NewDesk makes a desk. A path or an action that two subjects have is an error.
+// NewDesk makes a desk. More subjects may follow; see Add.
 func NewDesk(log *slog.Logger, subjects ...Subject) (*Desk, error) {
-	d := &Desk{log: log, actions: map[string]Action{}, reads: http.NewServeMux()}
-	taken := map[string]bool{}
-	for _, s := range subjects {
-		routes := s.Routes()
-		for path, read := range routes.Reads {
-			if taken[path] {
-				return nil, fmt.Errorf("two web subjects have the read %q", path)
-			}
-			taken[path] = true
-			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
-		}
-		for name, act := range routes.Actions {
-			if d.actions[name] != nil {
-				return nil, fmt.Errorf("two web subjects have the action %q", name)
-			}
-			d.actions[name] = act
-		}
-	}
+	d := &Desk{log: log, actions: map[string]Action{}, reads: http.NewServeMux(), taken: map[string]bool{}}
 	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET")
@@ -65,7 +50,29 @@ func NewDesk(log *slog.Logger, subjects ...Subject) (*Desk, error) {
 		}
 		refuse(w, Refuse(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})
-	return d, nil
+	return d, d.Add(subjects...)
+}
+
+// Add takes in subjects before the first request. A path or an action that two
+// subjects have is an error.
+func (d *Desk) Add(subjects ...Subject) error {
+	for _, s := range subjects {
+		routes := s.Routes()
+		for path, read := range routes.Reads {
+			if d.taken[path] {
+				return fmt.Errorf("two web subjects have the read %q", path)
+			}
+			d.taken[path] = true
+			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
+		}
+		for name, act := range routes.Actions {
+			if d.actions[name] != nil {
+				return fmt.Errorf("two web subjects have the action %q", name)
+			}
+			d.actions[name] = act
+		}
+	}
+	return nil
 }
 
 // ServeHTTP answers requests below /api/.
