@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 )
 
 // What is said in a turn that begins while its message is still being taken is
@@ -15,7 +16,7 @@ func TestShownAfterItsMessage(t *testing.T) {
 	for name, refused := range map[string]error{"taken": nil, "not taken": errors.New("the disk is full")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := publisher{keyOf: func(bus.Inbound) string { return "k" }, coming: map[bus.Route]*arrival{}}
+			p := newPublisher(deliver.NewDirectory(nil), func(bus.Inbound) string { return "k" }, func(string) {}, func() {})
 			in := bus.Inbound{Route: bus.Route{Channel: "party", ChatID: "ann", MessageID: "1"}}
 			var shown []string
 			say := func(r bus.Route, text string) { p.afterArrival(r, func() { shown = append(shown, text) }) }

@@ -128,19 +128,24 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 	return out
 }
 
-func (g *Gateway) channelOptions(a *app.App) deliver.Options {
-	cfg := a.Config.Config.Channels
-	drivers := g.web.drivers()
+// drivers are the platforms of this gateway, with the terminals of this machine.
+func (g *Gateway) drivers() map[string]chat.Driver {
+	drivers := g.web.drivers(g.desk, g.pages)
 	if drivers[terminal.Name].New == nil {
 		drivers[terminal.Name] = g.terminal()
 	}
+	return drivers
+}
+
+func (g *Gateway) channelOptions(l *config.Loaded) deliver.Options {
+	cfg := l.Config.Channels
 	return deliver.Options{
-		Queue: g.mail.door(), Drivers: drivers, Sections: g.sections(a.Config),
+		Queue: g.mail, Directory: g.directory, Drivers: g.drivers(), Sections: g.sections(l),
 		Defaults:   chat.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
-		Client: channelClient, Fetch: channelFetch(a.Config),
-		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
-		Changed: g.mail.topics.soon,
+		MaxRetries: cfg.SendMaxRetries, Store: app.State(l, g.log), DataDir: l.DataDir, Kept: []string{guard.SentFiles, "api"},
+		Client: channelClient, Fetch: channelFetch(l),
+		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: g.secrets.Redact, Log: g.log, Now: g.o.Now,
+		Changed: g.topics.soon,
 	}
 }
 

@@ -80,7 +80,7 @@ func (g *Gateway) control() http.Handler {
 		answer(w, struct{}{}, nil)
 	})
 	g.accounts.routes(mux)
-	g.web.pages.routes(mux)
+	g.pages.routes(mux)
 	return mux
 }
 

@@ -25,7 +25,7 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 }
 
 // WebAPI is what web clients look at.
-func WebAPI(g *Gateway) *web.Desk { return g.web.desk }
+func WebAPI(g *Gateway) *web.Desk { return g.desk }
 
 // SettingsAPI has the settings of a gateway only. During, which may be nil, is
 // called while a change is being made.
@@ -55,19 +55,19 @@ func PretendFree(g *Gateway, bytes uint64) {
 func Alive(s *Status) bool { return s.alive() }
 
 // PageLink is the secret of a link to the pages.
-func PageLink(g *Gateway) string { return g.web.pages.auth.Link() }
+func PageLink(g *Gateway) string { return g.pages.auth.Link() }
 
 // RevokePages signs all devices out.
 func RevokePages(ctx context.Context, g *Gateway) error {
-	list, err := g.web.pages.auth.Devices(ctx)
+	list, err := g.pages.auth.Devices(ctx)
 	for _, d := range list {
-		err = errors.Join(err, g.web.pages.auth.Revoke(ctx, d.ID))
+		err = errors.Join(err, g.pages.auth.Revoke(ctx, d.ID))
 	}
 	return err
 }
 
 // PushTo sends notifications with another client.
-func PushTo(g *Gateway, c *http.Client) { g.web.pages.push.Client = c }
+func PushTo(g *Gateway, c *http.Client) { g.pages.push.Client = c }
 
 // LetChannelsIn is what a gateway does that has run for a while after many crashes.
 func LetChannelsIn(ctx context.Context, g *Gateway) { g.letChannelsIn(ctx) }

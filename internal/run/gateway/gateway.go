@@ -56,21 +56,29 @@ type Options struct {
 // agent that works through it, chat platforms, schedules and one HTTP listener.
 // The agent can be replaced while the rest goes on; messages wait meanwhile.
 type Gateway struct {
-	o        Options
-	log      *slog.Logger
-	secrets  *httpsafe.Registry
-	started  time.Time
-	notes    []string
-	state    state
-	mail     *mail
-	channels *deliver.Manager
-	accounts *accounts
-	front    *front
-	web      *webClients
-	restart  chan bus.Route
-	reload   chan chan error
-	ending   chan struct{} // closed when Run comes to rest
-	free     func(dir string) (uint64, bool)
+	o       Options
+	log     *slog.Logger
+	secrets *httpsafe.Registry
+	started time.Time
+	notes   []string
+
+	// In the order in which they are made; see build.
+	directory *deliver.Directory
+	state     *state
+	desk      *web.Desk
+	topics    *publisher
+	mail      *mail
+	front     *front
+	pages     *webPages
+	asking    *asking
+	web       *webClients
+	channels  *deliver.Manager
+	accounts  *accounts
+
+	restart chan bus.Route
+	reload  chan chan error
+	ending  chan struct{} // closed when Run comes to rest
+	free    func(dir string) (uint64, bool)
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
@@ -95,105 +103,152 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		o.Config.Sections = Sections(o.Channels)
 	}
 	g := &Gateway{
-		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
-		state: state{moved: make(chan struct{})}, ending: make(chan struct{}), free: diskio.FreeBytes,
+		o: o, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
+		ending: make(chan struct{}), free: diskio.FreeBytes,
 	}
-	g.state.quiet.Store(o.NoChannels)
+	if err := g.build(ctx); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// build makes the parts, each complete and from those before it. Three are empty at
+// first, because those around them need each other: the directory of accounts, the
+// desk, and the state, whose agent comes last.
+func (g *Gateway) build(ctx context.Context) (err error) {
+	metrics := api.NewMetrics(g.o.Version, g.started, g.o.Now)
+	metrics.OnRead(g.gauges)
+	g.o.Figures = api.NewFigures(metrics, g.o.UseModel != nil)
+	g.directory = deliver.NewDirectory(g.o.Log)
+	loaded, err := g.configuration()
+	if err != nil {
+		return err
+	}
+	g.state = newState(loaded, g.o.Rejected, g.o.NoChannels)
+	if g.desk, err = web.NewDesk(g.log); err != nil {
+		return err
+	}
+
+	state := app.State(loaded, g.log)
+	kept := store.Under(state, string(datadir.WebUI))
+	unread := subject.NewUnread(kept, g.log)
+	count := func(key string) { unread.Add(context.WithoutCancel(ctx), key) }
+	g.topics = newPublisher(g.directory, g.state.keyOf, count, g.pushQuestion)
+	queue, err := g.openQueue(loaded)
+	if err != nil {
+		return err
+	}
+	g.mail = &mail{
+		queue: queue, directory: g.directory, topics: g.topics, owner: &ownerChat{state: state}, figures: g.o.Figures,
+		mailbox: Mailbox(loaded, g.o.Now, g.log), vault: guard.NewVault(keyring.Options{DataDir: loaded.DataDir, Getenv: app.Getenv(g.o.Env)}, g.secrets, g.log),
+		secrets: g.secrets, state: state, dataDir: loaded.DataDir, now: g.o.Now, log: g.log,
+	}
+	g.lend()
+
+	g.front = &front{state: g.state, metrics: metrics, base: api.Options{
+		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
+		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
+	}}
+	if err := g.listen(ctx, loaded); err != nil {
+		return err
+	}
+	g.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
+	g.asking = newAsking(g.state, kept, g.secrets.Redact, g.topics, g.log)
+	g.web = &webClients{
+		app: g.o.Options, state: g.state, directory: g.directory, settings: g.settings, log: g.log, topics: g.topics, unread: unread, asking: g.asking,
+		operations: func() (map[string]web.Read, map[string]web.Action) { return operations(g) },
+	}
+	if g.channels, err = deliver.NewManager(g.channelOptions(loaded)); err != nil {
+		return err
+	}
+	g.accounts = &accounts{
+		channels: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
+	}
+	if err := g.desk.Add(g.web.subjects()...); err != nil {
+		return err
+	}
+	return g.firstAgent(ctx, loaded)
+}
+
+// configuration reads the file. From here on nothing that is logged has a credential
+// in it, and pages hear of new lines.
+func (g *Gateway) configuration() (*config.Loaded, error) {
 	if file, err := config.Locate(g.o.file()); err == nil {
 		g.stamp = stampOf(file)
 	}
-	g.front = &front{state: &g.state, metrics: api.NewMetrics(o.Version, g.started, o.Now)}
-	g.o.Figures = api.NewFigures(g.front.metrics, o.UseModel != nil)
+	g.o.Log = withNotes(g.o.Log, func() { publish(g.directory, "log", nil) })
+	loaded, workspace, err := app.Load(&g.o.Options)
+	if err != nil {
+		return nil, err
+	}
+	g.o.Loaded = nil // the next agent reads the file
+	g.log, g.secrets, g.workspace = g.o.Log, g.o.Secrets, workspace
+	return loaded, nil
+}
+
+// openQueue takes the journal, which only one gateway can have.
+func (g *Gateway) openQueue(l *config.Loaded) (*journal.Journal, error) {
+	o := journal.Options{Now: g.o.Now, Log: g.log}
+	j, err := journal.Open(store.Under(app.State(l, g.log), string(datadir.Bus)), o)
+	locked, ok := errors.AsType[*diskio.LockedError](err)
+	switch {
+	case !ok:
+		return j, err
+	case !g.o.Dry:
+		return nil, fmt.Errorf("another gateway already works with %s: %w", l.DataDir, locked)
+	}
+	g.notes = append(g.notes, fmt.Sprintf("A gateway runs with %s already (process %d).", l.DataDir, locked.PID))
+	if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
+		return nil, err
+	}
+	return journal.Open(disk.Open(g.scratch, g.log), o)
+}
+
+// lend gives the agents what a gateway has for them.
+func (g *Gateway) lend() {
 	g.o.Restart = func(r bus.Route) {
 		select {
 		case g.restart <- r:
 		default: // asked for already
 		}
 	}
-	m := &mail{topics: publisher{keyOf: g.state.keyOf, unread: func(string) {}, coming: map[bus.Route]*arrival{}}, state: &g.state, figures: g.o.Figures, now: o.Now}
-	g.o.Log = withNotes(o.Log, func() { m.topics.Publish("log", nil) })
-	m.log = g.o.Log
-	g.mail = m
-	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
+	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.mail.deliver, g.mail.elsewhere, g.mail.tellOwner
 	g.o.Link = app.Link{
-		Submit: m.submit, Notify: m.publish, Language: m.language, Deliverable: m.reaches, Blocked: m.blocked,
-		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
-		Reload:    g.reloadFor, Problems: g.Problems, Changed: m.topics.soon,
+		Submit: g.mail.submitOwn, Notify: g.mail.post, Language: g.directory.Language, Deliverable: g.mail.reaches, Blocked: g.mail.blocked,
+		LastRoute: func(context.Context) (bus.Route, bool) { return g.mail.owner.last() },
+		Reload:    g.reloadFor, Problems: g.Problems, Changed: g.topics.soon,
 	}
 	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev turn.RuntimeEvent) {
 		if ev.Kind == turn.QuestionClosed {
-			g.background.Go(func() { g.web.asking.keep(ev) })
+			g.background.Go(func() { g.asking.keep(ev) })
 		}
 	})
-	if o.Rejected != nil {
-		g.state.inUse.rejected = o.Rejected.Error()
-	}
-	a, err := app.New(ctx, g.o.Options)
-	if err != nil {
-		return nil, err
-	}
-	g.o.Loaded = nil // the next agent reads the file
-	g.log, g.secrets, g.workspace = a.Log(), a.Secrets(), a.Workspace
-	g.state.inUse.config = a.Config
-	g.state.booted = a.Config
-	m.log, m.secrets = g.log, g.secrets
-	m.vault = guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: app.Getenv(o.Env)}, g.secrets, g.log)
-	if err := g.open(ctx, a); err != nil {
-		return nil, errors.Join(err, a.Close(), g.close())
-	}
-	g.state.inUse.agent = &generation{app: a}
-	g.notes = a.Notes
-	return g, nil
 }
 
-// open takes what only one gateway can have.
-func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
-	j, err := journal.Open(store.Under(app.State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
-	locked, ok := errors.AsType[*diskio.LockedError](err)
-	if ok && g.o.Dry {
-		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
-		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
-			return err
-		}
-		j, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
-	} else if ok {
-		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
+// listen takes the port of the configuration.
+func (g *Gateway) listen(ctx context.Context, l *config.Loaded) (err error) {
+	err = g.front.listen(ctx, g.o.Listen, l.Config.Gateway)
+	if err != nil && g.o.Dry {
+		g.notes = append(g.notes, fmt.Sprintf("It could not start now: %v.", err))
+		return nil
 	}
+	return err
+}
+
+// firstAgent puts the agent of the start into use.
+func (g *Gateway) firstAgent(ctx context.Context, l *config.Loaded) error {
+	o := g.o.Options
+	o.Loaded = l
+	a, err := app.New(ctx, o)
 	if err != nil {
 		return err
 	}
-	g.mail.queue = j
-	g.mail.owner = &ownerChat{state: app.State(a.Config, g.log)}
-	g.mail.mailbox = Mailbox(a.Config, g.o.Now, g.log)
-	if err := g.front.listen(ctx, g.o.Listen, a.Config.Config.Gateway); err != nil && g.o.Dry {
-		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
-	} else if err != nil {
-		return err
+	if err := g.front.renew(a); err != nil {
+		return errors.Join(err, a.Close())
 	}
-	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log, topics: &g.mail.topics}
-	g.web.asking = newAsking(g.web, g.secrets.Redact)
-	g.web.unread = subject.NewUnread(store.Under(app.State(a.Config, g.log), string(datadir.WebUI)), g.log)
-	g.mail.topics.unread = func(key string) { g.web.unread.Add(context.WithoutCancel(ctx), key) }
-	g.web.operations = func() (map[string]web.Read, map[string]web.Action) { return operations(g) }
-	g.web.hidden = func() bool { return !enabledSocket(g.state.config()) }
-	if g.channels, err = deliver.NewManager(g.channelOptions(a)); err != nil {
-		return err
-	}
-	g.mail.channels, g.web.channels = g.channels, g.channels
-	g.mail.topics.channels.Store(g.channels)
-	g.web.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
-	g.accounts = &accounts{
-		channels: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
-	}
-	g.front.base = api.Options{
-		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
-		Media: api.Uploads{Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil }},
-	}
-	g.front.metrics.OnRead(g.gauges)
-	if g.web.desk, err = g.web.newDesk(); err != nil {
-		return err
-	}
-	return g.front.renew(a)
+	g.notes = append(a.Notes, g.notes...)
+	g.state.attach(&generation{app: a})
+	return nil
 }
 
 // Addr is where the gateway listens, nil if it does not.
@@ -318,12 +373,15 @@ func (g *Gateway) supervise(ctx context.Context) error {
 }
 
 // Close gives back what a gateway holds that never ran.
-func (g *Gateway) Close() error { return errors.Join(g.state.inUse.agent.finish(), g.close()) }
+func (g *Gateway) Close() error { return errors.Join(g.state.snapshot().agent.finish(), g.close()) }
 
-func (g *Gateway) close() error {
-	err := g.mail.close()
-	if l := g.front.listener; l != nil {
-		_ = l.Close() // closed by the server already, or never used
+// close gives back what was taken, also by a start that failed.
+func (g *Gateway) close() (err error) {
+	if g.mail != nil {
+		err = g.mail.Close()
+	}
+	if g.front != nil && g.front.listener != nil {
+		_ = g.front.listener.Close() // closed by the server already, or never used
 	}
 	if g.scratch != "" {
 		err = errors.Join(err, os.RemoveAll(g.scratch))

@@ -24,6 +24,17 @@ type state struct {
 	quiet  atomic.Bool    // it crashed often: chat platforms stay off for a while
 }
 
+// newState has no agent yet. Rejected says why the configuration stands in for the
+// newest one; nil if it does not.
+func newState(l *config.Loaded, rejected error, quiet bool) *state {
+	s := &state{inUse: snapshot{config: l}, moved: make(chan struct{}), booted: l}
+	if rejected != nil {
+		s.inUse.rejected = rejected.Error()
+	}
+	s.quiet.Store(quiet)
+	return s
+}
+
 // snapshot is what is in use at one moment.
 type snapshot struct {
 	agent    *generation    // nil while a reload replaces it
@@ -124,7 +135,7 @@ func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 	g.app.Agent.Open(running)
 	g.work.Go(func() { _ = g.app.Run(running) }) // ends with its context only
 	g.work.Go(func() {
-		if err := g.app.Agent.Serve(intake, m.door()); err != nil && intake.Err() == nil {
+		if err := g.app.Agent.Serve(intake, m); err != nil && intake.Err() == nil {
 			m.log.ErrorContext(ctx, "messages are not taken from the queue any more", "err", err)
 		}
 	})

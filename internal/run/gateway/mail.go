@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
@@ -27,38 +28,22 @@ type queue interface {
 	Close() error
 }
 
-// mail passes messages between the queue, the platforms and the agent, and
-// speaks for the gateway itself.
+// mail passes messages between the queue, the platforms and the agent, and speaks
+// for the gateway itself. It is the queue as platforms and agent see it: what passes
+// is noted for pages and figures.
 type mail struct {
-	state    *state
-	queue    queue
-	owner    *ownerChat
-	channels *deliver.Manager
-	figures  *api.Figures
-	mailbox  *terminal.Mailbox
-	topics   publisher
-	vault    *guard.Vault // takes typed keys out of messages
-	secrets  *httpsafe.Registry
-	now      func() time.Time
-	log      *slog.Logger
-}
-
-// frontDoor is the queue as channels and agent see it: what passes is noted.
-type frontDoor struct {
 	queue
-	owner   *ownerChat
-	figures *api.Figures
-	topics  *publisher
-	guests  func(ctx context.Context, in *bus.Inbound)
-	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
-}
-
-func (m *mail) door() frontDoor {
-	return frontDoor{m.queue, m.owner, m.figures, &m.topics, m.guestMedia, m.withoutKeys}
-}
-
-func (m *mail) guestMedia(ctx context.Context, in *bus.Inbound) {
-	guard.GuestMedia(ctx, m.state.config().DataDir, in, m.now(), m.log)
+	directory *deliver.Directory
+	topics    *publisher
+	owner     *ownerChat
+	figures   *api.Figures
+	mailbox   *terminal.Mailbox
+	vault     *guard.Vault // takes typed keys out of messages
+	secrets   *httpsafe.Registry
+	state     store.Store
+	dataDir   string
+	now       func() time.Time
+	log       *slog.Logger
 }
 
 // withoutKeys is a message as it may be kept; the sender of a key is told.
@@ -66,63 +51,66 @@ func (m *mail) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
 	clean, note := m.vault.Clean(in)
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
-		if err := m.publish(ctx, out); err != nil {
+		if err := m.post(ctx, out); err != nil {
 			m.log.WarnContext(ctx, "tell about a key that was typed", "err", err)
 		}
 	}
 	return clean
 }
 
-// submit puts a message into the queue that no platform brought.
-func (m *mail) submit(ctx context.Context, in bus.Inbound) error {
+// submitOwn puts a message into the queue that no platform brought.
+func (m *mail) submitOwn(ctx context.Context, in bus.Inbound) error {
 	in = m.withoutKeys(ctx, in)
 	return m.topics.submit(&in, func() error { return m.queue.Submit(ctx, in) })
 }
 
-// close writes what is noted and gives the queue back.
-func (m *mail) close() error {
-	if m.owner != nil {
-		m.owner.flush()
-	}
-	if m.queue == nil {
-		return nil
-	}
-	return m.queue.Close()
-}
-
 // Submit implements bus.Inbox.
-func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
-	in = f.clean(ctx, in)
-	f.guests(ctx, &in)
-	return f.topics.submit(&in, func() error {
-		err := f.queue.Submit(ctx, in)
+func (m *mail) Submit(ctx context.Context, in bus.Inbound) error {
+	in = m.withoutKeys(ctx, in)
+	guard.GuestMedia(ctx, m.dataDir, &in, m.now(), m.log)
+	return m.topics.submit(&in, func() error {
+		err := m.queue.Submit(ctx, in)
 		if err == nil {
-			f.owner.note(in)
+			m.owner.note(in)
 		}
 		return err
 	})
 }
 
 // Complete implements bus.Inbox.
-func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound) error {
+func (m *mail) Complete(ctx context.Context, id string, outs ...bus.Outbound) error {
 	for i := range outs {
-		f.figures.Turn(outs[i].Route.Channel, outs[i].Turn)
+		m.figures.Turn(outs[i].Route.Channel, outs[i].Turn)
 	}
-	err := f.queue.Complete(ctx, id, outs...)
-	f.topics.completed(outs)
+	err := m.queue.Complete(ctx, id, outs...)
+	m.topics.completed(outs)
 	return err
+}
+
+// Publish implements bus.Outbox.
+func (m *mail) Publish(ctx context.Context, out bus.Outbound) error {
+	err := m.queue.Publish(ctx, out)
+	m.topics.said(&out)
+	return err
+}
+
+// Close writes what is noted and gives the queue back.
+func (m *mail) Close() error {
+	m.owner.flush()
+	return m.queue.Close()
 }
 
 // deliver takes what is said in turns nobody asked for.
 func (m *mail) deliver(out bus.Outbound) {
 	ctx := context.Background()
-	if err := m.publish(ctx, out); err != nil {
+	if err := m.post(ctx, out); err != nil {
 		m.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
 	}
 }
 
-// publish does not wait for long when the outbox of a channel is full.
-func (m *mail) publish(ctx context.Context, out bus.Outbound) error {
+// post is Publish for what the gateway says itself. It does not wait for long when
+// the outbox of a channel is full.
+func (m *mail) post(ctx context.Context, out bus.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	err := m.queue.Publish(ctx, out)
@@ -140,7 +128,7 @@ func (m *mail) elsewhere(ctx context.Context, out bus.Outbound) (to bus.Route, e
 	if out.Route, err = m.address(ctx, out.Route); err != nil {
 		return out.Route, err
 	}
-	return out.Route, m.publish(ctx, out)
+	return out.Route, m.post(ctx, out)
 }
 
 // address finds the chat that a route names, or says why nothing can be sent
@@ -149,12 +137,12 @@ func (m *mail) address(ctx context.Context, r bus.Route) (bus.Route, error) {
 	if err := m.deliverable(r); err != nil {
 		return r, err
 	}
-	return m.channels.Address(ctx, r)
+	return m.directory.Address(ctx, r)
 }
 
 // deliverable says why nothing can be sent to a chat.
 func (m *mail) deliverable(r bus.Route) error {
-	if m.channels.Channel(r.Channel) == nil {
+	if m.directory.Channel(r.Channel) == nil {
 		return fmt.Errorf("the channel %s is not switched on", r.Channel)
 	}
 	return nil
@@ -175,7 +163,7 @@ func (m *mail) reaches(r bus.Route) error {
 }
 
 // language is the one that people on a channel read.
-func (m *mail) language(channel string) string { return m.channels.Language(channel) }
+func (m *mail) language(channel string) string { return m.directory.Language(channel) }
 
 // tellOwner says something to the owner, wherever they were last. The log has
 // it already, so it does not matter if nobody can be reached.
@@ -184,8 +172,8 @@ func (m *mail) tellOwner(ctx context.Context, s phrase.Sentence) {
 	if !ok {
 		return
 	}
-	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(s.In(m.channels.Language(r.Channel))), Plain: true}
-	if err := m.publish(ctx, out); err != nil {
+	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(s.In(m.directory.Language(r.Channel))), Plain: true}
+	if err := m.post(ctx, out); err != nil {
 		m.log.WarnContext(ctx, "tell the owner", "err", err)
 	}
 }

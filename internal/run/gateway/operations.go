@@ -28,11 +28,11 @@ func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
 			return s
 		},
 		Reload: g.Reload, Restart: func() { g.o.Restart(bus.Route{}) }, Backup: func(ctx context.Context) (string, error) { return newBackup(ctx, g) }, Checks: g.o.Checks,
-		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.web.pages.server.Promise(read) },
-		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.mail.topics.Publish(topic, nil) },
+		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.pages.server.Promise(read) },
+		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.topics.Publish(topic, nil) },
 	})
-	devices := subject.Devices{Auth: g.web.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
-	push := g.web.pages.push
+	devices := subject.Devices{Auth: g.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
+	push := g.pages.push
 	maps.Copy(reads, devices.Reads())
 	maps.Copy(actions, devices.Actions())
 	maps.Copy(reads, push.Reads())
@@ -56,9 +56,9 @@ func newPush(g *Gateway, p *webPages) subject.Push {
 }
 
 // pushQuestion tells devices that a turn waits for an answer.
-func pushQuestion(g *Gateway) {
+func (g *Gateway) pushQuestion() {
 	if life := g.life(); life != nil {
-		g.background.Go(func() { g.web.pages.push.Notify(life, "question") })
+		g.background.Go(func() { g.pages.push.Notify(life, "question") })
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // ownerChat knows where the owner can be reached: the chat a message of theirs
@@ -108,7 +107,7 @@ func (m *mail) rememberRestart(ctx context.Context, route bus.Route) {
 	}
 	data, err := json.Marshal(restarted{route, m.now()})
 	if err == nil {
-		_, err = app.State(m.state.config(), m.log).Put(ctx, string(datadir.Restart), append(data, '\n'), store.Any, true)
+		_, err = m.state.Put(ctx, string(datadir.Restart), append(data, '\n'), store.Any, true)
 	}
 	if err != nil {
 		m.log.WarnContext(ctx, "remember who asked for the restart", "err", err)
@@ -117,18 +116,17 @@ func (m *mail) rememberRestart(ctx context.Context, route bus.Route) {
 
 // announce tells who asked for a restart that it is over.
 func (m *mail) announce(ctx context.Context) {
-	state := app.State(m.state.config(), m.log)
-	data, version, err := state.Doc(ctx, string(datadir.Restart))
+	data, version, err := m.state.Doc(ctx, string(datadir.Restart))
 	if err != nil || version == store.Missing {
 		return
 	}
-	_ = state.Remove(ctx, string(datadir.Restart)) // else it is told again
+	_ = m.state.Remove(ctx, string(datadir.Restart)) // else it is told again
 	var r restarted
 	if json.Unmarshal(data, &r) != nil || r.Route.Channel == "" {
 		return
 	}
 	took := m.now().Sub(r.At).Round(100 * time.Millisecond)
-	err = m.publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: phrase.In(m.channels.Language(r.Route.Channel), "Restarted in %s.", took), Plain: true})
+	err = m.post(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: phrase.In(m.directory.Language(r.Route.Channel), "Restarted in %s.", took), Plain: true})
 	if err != nil {
 		m.log.WarnContext(ctx, "announce the restart", "err", err)
 	}

@@ -29,28 +29,27 @@ var errPagesOff = errors.New(`the web interface is off: set gateway.webui.enable
 
 // webPages is the web interface on the gateway's port.
 type webPages struct {
-	state    *state
-	channels *deliver.Manager
-	listener func() net.Addr
-	auth     *auth.Server
-	server   *pages.Server
-	push     subject.Push
+	state     *state
+	directory *deliver.Directory
+	listener  func() net.Addr
+	auth      *auth.Server
+	server    *pages.Server
+	push      subject.Push
 }
 
 func newPages(g *Gateway) *webPages {
-	p := &webPages{state: &g.state, channels: g.channels, listener: g.Addr}
+	p := &webPages{state: g.state, directory: g.directory, listener: g.Addr}
 	p.auth = auth.New(auth.Options{
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Site:    p.site,
-		Changed: func() { g.mail.topics.soon("devices") },
+		Changed: func() { g.topics.soon("devices") },
 		Tell: func(ctx context.Context, s phrase.Sentence) {
 			g.background.Go(func() { g.mail.tellOwner(ctx, s) })
 		},
 	})
 	p.push = newPush(g, p)
-	g.mail.topics.asked = func() { pushQuestion(g) }
 	p.server = pages.New(pages.Options{
-		Auth: p.auth, Site: p.site, Now: g.o.Now, API: lateAPI{g.web},
+		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.desk,
 		Socket: func(w http.ResponseWriter, r *http.Request, device string, gone <-chan struct{}) {
 			if c := p.open(w); c != nil {
 				c.ServePage(w, r, device, gone)
@@ -67,22 +66,16 @@ func newPages(g *Gateway) *webPages {
 			}
 		},
 		Vouched: func(r *http.Request) bool {
-			c := p.socket()
+			c := socketOf(p.directory)
 			return c != nil && c.Vouched(r)
 		},
 	})
 	return p
 }
 
-// socket is the channel that carries the pages' conversations.
-func (p *webPages) socket() *socket.Channel {
-	c, _ := p.channels.Channel(socketName).(*socket.Channel)
-	return c
-}
-
-// open is socket for a request, which is refused while there is none.
+// open is the socket for a request, which is refused while there is none.
 func (p *webPages) open(w http.ResponseWriter) *socket.Channel {
-	c := p.socket()
+	c := socketOf(p.directory)
 	if c == nil {
 		w.Header().Set("Retry-After", "5")
 		auth.Refuse(w, http.StatusServiceUnavailable, "not_running", "the gateway is starting or stopping; try again")
@@ -129,14 +122,14 @@ func (p *webPages) site() auth.Site {
 	if tcp, ok := p.listener().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		s.Hosts = append(s.Hosts, tcp.String())
 	}
-	if c := p.socket(); c != nil && c.Host() != "" {
+	if c := socketOf(p.directory); c != nil && c.Host() != "" {
 		s.Hosts = append(s.Hosts, c.Host())
 	}
 	return s
 }
 
 func (p *webPages) proxies() []netip.Prefix {
-	if c := p.socket(); c != nil {
+	if c := socketOf(p.directory); c != nil {
 		return c.Proxies()
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
@@ -24,11 +23,8 @@ type asking struct {
 	log     *slog.Logger
 }
 
-func newAsking(w *webClients, redact func(string) string) *asking {
-	return &asking{
-		state: w.state, log: w.log, redact: redact, topics: w.topics,
-		answers: &subject.Answers{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
-	}
+func newAsking(s *state, kept store.Store, redact func(string) string, topics *publisher, log *slog.Logger) *asking {
+	return &asking{state: s, answers: &subject.Answers{Store: kept}, redact: redact, topics: topics, log: log}
 }
 
 func (q *asking) questions() subject.Questions {

@@ -48,7 +48,7 @@ func (g *Gateway) reloadFor(r bus.Route) {
 		if later := g.Status().Later; len(later) > 0 {
 			text = phrase.Later("The new settings are in use, except for those that need a /restart: %s.", strings.Join(later, ", "))
 		}
-		g.mail.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text.In(g.mail.channels.Language(r.Channel)), Plain: true}) //nolint:contextcheck // it is kept even if we end now
+		g.mail.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text.In(g.directory.Language(r.Channel)), Plain: true}) //nolint:contextcheck // it is kept even if we end now
 	})
 }
 
@@ -74,7 +74,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		}
 	}
 	g.state.use(fresh, "")
-	g.web.tellModel(g.channels, model)
+	g.web.tellModel(model)
 	if change.channels {
 		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
 			g.log.WarnContext(ctx, "channel", "err", err)
@@ -86,7 +86,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	g.reportDisabled(ctx, fresh)
 	keepGood(ctx, fresh, g.log)
 	for _, topic := range []string{"settings", "channels", "mcp", "budget"} {
-		g.mail.topics.Publish(topic, nil)
+		g.topics.Publish(topic, nil)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (g *Gateway) swapAgent(ctx context.Context) error {
 			return again
 		}
 	}
-	g.mail.queue.Redeliver()
+	g.mail.Redeliver()
 	g.takeOver(&generation{app: a})
 	return err
 }

@@ -12,7 +12,7 @@ func (g *Gateway) carryOut() {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		if !g.channels.Delivering(g.mail.queue.Status().Outbound) {
+		if !g.channels.Delivering(g.mail.Status().Outbound) {
 			return
 		}
 		select {

@@ -112,7 +112,7 @@ func (f *front) serves(cfg config.Config) bool {
 // HTTP. A host program may mount it.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h, ok := g.web.pages.match(r); ok {
+		if h, ok := g.pages.match(r); ok {
 			h.ServeHTTP(w, r)
 			return
 		}

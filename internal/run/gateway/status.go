@@ -45,11 +45,11 @@ func (g *Gateway) Status() Status {
 	use := g.state.snapshot()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
-		Queue: g.mail.queue.Status(), Channels: g.web.platforms(g.channels),
+		Queue: g.mail.Status(), Channels: g.web.platforms(g.channels),
 	}
 	if a := g.Addr(); a != nil {
 		if s.Address = a.String(); servesPages(use.config, a) {
-			s.Page = g.web.pages.base()
+			s.Page = g.pages.base()
 		}
 	}
 	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
@@ -14,13 +12,17 @@ import (
 
 // publisher tells the pages what has changed. docs/reference/websocket.md lists the topics.
 type publisher struct {
-	channels atomic.Pointer[deliver.Manager] // nil until the gateway is built
-	keyOf    func(bus.Inbound) string        // of the conversation of a message
-	unread   func(key string)                // counts an answer
-	asked    func()                          // a turn waits for an answer; may be nil
+	directory *deliver.Directory
+	keyOf     func(bus.Inbound) string // of the conversation of a message
+	unread    func(key string)         // counts an answer
+	asked     func()                   // a turn waits for an answer
 
 	mu     sync.Mutex
 	coming map[bus.Route]*arrival // messages that the queue is taking
+}
+
+func newPublisher(d *deliver.Directory, keyOf func(bus.Inbound) string, unread func(key string), asked func()) *publisher {
+	return &publisher{directory: d, keyOf: keyOf, unread: unread, asked: asked, coming: map[bus.Route]*arrival{}}
 }
 
 // arrival is a message whose turn may begin before its submission returned. What
@@ -88,18 +90,18 @@ func (p *publisher) afterArrival(r bus.Route, show func()) {
 }
 
 // Publish tells the clients that subscribe to a topic. It does not wait for them.
-func (p *publisher) Publish(topic string, data any) {
-	if c := p.socket(); c != nil {
+func (p *publisher) Publish(topic string, data any) { publish(p.directory, topic, data) }
+
+// publish tells the clients of the socket, if there is one.
+func publish(d *deliver.Directory, topic string, data any) {
+	if c := socketOf(d); c != nil {
 		c.Publish(topic, data)
 	}
 }
 
-func (p *publisher) socket() *socket.Channel {
-	m := p.channels.Load()
-	if m == nil {
-		return nil
-	}
-	c, _ := m.Channel(socketName).(*socket.Channel)
+// socketOf is the channel that carries the conversations of pages, nil if there is none.
+func socketOf(d *deliver.Directory) *socket.Channel {
+	c, _ := d.Channel(socketName).(*socket.Channel)
 	return c
 }
 
@@ -126,7 +128,7 @@ func (p *publisher) elsewhere(r bus.Route) *socket.Channel {
 	if r.Channel == socketName {
 		return nil
 	}
-	return p.socket()
+	return socketOf(p.directory)
 }
 
 // temporary reports whether a chat is kept nowhere.
@@ -147,7 +149,7 @@ func (p *publisher) said(out *bus.Outbound) {
 	if out.Kind == bus.Message && out.Text != "" && !temporary(out.Route) {
 		p.unread(key)
 	}
-	if out.Kind == bus.Ask && p.asked != nil {
+	if out.Kind == bus.Ask {
 		p.asked()
 	}
 }
@@ -163,11 +165,4 @@ func (p *publisher) completed(outs []bus.Outbound) {
 	for _, topic := range []string{"sessions", "budget", "automations", "memory"} {
 		p.Publish(topic, nil)
 	}
-}
-
-// Publish implements bus.Outbox.
-func (f frontDoor) Publish(ctx context.Context, out bus.Outbound) error {
-	err := f.queue.Publish(ctx, out)
-	f.topics.said(&out)
-	return err
 }

@@ -40,30 +40,30 @@ import (
 // webClients is what the WebSocket channel is lent for its clients. It goes on
 // when the agent is replaced.
 type webClients struct {
-	app      app.Options
-	state    *state
-	settings func() settings.Options
+	app       app.Options
+	state     *state
+	directory *deliver.Directory
+	settings  func() settings.Options
 	// operations are about the gateway itself.
 	operations func() (map[string]web.Read, map[string]web.Action)
-	channels   *deliver.Manager
 	log        *slog.Logger
-	desk       *web.Desk // see open
-	pages      *webPages
 	topics     *publisher
 	unread     *subject.Unread
-	hidden     func() bool // only pages use the socket
-	scoping    sync.Mutex  // held by setScope
 	asking     *asking
+	scoping    sync.Mutex // held by setScope
 }
 
+// hidden reports whether only pages use the socket.
+func (w *webClients) hidden() bool { return !enabledSocket(w.state.config()) }
+
 // drivers are the chat platforms of this program and of the one around it.
-func (w *webClients) drivers() map[string]chat.Driver {
+func (w *webClients) drivers(desk *web.Desk, pages *webPages) map[string]chat.Driver {
 	out := Channels()
 	out["websocket"] = socket.Driver(socket.Options{
 		Fork: w.fork, Recall: w.recall, Transcribe: w.transcribe, Model: w.usualModel,
-		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: lateAPI{w}, Hidden: w.hidden,
+		ChatState: w.chatState, Scope: w.setScope, SetModel: w.setModel, API: desk, Hidden: w.hidden,
 		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
-		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return w.pages.matchOwn(r, exposed) },
+		Pages:   func(r *http.Request, exposed bool) (http.Handler, bool) { return pages.matchOwn(r, exposed) },
 	})
 	maps.Copy(out, w.app.Channels)
 	return out
@@ -76,17 +76,6 @@ func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	return slices.DeleteFunc(all.Status(), func(c deliver.Status) bool {
 		return c.Name == socketName && w.hidden() || c.Name == terminal.Name && own
 	})
-}
-
-// lateAPI is the desk, which is made after the channels that carry its clients.
-type lateAPI struct{ w *webClients }
-
-// ServeHTTP implements http.Handler.
-func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.w.desk.ServeHTTP(w, r) }
-
-// Do implements socket.API.
-func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
-	return l.w.desk.Do(ctx, action, payload)
 }
 
 // chatState is what a conversation's metadata tells its clients.
@@ -133,15 +122,15 @@ func (w *webClients) usualModel() string {
 }
 
 // tellModel lets the clients of the socket know if another model answers now.
-func (w *webClients) tellModel(all *deliver.Manager, was string) {
+func (w *webClients) tellModel(was string) {
 	is := w.usualModel()
-	if c, ok := all.Channel("websocket").(*socket.Channel); ok && is != was {
+	if c := socketOf(w.directory); c != nil && is != was {
 		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
 	}
 }
 
-// newDesk answers web clients about this gateway.
-func (w *webClients) newDesk() (*web.Desk, error) {
+// subjects are what web clients read and change of this gateway.
+func (w *webClients) subjects() []web.Subject {
 	reads, actions := settings.New(w.settings())
 	moreReads, moreActions := w.operations()
 	o := subject.Options{
@@ -151,8 +140,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
-	return web.NewDesk(
-		w.log,
+	return []web.Subject{
 		subject.New(o),
 		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
 		w.asking.questions(),
@@ -162,7 +150,7 @@ func (w *webClients) newDesk() (*web.Desk, error) {
 		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
 		web.Routes{Reads: reads, Actions: actions},
 		web.Routes{Reads: moreReads, Actions: moreActions},
-	)
+	}
 }
 
 // program is what the subjects of the pages are about, as it is now.
@@ -233,8 +221,8 @@ func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
 
 // seq is the number of the last event of a conversation on the socket.
 func (w *webClients) seq(key string) (int64, bool) {
-	c, open := w.channels.Channel("websocket").(*socket.Channel)
-	if !open {
+	c := socketOf(w.directory)
+	if c == nil {
 		return 0, false
 	}
 	if chatID, ours := strings.CutPrefix(key, "websocket:"); ours {
@@ -246,7 +234,7 @@ func (w *webClients) seq(key string) (int64, bool) {
 // attachment describes a file that came with a message.
 func (w *webClients) attachment(path string) subject.Attachment {
 	a := subject.Attachment{Name: filepath.Base(path)}
-	if c, ok := w.channels.Channel("websocket").(*socket.Channel); ok {
+	if c := socketOf(w.directory); c != nil {
 		a.URL, a.Type, a.Size = c.File(path)
 	}
 	return a
@@ -262,7 +250,7 @@ func (g *Gateway) settings() settings.Options {
 			return s.Problems, s.Later
 		},
 		Life: g.life, Go: g.background.Go,
-		Channels: g.channels, Drivers: g.web.drivers(), TryChannels: g.tryChannels, LoginChannel: g.accounts.Login,
+		Channels: g.channels, Drivers: g.web.drivers(g.desk, g.pages), TryChannels: g.tryChannels, LoginChannel: g.accounts.Login,
 		API: func(cfg config.Config) (net.Addr, bool) { return g.Addr(), g.front.serves(cfg) },
 	}
 }
@@ -293,7 +281,7 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 // tryChannels makes channels that are never run.
 func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error) {
 	return deliver.NewManager(deliver.Options{
-		Queue: nowhere{}, Drivers: g.web.drivers(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
+		Queue: nowhere{}, Drivers: g.web.drivers(g.desk, g.pages), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
 }
