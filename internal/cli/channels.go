@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 )
 
 func channelsCommand(c *command) *cobra.Command {
@@ -68,8 +67,8 @@ func channelStates(ctx context.Context, c *command, loaded *config.Loaded) (list
 // liveChannels asks the gateway of this configuration; false means that none
 // answers.
 func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]deliver.Status, bool) {
-	var s gateway.Status
-	if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+	s, err := control.To(l).Status(ctx)
+	if err != nil {
 		return nil, false
 	}
 	return s.Channels, true

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -197,7 +198,7 @@ until the platform has taken it.`,
 				}
 				out.Media = append(out.Media, bus.Media{Path: path, Name: filepath.Base(file)})
 			}
-			to, err := a.Send(cmd.Context(), out)
+			to, err := control.To(a.Loaded).Send(cmd.Context(), out)
 			if err != nil {
 				return err
 			}
@@ -283,7 +284,7 @@ go on. Messages that wait to be sent are kept.`,
 			if err != nil {
 				return err
 			}
-			if err := a.Restart(cmd.Context(), args[0]); err != nil {
+			if err := control.To(a.Loaded).RestartChannel(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			say(cmd, "%s is starting. See: nanobot channels status\n", args[0])

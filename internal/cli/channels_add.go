@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -230,7 +230,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 
 // finish logs in where a platform needs it, and says how to go on.
 func (a *addition) finish(ctx context.Context, driver chat.Driver, next *config.Loaded) error {
-	running := gateway.Control(ctx, next, http.MethodPost, "/reload", nil, nil) == nil
+	running := control.To(next).Reload(ctx) == nil
 	if driver.Login != nil && !driver.LoginOptional {
 		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
 			say(a.cmd, "Log in with: nanobot channels login %s\n", a.name)

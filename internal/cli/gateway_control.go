@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -101,11 +101,13 @@ func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tic
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	var s gateway.Status
+	var s control.Status
 	for {
-		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+		now, err := control.To(l).Status(ctx)
+		if err != nil {
 			break // what the last answer said
 		}
+		s = now
 		connecting := slices.ContainsFunc(s.Channels, func(ch deliver.Status) bool {
 			return ch.Enabled && ch.State == deliver.Starting && ch.Error == ""
 		})
@@ -133,8 +135,7 @@ func answers(ctx context.Context, l *config.Loaded, pid int) (address string, ok
 		i, err := daemon.Find(gateway.InstanceFile(l))
 		return i.Address, err == nil && i.PID == pid
 	}
-	var s gateway.Status
-	err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s)
+	s, err := control.To(l).Status(ctx)
 	return s.Address, err == nil && s.PID == pid
 }
 
@@ -230,7 +231,7 @@ func gatewayRestartCommand(c *command, f *gatewayFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
+				if err := control.To(l).Restart(cmd.Context()); err != nil {
 					return err
 				}
 				say(cmd, "The gateway is restarting.\n")
@@ -255,11 +256,11 @@ func gatewayReloadCommand(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/reload", nil, nil); err != nil {
+			if err := control.To(l).Reload(cmd.Context()); err != nil {
 				return err
 			}
-			var s gateway.Status
-			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+			s, err := control.To(l).Status(cmd.Context())
+			if err != nil {
 				return err
 			}
 			if len(s.Later) > 0 {
@@ -293,15 +294,15 @@ every enabled channel has failed, and 3 if it is not running.`,
 				}
 				return failure{exitNotRunning}
 			}
-			var s gateway.Status
-			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+			s, err := control.To(l).Status(cmd.Context())
+			if err != nil {
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
 			if asJSON {
 				err = printJSON(cmd, struct {
 					Running bool            `json:"running"`
 					Process daemon.Instance `json:"process"`
-					gateway.Status
+					control.Status
 				}{true, i, s})
 			} else {
 				printGateway(cmd, i, s)
@@ -335,7 +336,7 @@ func deaf(list []deliver.Status) bool {
 // running".
 const exitNotRunning = 3
 
-func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {
+func printGateway(cmd *cobra.Command, i daemon.Instance, s control.Status) {
 	state := phrase.Later("ready")
 	if !s.Ready {
 		state = phrase.Later("not ready")

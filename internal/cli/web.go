@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -11,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 // webFlags are how a person wants to get to the pages.
@@ -60,15 +59,13 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 	if err != nil {
 		return err
 	}
-	var link gateway.WebLink
-	ask := func() error {
-		return gateway.Control(cmd.Context(), l, http.MethodPost, "/web/link", map[string]any{"code": f.code, "base": f.base}, &link)
-	}
-	if err = ask(); errors.Is(err, daemon.ErrNotRunning) {
+	want := control.WantedLink{Code: f.code, Base: f.base}
+	link, err := control.To(l).Link(cmd.Context(), want)
+	if errors.Is(err, daemon.ErrNotRunning) {
 		if err := gatewayStart(c, cmd, gatewayFlags{port: -1}); err != nil {
 			return err
 		}
-		err = ask()
+		link, err = control.To(l).Link(cmd.Context(), want)
 	}
 	if err != nil {
 		return err
@@ -120,8 +117,8 @@ func webDevices(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var list gateway.WebDevices
-			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/web/devices", nil, &list); err != nil {
+			list, err := control.To(l).Devices(cmd.Context())
+			if err != nil {
 				return err
 			}
 			if asJSON {
@@ -134,7 +131,7 @@ func webDevices(c *command) *cobra.Command {
 	return cmd
 }
 
-func printDevices(cmd *cobra.Command, list gateway.WebDevices) error {
+func printDevices(cmd *cobra.Command, list control.Devices) error {
 	if len(list.Devices)+len(list.Waiting) == 0 {
 		say(cmd, "No device is signed in. Open the web interface with: nanobot web\n")
 		return nil
@@ -168,7 +165,7 @@ func webDecide(c *command, verb, short string, allow bool) *cobra.Command {
 		Use: verb + " DIGITS", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  nanobot web " + verb + " 481516",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeDevice(c, cmd, map[string]any{"digits": strings.ReplaceAll(args[0], " ", ""), "allow": allow},
+			return changeDevice(c, cmd, control.Decision{Digits: strings.ReplaceAll(args[0], " ", ""), Allow: allow},
 				map[bool]string{true: "The device signs in now.", false: "The device is refused."}[allow])
 		},
 	}
@@ -179,17 +176,17 @@ func webRevoke(c *command) *cobra.Command {
 		Use: "revoke ID", Short: "Sign a device out", Args: cobra.ExactArgs(1),
 		Example: "  nanobot web devices\n  nanobot web revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeDevice(c, cmd, map[string]any{"revoke": args[0]}, "The device is signed out.")
+			return changeDevice(c, cmd, control.Decision{Revoke: args[0]}, "The device is signed out.")
 		},
 	}
 }
 
-func changeDevice(c *command, cmd *cobra.Command, change any, done string) error {
+func changeDevice(c *command, cmd *cobra.Command, change control.Decision, done string) error {
 	l, err := c.load()
 	if err != nil {
 		return err
 	}
-	if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/web/devices", change, nil); err != nil {
+	if err := control.To(l).Decide(cmd.Context(), change); err != nil {
 		return err
 	}
 	cmd.Println(words(cmd, done))

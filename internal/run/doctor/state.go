@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -36,10 +36,10 @@ func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool
 	stale, crashed := errors.AsType[*daemon.StaleError](err)
 	switch {
 	case err == nil:
-		var s gateway.Status
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+		s, err := control.To(l).Status(ctx)
+		if err != nil {
 			d.say(Broken, "gateway", fmt.Sprintf("process %d is running but does not answer: %v", i.PID, err), "see: nanobot gateway logs; then: nanobot gateway stop")
 			return true
 		}
@@ -58,7 +58,7 @@ func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool
 }
 
 // live tells how a running gateway is.
-func (d *Diagnosis) live(i daemon.Instance, s gateway.Status) {
+func (d *Diagnosis) live(i daemon.Instance, s control.Status) {
 	what := fmt.Sprintf("process %d answers on %s", i.PID, s.Address)
 	switch {
 	case !s.Ready:

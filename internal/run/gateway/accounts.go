@@ -1,24 +1,19 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 )
 
@@ -34,12 +29,9 @@ type Accounts struct {
 // running reports whether a gateway answers, after it was asked for something.
 func running(err error) bool { return !errors.Is(err, daemon.ErrNotRunning) }
 
-func channelPath(name, what string) string { return "/channels/" + url.PathEscape(name) + "/" + what }
-
 // Test asks the platform of a channel whether its section works.
 func (a Accounts) Test(ctx context.Context, name string) (chat.Report, error) {
-	var r chat.Report
-	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "test"), nil, &r)
+	r, err := control.To(a.Loaded).Probe(ctx, name)
 	if running(err) {
 		return r, err
 	}
@@ -61,8 +53,7 @@ func (a Accounts) Address(ctx context.Context, to bus.Route) (bus.Route, error) 
 	if to.Channel == "" {
 		return to, nil
 	}
-	var found bus.Route
-	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(to.Channel, "address"), to, &found)
+	found, err := control.To(a.Loaded).Address(ctx, to)
 	if running(err) {
 		return found, err
 	}
@@ -73,21 +64,9 @@ func (a Accounts) Address(ctx context.Context, to bus.Route) (bus.Route, error) 
 	return m.Address(ctx, to)
 }
 
-// Send keeps a message for a chat until it is delivered. It needs a gateway.
-func (a Accounts) Send(ctx context.Context, out bus.Outbound) (bus.Route, error) {
-	var to bus.Route
-	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(out.Route.Channel, "send"), out, &to)
-	return to, err
-}
-
-// Restart stops a channel and starts it again. It needs a gateway.
-func (a Accounts) Restart(ctx context.Context, name string) error {
-	return Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "restart"), nil, nil)
-}
-
 // Logout makes a channel forget its account.
 func (a Accounts) Logout(ctx context.Context, name string) error {
-	err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "logout"), nil, nil)
+	err := control.To(a.Loaded).Logout(ctx, name)
 	if running(err) {
 		return err
 	}
@@ -101,7 +80,7 @@ func (a Accounts) Logout(ctx context.Context, name string) error {
 // Login connects a channel to an account and writes what the login found out
 // into the configuration.
 func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
-	r, err := a.remoteLogin(ctx, name, p, force)
+	r, err := control.To(a.Loaded).Login(ctx, name, p, force)
 	if running(err) {
 		return r, err
 	}
@@ -186,155 +165,27 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 	return name, patch, nil
 }
 
-// loginEvent is a line of the answer while a login goes on.
-type loginEvent struct {
-	Step   *chat.Step     `json:"step,omitempty"`
-	Ask    *chat.Question `json:"ask,omitempty"`
-	Result *chat.Result   `json:"result,omitempty"`
-	Error  string         `json:"error,omitempty"`
-	None   bool           `json:"none,omitempty"` // deliver.ErrNoLogin
-}
-
-// remoteLogin lets the gateway log in, with the person here.
-func (a Accounts) remoteLogin(ctx context.Context, name string, p chat.Dialog, force bool) (chat.Result, error) {
-	body, err := startControl(ctx, a.Loaded, http.MethodPost, channelPath(name, "login"), map[string]bool{"force": force})
-	if err != nil {
-		return chat.Result{}, err
-	}
-	defer body.Close() //nolint:errcheck // only read
-	lines := bufio.NewScanner(body)
-	for lines.Scan() {
-		var e loginEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return chat.Result{}, err
-		}
-		switch {
-		case e.Step != nil:
-			p.Tell(*e.Step)
-		case e.Ask != nil:
-			answer, err := p.Ask(ctx, *e.Ask)
-			if err != nil {
-				return chat.Result{}, err // the gateway gives up when we hang up
-			}
-			if err := Control(ctx, a.Loaded, http.MethodPost, channelPath(name, "answer"), map[string]string{"text": answer}, nil); err != nil {
-				return chat.Result{}, err
-			}
-		case e.None:
-			return chat.Result{}, deliver.ErrNoLogin
-		case e.Error != "":
-			return chat.Result{}, errors.New(e.Error)
-		case e.Result != nil:
-			return *e.Result, nil
-		}
-	}
-	return chat.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
-}
-
-// accounts answers these requests inside the gateway.
+// accounts are those of the running gateway.
 type accounts struct {
-	channels *deliver.Manager
-	address  func(ctx context.Context, r bus.Route) (bus.Route, error)
-	say      func(ctx context.Context, out bus.Outbound) error
-	file     func() config.Options
-	reload   func(ctx context.Context) error
-	redact   func(string) string
-
-	mu      sync.Mutex
-	dialogs map[string]*remoteDialog // by channel
+	*deliver.Manager
+	address func(ctx context.Context, r bus.Route) (bus.Route, error)
+	say     func(ctx context.Context, out bus.Outbound) error
+	file    func() config.Options
+	reload  func(ctx context.Context) error
 }
 
-// routes adds the requests to those of the control socket.
-func (a *accounts) routes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /channels/{name}/test", func(w http.ResponseWriter, r *http.Request) {
-		report, err := a.channels.Probe(r.Context(), r.PathValue("name"))
-		answer(w, report, a.hidden(err))
-	})
-	mux.HandleFunc("POST /channels/{name}/restart", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, struct{}{}, a.hidden(a.channels.Restart(r.Context(), r.PathValue("name"))))
-	})
-	mux.HandleFunc("POST /channels/{name}/logout", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, struct{}{}, a.hidden(a.channels.Logout(r.Context(), r.PathValue("name"))))
-	})
-	mux.HandleFunc("POST /channels/{name}/address", func(w http.ResponseWriter, r *http.Request) {
-		var to bus.Route
-		err := decodeControl(r, &to)
-		if err == nil {
-			to.Channel = r.PathValue("name")
-			to, err = a.channels.Address(r.Context(), to)
-		}
-		answer(w, to, a.hidden(err))
-	})
-	mux.HandleFunc("POST /channels/{name}/send", func(w http.ResponseWriter, r *http.Request) {
-		var out bus.Outbound
-		err := decodeControl(r, &out)
-		if err == nil {
-			out.Kind, out.Route.Channel = bus.Message, r.PathValue("name")
-			if out.Route, err = a.address(r.Context(), out.Route); err == nil {
-				err = a.say(r.Context(), out)
-			}
-		}
-		answer(w, out.Route, a.hidden(err))
-	})
-	mux.HandleFunc("POST /channels/{name}/login", a.login)
-	mux.HandleFunc("POST /channels/{name}/answer", a.answer)
-}
-
-func decodeControl(r *http.Request, into any) error {
-	if err := json.NewDecoder(io.LimitReader(r.Body, 16<<20)).Decode(into); err != nil {
-		return fmt.Errorf("the request cannot be read: %w", err)
+// Send keeps a message for a chat until it is delivered.
+func (a *accounts) Send(ctx context.Context, out bus.Outbound) (to bus.Route, err error) {
+	out.Kind = bus.Message
+	if out.Route, err = a.address(ctx, out.Route); err != nil {
+		return out.Route, err
 	}
-	return nil
-}
-
-func (a *accounts) hidden(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(a.redact(err.Error()))
-}
-
-// login goes on as long as the client listens. Its answer is one line per step.
-func (a *accounts) login(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Force bool }
-	if err := decodeControl(r, &in); err != nil {
-		answer(w, nil, err)
-		return
-	}
-	name := r.PathValue("name")
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	d := &remoteDialog{out: json.NewEncoder(w), flush: http.NewResponseController(w), answers: make(chan string), cancel: cancel, ended: make(chan struct{})}
-	defer close(d.ended)
-	a.mu.Lock()
-	if a.dialogs == nil {
-		a.dialogs = map[string]*remoteDialog{}
-	}
-	former := a.dialogs[name]
-	a.dialogs[name] = d
-	a.mu.Unlock()
-	defer func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.dialogs[name] == d {
-			delete(a.dialogs, name)
-		}
-	}()
-	if former != nil { // its person has left, or changed their mind
-		former.cancel()
-		<-former.ended
-	}
-
-	result, err := a.Login(ctx, name, d, in.Force)
-	if err != nil {
-		d.send(loginEvent{Error: a.redact(err.Error()), None: errors.Is(err, deliver.ErrNoLogin)})
-		return
-	}
-	d.send(loginEvent{Result: &result})
+	return out.Route, a.say(ctx, out)
 }
 
 // Login logs in and writes what that found out into the configuration.
 func (a *accounts) Login(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error) {
-	result, err := a.channels.Login(ctx, name, d, force)
+	result, err := a.Manager.Login(ctx, name, d, force)
 	if err != nil {
 		return result, err
 	}
@@ -343,56 +194,4 @@ func (a *accounts) Login(ctx context.Context, name string, d chat.Dialog, force 
 		err = a.reload(context.WithoutCancel(ctx))
 	}
 	return result, err
-}
-
-// answer hands over what a person typed.
-func (a *accounts) answer(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Text string }
-	err := decodeControl(r, &in)
-	a.mu.Lock()
-	d := a.dialogs[r.PathValue("name")]
-	a.mu.Unlock()
-	if err == nil && d == nil {
-		err = errors.New("no login is under way")
-	}
-	if err == nil {
-		select {
-		case d.answers <- in.Text:
-		case <-r.Context().Done():
-			err = r.Context().Err()
-		}
-	}
-	answer(w, struct{}{}, err)
-}
-
-// remoteDialog is a person at the other end of a request.
-type remoteDialog struct {
-	mu      sync.Mutex
-	out     *json.Encoder
-	flush   *http.ResponseController
-	answers chan string
-	cancel  context.CancelFunc
-	ended   chan struct{}
-}
-
-func (d *remoteDialog) send(e loginEvent) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.out.Encode(e) == nil {
-		_ = d.flush.Flush() // the context ends when nobody listens
-	}
-}
-
-// Tell implements chat.Dialog.
-func (d *remoteDialog) Tell(s chat.Step) { d.send(loginEvent{Step: &s}) }
-
-// Ask implements chat.Dialog.
-func (d *remoteDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
-	d.send(loginEvent{Ask: &q})
-	select {
-	case text := <-d.answers:
-		return text, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -107,7 +108,7 @@ func TestChannelsByHand(t *testing.T) {
 	if err != nil || report.Identity != "guest" || len(report.Checks) != 1 || report.Checks[0].OK {
 		t.Errorf("test: %+v, %v", report, err)
 	}
-	to, err := a.Send(t.Context(), bus.Outbound{Route: bus.Route{Channel: "party", ChatID: "@ann"}, Text: "dinner is ready"})
+	to, err := control.To(a.Loaded).Send(t.Context(), bus.Outbound{Route: bus.Route{Channel: "party", ChatID: "@ann"}, Text: "dinner is ready"})
 	if err != nil || to.ChatID != "ann" {
 		t.Errorf("send: %+v, %v", to, err)
 	}
@@ -119,16 +120,16 @@ func TestChannelsByHand(t *testing.T) {
 		{Route: bus.Route{Channel: "party", ChatID: "ann"}},
 		{Route: bus.Route{Channel: "funeral", ChatID: "ann"}, Text: "hi"},
 	} {
-		if _, err := a.Send(t.Context(), wrong); err == nil {
+		if _, err := control.To(a.Loaded).Send(t.Context(), wrong); err == nil {
 			t.Errorf("%+v was sent", wrong)
 		}
 	}
 	if found, err := a.Address(t.Context(), bus.Route{Channel: "party", ChatID: "@ann", ThreadID: "5"}); err != nil || found.ChatID != "ann" || found.ThreadID != "5" {
 		t.Errorf("address: %+v, %v", found, err)
 	}
-	h.must(a.Restart(t.Context(), "party"))
+	h.must(control.To(a.Loaded).RestartChannel(t.Context(), "party"))
 	<-h.party.joined
-	if err := a.Restart(t.Context(), "funeral"); err == nil || !strings.Contains(err.Error(), "known channels") {
+	if err := control.To(a.Loaded).RestartChannel(t.Context(), "funeral"); err == nil || !strings.Contains(err.Error(), "known channels") {
 		t.Errorf("restart: %v", err)
 	}
 	h.must(a.Logout(t.Context(), "party"))
@@ -140,7 +141,7 @@ func TestChannelsByHand(t *testing.T) {
 		t.Error("a channel that is not configured was logged out")
 	}
 	h.must(h.end())
-	if err := a.Restart(t.Context(), "party"); !errors.Is(err, daemon.ErrNotRunning) {
+	if err := control.To(a.Loaded).RestartChannel(t.Context(), "party"); !errors.Is(err, daemon.ErrNotRunning) {
 		t.Errorf("restart without a gateway: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -20,16 +21,16 @@ import (
 func TestAlive(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		s    gateway.Status
+		s    control.Status
 		want bool
 	}{
-		"well":                  {gateway.Status{Model: "m", Ready: true}, true},
-		"full disk":             {gateway.Status{Model: "m", Queue: journal.Status{Err: fmt.Errorf("write: %w", syscall.ENOSPC)}}, true},
-		"read-only disk":        {gateway.Status{Model: "m", Queue: journal.Status{Err: fmt.Errorf("write: %w", syscall.EROFS)}}, true},
-		"disk hangs":            {gateway.Status{Model: "m", Queue: journal.Status{Err: errors.New("no answer")}}, false},
-		"turn hangs":            {gateway.Status{Model: "m", Agent: agent.Pulse{Stuck: []string{"a"}}}, false},
-		"turn hangs, disk full": {gateway.Status{Model: "m", Agent: agent.Pulse{Stuck: []string{"a"}}, Queue: journal.Status{Err: syscall.ENOSPC}}, false},
-		"no agent":              {gateway.Status{}, false},
+		"well":                  {control.Status{Model: "m", Ready: true}, true},
+		"full disk":             {control.Status{Model: "m", Queue: journal.Status{Err: fmt.Errorf("write: %w", syscall.ENOSPC)}}, true},
+		"read-only disk":        {control.Status{Model: "m", Queue: journal.Status{Err: fmt.Errorf("write: %w", syscall.EROFS)}}, true},
+		"disk hangs":            {control.Status{Model: "m", Queue: journal.Status{Err: errors.New("no answer")}}, false},
+		"turn hangs":            {control.Status{Model: "m", Agent: agent.Pulse{Stuck: []string{"a"}}}, false},
+		"turn hangs, disk full": {control.Status{Model: "m", Agent: agent.Pulse{Stuck: []string{"a"}}, Queue: journal.Status{Err: syscall.ENOSPC}}, false},
+		"no agent":              {control.Status{}, false},
 	} {
 		if got := gateway.Alive(&c.s); got != c.want {
 			t.Errorf("%s: alive = %v, want %v", name, got, c.want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
@@ -52,7 +53,7 @@ func PretendFree(g *Gateway, bytes uint64) {
 }
 
 // Alive reports whether a gateway with this status counts as alive.
-func Alive(s *Status) bool { return s.alive() }
+func Alive(s *control.Status) bool { return alive(s) }
 
 // PageLink is the secret of a link to the pages.
 func PageLink(g *Gateway) string { return g.pages.auth.Link() }

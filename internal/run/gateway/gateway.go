@@ -29,6 +29,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
@@ -161,9 +162,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if g.channels, err = deliver.NewManager(g.channelOptions(loaded)); err != nil {
 		return err
 	}
-	g.accounts = &accounts{
-		channels: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload, redact: g.secrets.Redact,
-	}
+	g.accounts = &accounts{Manager: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload}
 	if err := g.desk.Add(g.web.subjects()...); err != nil {
 		return err
 	}
@@ -302,10 +301,10 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	}
 	use := g.state.snapshot()
 	if use.config.Config.Gateway.ControlSocket {
-		if l, err := listenControl(use.config.DataDir); err != nil {
+		if l, err := control.Listen(use.config.DataDir); err != nil {
 			g.log.WarnContext(ctx, "commands such as gateway status will not reach this gateway", "err", err)
 		} else {
-			start(l, g.control())
+			start(l, g.commands())
 		}
 	}
 	keepTime := use.agent.start(carrying, g.mail)

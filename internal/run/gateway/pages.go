@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
@@ -151,63 +152,33 @@ func (p *webPages) base() string {
 	return "http://" + host + "/"
 }
 
-// WebLink is how a person gets to the pages.
-type WebLink struct {
-	Base string `json:"base"` // address of the pages
-	Link string `json:"link"` // signs one browser in, once
-	Code string `json:"code"` // to type instead
+// Link implements control.Pages.
+func (p *webPages) Link(want control.WantedLink) (control.Link, error) {
+	if !servesPages(p.state.config(), p.listener()) {
+		return control.Link{}, errPagesOff
+	}
+	out := control.Link{Base: p.base()}
+	if want.Base != "" {
+		out.Base = strings.TrimRight(want.Base, "/") + "/"
+	}
+	if want.Code {
+		out.Code = p.auth.Code()
+	} else {
+		out.Link = out.Base + "#/in/" + p.auth.Link()
+	}
+	return out, nil
 }
 
-// WebDevices are the browsers that are signed in, and those that want to.
-type WebDevices struct {
-	Devices []auth.Device  `json:"devices"`
-	Waiting []auth.Pending `json:"waiting"`
+// Devices implements control.Pages.
+func (p *webPages) Devices(ctx context.Context) (control.Devices, error) {
+	list, err := p.auth.Devices(ctx)
+	return control.Devices{Devices: list, Waiting: p.auth.Waiting()}, err
 }
 
-// webDecision is about a device: its id to sign it out, or its digits.
-type webDecision struct {
-	Revoke string `json:"revoke,omitempty"`
-	Digits string `json:"digits,omitempty"`
-	Allow  bool   `json:"allow,omitempty"`
-}
-
-// routes are for commands of the same user.
-func (p *webPages) routes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /web/link", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
-			Code bool
-			Base string
-		}
-		err := decodeControl(r, &in)
-		out := WebLink{Base: p.base()}
-		if in.Base != "" {
-			out.Base = strings.TrimRight(in.Base, "/") + "/"
-		}
-		switch {
-		case err != nil:
-		case !servesPages(p.state.config(), p.listener()):
-			err = errPagesOff
-		case in.Code:
-			out.Code = p.auth.Code()
-		default:
-			out.Link = out.Base + "#/in/" + p.auth.Link()
-		}
-		answer(w, out, err)
-	})
-	mux.HandleFunc("GET /web/devices", func(w http.ResponseWriter, r *http.Request) {
-		list, err := p.auth.Devices(r.Context())
-		answer(w, WebDevices{Devices: list, Waiting: p.auth.Waiting()}, err)
-	})
-	mux.HandleFunc("POST /web/devices", func(w http.ResponseWriter, r *http.Request) {
-		var in webDecision
-		err := decodeControl(r, &in)
-		switch {
-		case err != nil:
-		case in.Revoke != "":
-			err = p.auth.Revoke(r.Context(), in.Revoke)
-		default:
-			err = p.auth.Decide(in.Digits, in.Allow)
-		}
-		answer(w, struct{}{}, err)
-	})
+// Decide implements control.Pages.
+func (p *webPages) Decide(ctx context.Context, d control.Decision) error {
+	if d.Revoke != "" {
+		return p.auth.Revoke(ctx, d.Revoke)
+	}
+	return p.auth.Decide(d.Digits, d.Allow)
 }

@@ -188,7 +188,7 @@ func (f *front) deleteSession(ctx context.Context, key string) (bool, error) {
 
 // health is what /readyz tells.
 func (g *Gateway) health(context.Context) api.Report {
-	s := g.Status()
+	s := g.status()
 	var r api.Report
 	add := func(name string, ok, optional bool, detail string) {
 		r.Checks = append(r.Checks, api.Check{Name: name, OK: ok, Optional: optional, Detail: detail})
@@ -245,7 +245,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 				}
 				g.letChannelsIn(ctx)
 			case <-tick:
-				if s := g.Status(); s.alive() {
+				if s := g.Status(); alive(&s) {
 					tell("WATCHDOG=1")
 				} else {
 					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)

@@ -8,9 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/bus/journal"
-	"github.com/nanobot-go/nanobot/internal/chat/deliver"
-	"github.com/nanobot-go/nanobot/internal/core/agent"
+	"github.com/nanobot-go/nanobot/internal/run/control"
 )
 
 // stuckAfter is how long a turn may be silent: longer than any model call or
@@ -21,32 +19,21 @@ const stuckAfter = 15 * time.Minute
 // and waits for other processes and the disk for a while.
 const lookedAfter = 5 * time.Minute
 
-// Status is how a running gateway is.
-type Status struct {
-	Version  string           `json:"version"`
-	PID      int              `json:"pid"`
-	Started  time.Time        `json:"started_at"`
-	Address  string           `json:"address,omitempty"`
-	Page     string           `json:"page,omitempty"` // address of the web interface
-	Model    string           `json:"model"`
-	Ready    bool             `json:"ready"`
-	Problems []string         `json:"problems,omitempty"`      // why it is not ready, and what else is wrong
-	Later    []string         `json:"after_restart,omitempty"` // settings that were changed and wait for a restart
-	Agent    agent.Pulse      `json:"agent"`
-	Queue    journal.Status   `json:"queue"`
-	Channels []deliver.Status `json:"channels"`
-	Jobs     int              `json:"jobs"`
-
+// status is control.Status with what single checks say.
+type status struct {
+	control.Status
 	schedule, model, disk string // what is wrong with them
 }
 
 // Status tells how the gateway is, cheaply.
-func (g *Gateway) Status() Status {
+func (g *Gateway) Status() control.Status { return g.status().Status }
+
+func (g *Gateway) status() status {
 	use := g.state.snapshot()
-	s := Status{
+	s := status{Status: control.Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
 		Queue: g.mail.Status(), Channels: g.web.platforms(g.channels),
-	}
+	}}
 	if a := g.Addr(); a != nil {
 		if s.Address = a.String(); servesPages(use.config, a) {
 			s.Page = g.pages.base()
@@ -99,7 +86,7 @@ func (g *Gateway) Status() Status {
 
 // alive reports whether starting anew would not help: nothing hangs, although
 // we may not be ready. A disk that is full or may not be written stays so.
-func (s *Status) alive() bool {
+func alive(s *control.Status) bool {
 	if s.Model == "" || len(s.Agent.Stuck) > 0 {
 		return false
 	}
