@@ -83,7 +83,7 @@ var byPathAllowed = map[string]string{
 	"internal/run/doctor/doctor.go":         "looks at the data folder and at the workspace itself",
 	"internal/run/doctor/state.go":          "reads the data folder",
 	"internal/guard/confine.go":             "resolves folders that the configuration opens for commands, and makes the cache in the data folder",
-	"internal/run/gateway/control.go":       "makes the socket in the data folder",
+	"internal/run/control/control.go":       "makes the socket in the data folder",
 	"internal/guard/guest_media.go":         "links received files in the data folder, where guests cannot write",
 	"internal/guard/guests.go":              "makes the folders of a chat in the data folder; what runs there cannot replace them",
 	"internal/run/gateway/gateway.go":       "removes its own temporary folder",

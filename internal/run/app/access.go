@@ -19,9 +19,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-// Log is the log without credentials.
-func (a *App) Log() *slog.Logger { return a.log }
-
 // Secrets are the credentials in use.
 func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 
