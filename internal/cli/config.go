@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -153,25 +152,31 @@ func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*c
 	if err != nil {
 		return err
 	}
-	f, err := config.Open(file, gateway.Sections(nil))
-	if err != nil {
-		return err
-	}
-	done, err := change(f)
-	if err != nil {
-		return usageError{err}
-	}
-	if dry {
+	done := ""
+	err = config.Edit(file, gateway.Sections(nil), func(f *config.File) (err error) {
+		done, err = change(f)
+		switch {
+		case err != nil:
+			return usageError{err}
+		case dry:
+			return errDry
+		}
+		return nil
+	})
+	if errors.Is(err, errDry) {
 		cmd.Println(words(cmd, done, path, file) + words(cmd, " (not saved)"))
 		return nil
 	}
-	if err := f.Save(time.Now()); err != nil {
+	if err != nil {
 		return err
 	}
 	cmd.Println(words(cmd, done, path, file))
 	tellStronger(c, cmd, path)
 	return nil
 }
+
+// errDry keeps an edit from being saved.
+var errDry = errors.New("only a check")
 
 // What edit says has been done to a setting of a file.
 const (

@@ -171,12 +171,5 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 
 // setConfig changes one setting in a file and nothing else.
 func setConfig(file, path, value string) error {
-	f, err := config.Open(file, gateway.Sections(nil))
-	if err != nil {
-		return err
-	}
-	if err := f.SetValue(path, value); err != nil {
-		return err
-	}
-	return f.Save(time.Now())
+	return config.Edit(file, gateway.Sections(nil), func(f *config.File) error { return f.SetValue(path, value) })
 }

@@ -313,20 +313,17 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 	case !strings.Contains(model, "/"):
 		model = a.Command() + "/" + model
 	}
-	f, err := config.Open(file, nil)
+	err := config.Edit(file, nil, func(f *config.File) error {
+		if err := f.SetValue("agents.defaults.provider", a.Name()); err != nil {
+			return err
+		}
+		if err := f.SetValue("agents.defaults.model", model); err != nil {
+			return err
+		}
+		_, err := f.Unset("agents.defaults.modelPreset")
+		return err
+	})
 	if err != nil {
-		return err
-	}
-	if err := f.SetValue("agents.defaults.provider", a.Name()); err != nil {
-		return err
-	}
-	if err := f.SetValue("agents.defaults.model", model); err != nil {
-		return err
-	}
-	if _, err := f.Unset("agents.defaults.modelPreset"); err != nil {
-		return err
-	}
-	if err := f.Save(time.Now()); err != nil {
 		return err
 	}
 	say(cmd, "%s is now the default. Set in %s\n", model, file)

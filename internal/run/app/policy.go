@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -108,15 +107,10 @@ func allOrigins(l *config.Loaded, log *slog.Logger) *guard.AllOrigins {
 // keepHost adds a host to tools.exec.allowedHosts of a configuration file.
 func keepHost(file, entry string) error {
 	const key = "tools.exec.allowedHosts"
-	var err error
-	for range 3 { // another program may have written it since it was read
-		var f *config.File
-		if f, err = config.Open(file, nil); err != nil {
+	return config.Edit(file, nil, func(f *config.File) error {
+		raw, err := f.Get(key)
+		if err != nil {
 			return err
-		}
-		raw, err2 := f.Get(key)
-		if err2 != nil {
-			return err2
 		}
 		var list []string
 		if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
@@ -125,14 +119,8 @@ func keepHost(file, entry string) error {
 		if slices.Contains(list, entry) {
 			return nil
 		}
-		if err = f.SetValue(key, append(list, entry)); err != nil {
-			return err
-		}
-		if err = f.Save(time.Now()); !errors.Is(err, config.ErrChanged) {
-			return err
-		}
-	}
-	return err
+		return f.SetValue(key, append(list, entry))
+	})
 }
 
 // listeningPorts are those that a nanobot with this configuration listens on.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -356,5 +357,47 @@ func TestSaveKeepsForm(t *testing.T) {
 	}
 	if info, _ := os.Stat(file); runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
 		t.Errorf("mode = %v", info.Mode())
+	}
+}
+
+// An edit that another program was faster than is made again on what that one wrote.
+// One that is always too late, or fails, leaves the file as it is.
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.json")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{}`)
+	calls := 0
+	err := Edit(path, nil, func(f *File) error {
+		if calls++; calls == 1 {
+			write(`{"agents":{"defaults":{"provider":"openai"}}}`)
+		}
+		return f.Set("agents.defaults.model", "m")
+	})
+	got, _ := os.ReadFile(path)
+	if err != nil || calls != 2 || !strings.Contains(string(got), `"openai"`) || !strings.Contains(string(got), `"m"`) {
+		t.Errorf("after %d calls (%v) the file is %s", calls, err, got)
+	}
+
+	calls = 0
+	err = Edit(path, nil, func(f *File) error {
+		calls++
+		write(fmt.Sprintf(`{"agents":{"defaults":{"temperature":%d}}}`, calls))
+		return f.Set("agents.defaults.model", "m")
+	})
+	if got, _ := os.ReadFile(path); !errors.Is(err, ErrChanged) || strings.Contains(string(got), `"m"`) {
+		t.Errorf("an edit that is always late: %v, the file is %s", err, got)
+	}
+
+	write(`{}`)
+	refused := errors.New("no")
+	err = Edit(path, nil, func(f *File) error { return errors.Join(f.Set("agents.defaults.model", "m"), refused) })
+	if got, _ := os.ReadFile(path); !errors.Is(err, refused) || string(got) != `{}` {
+		t.Errorf("an edit that fails: %v, the file is %s", err, got)
 	}
 }

@@ -17,10 +17,30 @@ import (
 )
 
 const (
+	edits      = 3  // attempts of an Edit
 	backups    = 20 // copies of earlier versions kept beside the file
 	filePerm   = 0o600
 	folderPerm = 0o700
 )
+
+// Edit changes a file: it opens it, lets change edit it, and saves it. When another
+// program wrote the file meanwhile it begins again, so change may be called more than
+// once. Without an edit nothing is written.
+func Edit(path string, known Sections, change func(*File) error) (err error) {
+	for range edits {
+		var f *File
+		if f, err = Open(path, known); err != nil {
+			return err
+		}
+		if err = change(f); err != nil {
+			return err
+		}
+		if err = f.Save(time.Now()); !errors.Is(err, ErrChanged) {
+			return err
+		}
+	}
+	return err
+}
 
 // Save writes the edited text atomically and keeps the version before it as
 // config.json.bak-<UTC time of now>. A new file is readable by its owner only;

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
@@ -17,22 +16,23 @@ func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := config.Open(path, nil)
+	fixable := slices.DeleteFunc(r.Findings(), func(c Check) bool { return !c.Fixable() })
+	err = config.Edit(path, nil, func(f *config.File) error {
+		for _, check := range fixable {
+			for _, name := range slices.Sorted(maps.Keys(check.Set)) {
+				if err := f.Set(name, check.Set[name]); err != nil {
+					return fmt.Errorf("%s: %w", check.ID, err)
+				}
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
+
 	var done []string
-	changed := false
-	for _, check := range r.Findings() {
-		if !check.Fixable() {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(check.Set)) {
-			if err := f.Set(name, check.Set[name]); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-			changed = true
-		}
+	for _, check := range fixable {
 		for _, name := range slices.Sorted(maps.Keys(check.Mode)) {
 			if err := os.Chmod(name, check.Mode[name]); err != nil {
 				return done, fmt.Errorf("%s: %w", check.ID, err)
@@ -44,11 +44,6 @@ func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, er
 			}
 		}
 		done = append(done, check.ID)
-	}
-	if changed {
-		if err := f.Save(time.Now()); err != nil {
-			return nil, err
-		}
 	}
 	return done, nil
 }

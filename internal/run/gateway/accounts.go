@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
@@ -98,15 +97,22 @@ func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force b
 // saveLogin writes what a login found out into the section, and reports whether
 // that changed anything.
 func saveLogin(o config.Options, name string, r chat.Result) (changed bool, err error) {
-	patch := map[string]any{}
-	maps.Copy(patch, r.Patch)
 	path, err := config.Locate(o)
 	if err != nil {
 		return false, err
 	}
-	f, err := config.Open(path, o.Sections)
-	if err != nil {
-		return false, err
+	err = config.Edit(path, o.Sections, func(f *config.File) (err error) {
+		changed, err = putLogin(f, name, r)
+		return err
+	})
+	return changed, err
+}
+
+// putLogin changes the section in the text of the file.
+func putLogin(f *config.File, name string, r chat.Result) (changed bool, err error) {
+	patch := maps.Clone(r.Patch)
+	if patch == nil {
+		patch = map[string]any{}
 	}
 	there, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`))
 	if err != nil {
@@ -136,10 +142,7 @@ func saveLogin(o config.Options, name string, r chat.Result) (changed bool, err 
 		return false, err
 	}
 	names, err := f.Patch(text)
-	if err != nil || len(names) == 0 {
-		return false, err
-	}
-	return true, f.Save(time.Now())
+	return len(names) > 0, err
 }
 
 // within is the section that a patch of a channel is written into: its own, or
