@@ -32,7 +32,7 @@ type (
 	ChannelRate = chat.Rate
 	// ChannelPlanner is a Channel that divides messages by itself.
 	ChannelPlanner = chat.Planner
-	// Visitor is somebody who wrote, for ChannelDeps.Gate to decide about.
+	// Visitor is a person who wrote, for ChannelDeps.Gate to decide about.
 	Visitor = access.Visitor
 	// ChannelGate decides who may talk to us.
 	ChannelGate = access.Gate

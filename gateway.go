@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-// ErrRestart is returned by Serve when somebody asked for /restart in a chat.
+// ErrRestart is returned by Serve when /restart was asked for in a chat.
 var ErrRestart = gateway.ErrRestart
 
 // Gateway is an agent that runs for months: it connects to chat platforms,
@@ -28,7 +28,7 @@ type Gateway struct {
 }
 
 // NewGateway reads the configuration, takes the port and builds everything. It
-// connects to nobody and calls no model before Serve. A section of the
+// makes no connection and calls no model before Serve. A section of the
 // configuration that can be done without and is wrong is left out; Problems
 // names it.
 func NewGateway(ctx context.Context, opts ...Option) (*Gateway, error) {

@@ -236,10 +236,10 @@ type Deps struct {
 	// know more about who reads.
 	Shown Filters
 	// Known reports whether the agent was given a message with this ID before
-	// and would drop it. Nil: nobody knows.
+	// and would drop it. Nil: it is not known.
 	Known func(id string) bool
 	// Settled reports whether it was answered as well, and the answer is
-	// delivered: nothing more comes of it. Nil: nobody knows.
+	// delivered: nothing more comes of it. Nil: it is not known.
 	Settled func(id string) bool
 	// Back reports that a client listens to a chat: what Send refused with
 	// ErrAway is sent now. It does not block. Nil: there is no manager.

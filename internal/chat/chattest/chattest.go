@@ -30,7 +30,7 @@ import (
 // timeout is how long something that must happen may take.
 const timeout = 10 * time.Minute
 
-// In is somebody who writes. The fake turns it into what its platform sends.
+// In is a person who writes. The fake turns it into what its platform sends.
 type In struct {
 	ID, Sender, Chat, Thread, Text string
 	Group, Mentioned               bool

@@ -82,7 +82,7 @@ type Fixture struct {
 	// Impatient makes a new channel give up a silent connection after a second
 	// or two, instead of a minute or two.
 	Impatient func(ch chat.Channel)
-	// Pose is Deliver, alone with us, by somebody unknown who put a name into
+	// Pose is Deliver, alone with us, by a stranger who put a name into
 	// everything that people, or the administrators of an organisation, choose
 	// there: user name, shown name, name in a group, id within another
 	// organisation.

@@ -33,7 +33,7 @@ func testOrder(_ *testing.T, h *house) {
 	h.expect(want...)
 }
 
-// Somebody unknown is neither heard nor served, but can be let in.
+// A stranger is neither heard nor served, but can be let in.
 func testStranger(t *testing.T, h *house) {
 	h.need("Stranger")
 	who := In{ID: "2000", Sender: h.Stranger, Chat: h.Chat(h.Stranger), Text: "let me in"}
@@ -63,7 +63,7 @@ func testStranger(t *testing.T, h *house) {
 	}
 }
 
-// Who takes the id of the owner as a name is nobody we know.
+// Who takes the id of the owner as a name stays a stranger.
 func testBorrowedID(t *testing.T, h *house) {
 	h.need("Pose")
 	h.Pose(t, In{ID: "2100", Sender: h.Stranger, Chat: h.Chat(h.Stranger), Text: "/pairing list"}, h.Owner)

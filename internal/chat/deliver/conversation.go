@@ -30,7 +30,7 @@ type conversation struct {
 	parked   bool // it waits for something that we cannot bring about; see sender.parked
 	running  bool
 	wake     chan struct{} // capacity 1: something was queued
-	away     time.Time     // since when nobody listens and an answer waits; zero if that is not so
+	away     time.Time     // since when no client listens and an answer waits; zero if that is not so
 	lossy    bool          // text of the running stream was dropped meanwhile
 	excess   bool          // too many answers wait for clients that are away: this chat's first is given up
 

@@ -141,7 +141,7 @@ func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error)
 	}
 }
 
-// awaitClient waits until a client listens to the chat, or somebody writes in
+// awaitClient waits until a client listens to the chat, or a person writes in
 // it, however long that takes. What is deferred is also tried after the next
 // connection. An error means that ctx ended, or that too many answers wait.
 func (c *conversation) awaitClient(ctx context.Context, deferred bool) error {

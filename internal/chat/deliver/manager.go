@@ -349,7 +349,7 @@ func sameJSON(a, b json.RawMessage) bool {
 func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 	s := newSupervisor(m, name, section)
 	if err := chat.DecodeCommon(section, &s.common); err != nil {
-		s.enabled = true // whether it is cannot be told: somebody should see why
+		s.enabled = true // whether it is cannot be told: the owner should see why
 		s.fail(err)
 		return s
 	}

@@ -299,7 +299,7 @@ func (st *stream) eraseFrom(ctx context.Context, from int) {
 	old := st.shown[from:]
 	st.shown = st.shown[:from]
 	for _, p := range old {
-		if p.id == "" { // nobody knows whether it is there
+		if p.id == "" { // it is not known whether it is there
 			continue
 		}
 		err := st.retryEdit(ctx, func() error { return st.c.w.a.erase(ctx, st.route, p.id) })

@@ -197,7 +197,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 			continue
 		}
 
-		if !s.health.everUp() { // somebody may be waiting beside a terminal
+		if !s.health.everUp() { // a person may be waiting at a terminal
 			pause = min(pause, firstBackoff)
 		}
 		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load

@@ -30,7 +30,7 @@ func (a *Agent) announce(ctx context.Context, in bus.Inbound) bool {
 	return err == nil
 }
 
-// deliver runs the turn of a message that nobody waits for.
+// deliver runs the turn of a message whose sender does not wait.
 func (a *Agent) deliver(ctx context.Context, in bus.Inbound) error {
 	for out, err := range a.Ask(ctx, in) {
 		if err != nil {

@@ -154,7 +154,7 @@ func (m *mailboxes) await(ctx context.Context, act *actor, w *waiting, most time
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	act.waiting = nil // from here on nobody sends
+	act.waiting = nil // from here on there is no sender
 	select {
 	case it = <-w.answer:
 	default:

@@ -60,7 +60,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 // Leave ends the work on a message of Perform as the end of the program would.
 func (a *Agent) Leave(in bus.Inbound) { a.mailboxes.abandon(a.engine.KeyOf(in), in.ID, turn.ErrClosed) }
 
-// unsolicited passes on what is said in turns that nobody asked for.
+// unsolicited passes on what is said in turns that no message asked for.
 type unsolicited struct{ a *Agent }
 
 func (u unsolicited) Publish(_ context.Context, out bus.Outbound) error {

@@ -252,7 +252,7 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 type stopped struct {
 	queue   []*envelope
 	over    <-chan struct{} // closes when the turn is over; nil if none ran
-	refused bool            // the turn is somebody else's
+	refused bool            // the turn belongs to another message
 }
 
 func (s stopped) drop(err error) {

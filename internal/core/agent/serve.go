@@ -47,7 +47,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 }
 
 // hand gives a message that no person wrote to the queue, which keeps it until
-// its answer is out. False means that there is none, or that nobody would read
+// its answer is out. False means that there is none, or that no reader would see
 // there what goes to this channel, such as the terminal.
 func (a *Agent) hand(ctx context.Context, in bus.Inbound) (bool, error) {
 	q := a.queue.Load()

@@ -38,7 +38,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 			return nil, "", err
 		}
 	case m.Chat.Channel == c.Route.Channel:
-		err = a.mailboxes.spawn(func(ctx context.Context) { // nobody reads along there; the log keeps what is said
+		err = a.mailboxes.spawn(func(ctx context.Context) { // no reader follows there; the log keeps what is said
 			for out, err := range a.Ask(ctx, in) {
 				if err == nil && out.Kind == bus.Final {
 					a.replies.settle(in.ID, &out)

@@ -13,7 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 )
 
-// Context is what the model would be shown of a conversation if somebody wrote
+// Context is what the model would be shown of a conversation if a person wrote
 // into it now. Sizes are estimates in tokens, corrected by what the provider
 // counted in earlier turns.
 type Context struct {

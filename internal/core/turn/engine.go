@@ -242,7 +242,7 @@ func (s *slot) leave() {
 	}
 }
 
-// Pause gives the slot of the turn back while it waits for somebody else. It is not
+// Pause gives the slot of the turn back while it waits for another. It is not
 // taken again if the wait fails.
 func (t *Turn) Pause(ctx context.Context, wait func() error) error {
 	t.slot.leave()

@@ -157,7 +157,7 @@ type Turns struct {
 
 // Events are how turns and the program around them meet. Each may be nil.
 type Events struct {
-	// Deliver gets what is said in turns that nobody asked for, such as the
+	// Deliver gets what is said in turns that no message asked for, such as the
 	// result of a subagent.
 	Deliver func(bus.Outbound)
 	// Runtime are told what happens to turns, in order; see RuntimeEvent.

@@ -51,7 +51,7 @@ type progress struct {
 	used    bus.Usage // by answers of the model that called tools, in all rounds of a goal
 
 	mu       sync.Mutex // tools run side by side
-	answered bool       // the message tool answered this chat, and nobody wrote there since
+	answered bool       // the message tool answered this chat, and no message came there since
 	calls    map[string]ended
 	edits    []bus.Edit
 	diffs    int

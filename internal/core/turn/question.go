@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// asker is what tools of this turn may ask people with; nil when nobody is there.
+// asker is what tools of this turn may ask people with; nil when no person is there.
 func (t *Turn) asker() func(context.Context, bus.Question) (string, error) {
 	switch in := t.msg.In; {
 	case in.Interactive:

@@ -36,8 +36,8 @@ func (t *Turn) remembers() bool {
 	return t.engine.opts.Memory.Consolidator != nil && !t.msg.In.Stateless
 }
 
-// discardSession forgets all that was kept for the turn of a conversation that is
-// nobody's any more.
+// discardSession forgets all that was kept for the turn of a conversation that
+// is over.
 func (t *Turn) discardSession(ctx context.Context) {
 	if err := t.sess.Release(); err != nil {
 		t.engine.log.ErrorContext(ctx, "release session", "session", t.key, "err", err)

@@ -49,7 +49,7 @@ func (t *Turn) showStep(started, step tool.Call) {
 }
 
 // subagentSpec is the run of a subagent: the model of the turn that spawned
-// it, a fresh history, and the tools that concern nobody but itself.
+// it, a fresh history, and the tools that concern it alone.
 func (t *Turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 	limits := t.engine.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block

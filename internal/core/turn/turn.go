@@ -77,7 +77,7 @@ func (e *Engine) Begin(sess *session.Session, m Message, a Around) (*Turn, error
 	return t, nil
 }
 
-// End lets nobody find the turn any more.
+// End makes the turn one that cannot be found any more.
 func (t *Turn) End() { t.engine.detach(t) }
 
 // usageKey is the session metadata that holds what the last turn took, as in the

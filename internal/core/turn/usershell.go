@@ -22,7 +22,7 @@ import (
 // eventShell marks what is kept of a command that the owner typed.
 const eventShell = "user_shell"
 
-// textShellCut is the answer to a command whose end nobody saw.
+// textShellCut is the answer to a command whose end was not seen.
 const textShellCut = "The program was stopped while this command ran. It may have taken effect, so it was not run again."
 
 // Shell runs a command line that the owner typed, without a model. That it
@@ -129,7 +129,7 @@ func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 }
 
 // shellAgain answers a command that an earlier process began: with what it
-// printed, or with the news that nobody knows.
+// printed, or with the news that it is not known.
 func (t *Turn) shellAgain(ctx context.Context) error {
 	recs := t.sess.Messages()
 	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.msg.In.ID })

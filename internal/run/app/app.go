@@ -413,7 +413,7 @@ func workspaceOf(override string, loaded *config.Loaded) (string, error) {
 	if err != nil || override == "" {
 		return path, err
 	}
-	// A folder that somebody names is made, but not the way to it: that is a typing error.
+	// A folder that the caller names is made, but not the way to it: that is a typing error.
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist, so %s cannot be the workspace; create it first, or correct the path", filepath.Dir(path), path)
 	}

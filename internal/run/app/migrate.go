@@ -14,7 +14,7 @@ import (
 
 // Migration is what lies in a workspace and is not part of what the data folder
 // holds: what another program wrote there after the first start, or a command.
-// Nothing of it is used before somebody takes it.
+// Nothing of it is used before a person takes it.
 type Migration struct {
 	Notes    []string // of the workspace; for the user
 	Sessions []session.Untaken

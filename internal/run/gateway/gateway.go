@@ -35,7 +35,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
-// ErrRestart ends a gateway that somebody asked to restart.
+// ErrRestart ends a gateway that was asked to restart.
 var ErrRestart = errors.New("a restart was asked for")
 
 // Options of a Gateway.
@@ -90,7 +90,7 @@ type Gateway struct {
 }
 
 // New reads the configuration, takes the locks and the port and builds
-// everything. It connects to nobody yet. A section that can be done without
+// everything. It makes no connection yet. A section that can be done without
 // and is wrong is left out; Problems names it.
 func New(ctx context.Context, o Options) (*Gateway, error) {
 	if o.Log == nil {
@@ -253,7 +253,7 @@ func (g *Gateway) firstAgent(ctx context.Context, l *config.Loaded) error {
 // Addr is where the gateway listens, nil if it does not.
 func (g *Gateway) Addr() net.Addr { return g.front.addr() }
 
-// Ask lets somebody in who waits for the answer himself, such as an HTTP
+// Ask is for a sender that waits for the answer itself, such as an HTTP
 // request. It does not go through the journal.
 func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 	return g.AskWith(ctx, in, turn.Extra{})
@@ -276,7 +276,7 @@ func (g *Gateway) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) ite
 // Run serves until ctx ends, then comes to rest in order: platforms stop
 // receiving, turns finish or are kept for the next start, what was said goes
 // out. Ready is called once everything runs. It returns ErrRestart when
-// somebody asked for one.
+// one was asked for.
 func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
-// gauges are looked up when somebody asks for the metrics.
+// gauges are looked up when the metrics are read.
 func (g *Gateway) gauges(r *api.Reading) {
 	s := g.Status()
 	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))

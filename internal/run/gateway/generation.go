@@ -127,7 +127,7 @@ type generation struct {
 }
 
 // start makes the agent work through the queue. It returns what makes its
-// schedule run, which nobody waits for.
+// schedule run, which no turn waits for.
 func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 	running, stop := context.WithCancel(ctx)
 	intake, stopIntake := context.WithCancel(running)
@@ -145,7 +145,7 @@ func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 }
 
 // scheduleRetry is when the schedule is tried again after it could not begin.
-// Somebody who mends its file need not do more.
+// Who mends its file need not do more.
 const scheduleRetry = 30 * time.Second
 
 // keepTime runs the schedule until ctx ends.

@@ -100,7 +100,7 @@ func (m *mail) Close() error {
 	return m.queue.Close()
 }
 
-// deliver takes what is said in turns nobody asked for.
+// deliver takes what is said in turns that no message asked for.
 func (m *mail) deliver(out bus.Outbound) {
 	ctx := context.Background()
 	if err := m.post(ctx, out); err != nil {
@@ -166,7 +166,7 @@ func (m *mail) reaches(r bus.Route) error {
 func (m *mail) language(channel string) string { return m.directory.Language(channel) }
 
 // tellOwner says something to the owner, wherever they were last. The log has
-// it already, so it does not matter if nobody can be reached.
+// it already, so it does not matter if the owner cannot be reached.
 func (m *mail) tellOwner(ctx context.Context, s phrase.Sentence) {
 	r, ok := m.owner.last()
 	if !ok {

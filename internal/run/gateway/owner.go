@@ -13,7 +13,7 @@ import (
 )
 
 // ownerChat knows where the owner can be reached: the chat a message of theirs
-// came from last. It is the way for what nobody asked about: a failed job, a
+// came from last. It is the way for what the owner did not ask about: a failed job, a
 // configuration that cannot be used.
 type ownerChat struct {
 	state store.Store

@@ -35,7 +35,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-// reloadFor is Reload for somebody in a chat, who cannot be kept waiting: the
+// reloadFor is Reload for a person in a chat, who cannot be kept waiting: the
 // agent that answers them may be replaced. What is refused is told to the
 // owner anyway.
 func (g *Gateway) reloadFor(r bus.Route) {

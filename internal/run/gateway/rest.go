@@ -3,7 +3,7 @@ package gateway
 import "time"
 
 // carryOut waits a moment until the answers of the last turns are with their
-// platforms, so that nobody waits for them until the next start, which would
+// platforms, so that no reader waits for them until the next start, which would
 // deliver them and finish what is shown of them. What cannot be delivered now is
 // not waited for: it is in the journal.
 func (g *Gateway) carryOut() {
@@ -26,7 +26,7 @@ func (g *Gateway) carryOut() {
 // carryWait is how long answers may take to get out when we stop.
 const carryWait = 3 * time.Second
 
-// DropCaches lets go of conversations in memory that nobody works on. The next
+// DropCaches lets go of conversations in memory that no turn works on. The next
 // turn of each reads it again.
 func (g *Gateway) DropCaches() {
 	g.state.mu.Lock()

@@ -49,7 +49,7 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
 	}
 	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
+	lc.SetMultipathTCP(false) // clients come one way, and asking the kernel for more takes time
 	for pause := time.Millisecond; ; pause *= 2 {
 		f.listener, err = lc.Listen(ctx, "tcp", addr)
 		// A child of a gateway that was killed has its port until it runs another program.
@@ -84,7 +84,7 @@ func (f *front) renew(a *app.App) error {
 	}
 	o.Health, o.Media.Transcribe, o.Log, o.Now = f.base.Health, f.base.Media.Transcribe, f.base.Log, f.base.Now
 	switch {
-	case !a.Config.Config.Gateway.API: // somebody does not want it
+	case !a.Config.Config.Gateway.API: // the owner does not want it
 	case f.serves(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = f.base.Ask, func() []api.Model { return app.APIModels(f.state.config()) }, f.deleteSession
 		o.Trigger, o.TriggerKey = f.fireTrigger, func(id string) []byte { return schedule.TriggerKey(a.Config.DataDir, id) }
@@ -203,7 +203,7 @@ func (g *Gateway) health(context.Context) api.Report {
 		queue = s.Queue.Err.Error()
 	}
 	add("queue", s.Queue.Err == nil, false, queue)
-	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that somebody has to mend is no reason to send nobody here
+	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that has to be mended is no reason to send no clients here
 	add("model", s.model == "", true, s.model)
 	add("disk", s.disk == "", true, s.disk) // messages that cannot be kept are the queue's matter
 	for _, c := range s.Channels {

@@ -176,7 +176,7 @@ func takes(r *http.Request) bool {
 }
 
 // local reports whether both ends of the connection are proven to be of our user
-// on this machine, and nobody stands between. What a proxy beside us forwards
+// on this machine, and nothing stands between. What a proxy beside us forwards
 // comes from elsewhere, and what a command of the agent sends is not the user's.
 func local(r *http.Request) bool {
 	if !httpsafe.Direct(r) {
@@ -194,7 +194,7 @@ func local(r *http.Request) bool {
 	return ok && Loopback(addr) && httpsafe.ConnectionPeer(tcp.AddrPort(), remote).Kind == httpsafe.PeerOwn
 }
 
-// trusted reports whether somebody may see how the program is in detail.
+// trusted reports whether the sender of a request may see how the program is in detail.
 func (a *API) trusted(r *http.Request) bool {
 	if !a.gate.named(r.Host) || foreign(r) {
 		return false

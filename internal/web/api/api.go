@@ -124,7 +124,7 @@ func Loopback(a net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
-// restTime is how long a client may take to send what nobody wants to read.
+// restTime is how long a client may take to send what is not read.
 const restTime = 10 * time.Second
 
 // Hurried keeps clients from holding a connection with a body that they promise

@@ -181,7 +181,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if speaksMessages(r) {
 		body = f.messagesBody(h.Get(headerRequest))
 	}
-	_ = sendJSON(w, f.status, body) // nobody is left to tell
+	_ = sendJSON(w, f.status, body) // the client may be gone
 }
 
 func sendJSON(w http.ResponseWriter, status int, v any) error {

@@ -37,7 +37,7 @@ func (r Report) ready() bool {
 
 // health answers /health, /healthz and /livez: the process takes requests.
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
-	_ = sendJSON(w, http.StatusOK, map[string]string{"status": "ok"}) // nobody is left to tell
+	_ = sendJSON(w, http.StatusOK, map[string]string{"status": "ok"}) // the client may be gone
 }
 
 // readyz tells whether the program does its work. Which part does not is told
@@ -51,7 +51,7 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	if !a.trusted(r) {
 		report.Checks = nil
 	}
-	_ = sendJSON(w, status, struct { // nobody is left to tell
+	_ = sendJSON(w, status, struct { // the client may be gone
 		Status string `json:"status"`
 		Report
 	}{word, report})
@@ -63,7 +63,7 @@ func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = a.o.Metrics.WriteTo(w) // nobody is left to tell
+	_, _ = a.o.Metrics.WriteTo(w) // the client may be gone
 }
 
 // probe asks how the program is, once at a time: a check that hangs is the

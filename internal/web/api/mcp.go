@@ -48,7 +48,7 @@ type MCPOptions struct {
 }
 
 // MCP offers the agent to MCP clients as three tools: ask, search_memory and
-// list_sessions. Nobody can be asked back: what needs an approval is denied.
+// list_sessions. No question can be asked back: what needs an approval is denied.
 // It is safe for concurrent use.
 type MCP struct {
 	o      MCPOptions
@@ -224,7 +224,7 @@ func (m *MCP) ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*
 	return nil, nil, errors.New("the turn ended without an answer")
 }
 
-// inbound is the message of an ask. Nobody sits behind it who could answer a
+// inbound is the message of an ask. No person sits behind it who could answer a
 // question or means a slash command.
 func inbound(in askInput) (bus.Inbound, error) {
 	text := strings.TrimSpace(in.Message)

@@ -41,7 +41,7 @@ type call struct {
 	keep  bool     // they belong to a conversation that goes on
 }
 
-// drop removes the files of a request that nobody will ask about again.
+// drop removes the files of a request that no later one asks about.
 func (c *call) drop() {
 	if c.keep {
 		return

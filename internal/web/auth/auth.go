@@ -313,7 +313,7 @@ func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, e
 	return Session{Device: e.Device, Gone: e.gone}, true, nil
 }
 
-// warnStolen logs the first use of a device's cookie by somebody else. The caller holds mu.
+// warnStolen logs the first use of a device's cookie by another browser. The caller holds mu.
 func (s *Server) warnStolen(r *http.Request, e *entry, from opener) {
 	if e.warned {
 		return

@@ -121,7 +121,7 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": c.set.TokenTTLS})
 }
 
-// wantsBody refuses HEAD, which would make a token that nobody gets.
+// wantsBody refuses HEAD, which would make a token that no client gets.
 func wantsBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet {
 		return true
@@ -283,7 +283,7 @@ func (c *Channel) identity(r *http.Request, client string, proven bool) string {
 }
 
 // isLocal reports whether the request comes from a program of our user on this
-// machine that meant this machine: a name that somebody points at a loopback address,
+// machine that meant this machine: a name that a stranger points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
 	if !httpsafe.Direct(r) || c.Vouched(r) {
@@ -305,7 +305,7 @@ func (c *Channel) isLocal(r *http.Request) bool {
 }
 
 // originAllowed keeps other people's web pages from using the browser of
-// somebody who may talk to us. Programs that are no browsers send no origin.
+// a person who may talk to us. Programs that are no browsers send no origin.
 func (c *Channel) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -69,7 +69,7 @@ func (c *cork) flush() error {
 	return c.send()
 }
 
-// send has a limit of its own: nobody who wrote waits for it. The caller holds
+// send has a limit of its own: no writer waits for it. The caller holds
 // the lock.
 func (c *cork) send() error {
 	if len(c.buf) == 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxChats  = 4096    // remembered although nobody is connected to them
+	maxChats  = 4096    // remembered although no client is connected to them
 	maxBytes  = 4 << 20 // of all their events
 	maxPeers  = 1024    // connections at once
 	maxPlaces = 4096    // chats that one connection listens to
@@ -38,7 +38,7 @@ type hub struct {
 	mu      sync.Mutex
 	numbers numbers
 	chats   map[string]*conversation
-	idle    *list.List      // of *chat nobody listens to, longest unused first
+	idle    *list.List      // of *conversation without a listener, longest unused first
 	bytes   int             // kept in idle chats
 	cut     map[string]bool // chats that were forgotten in the middle of an answer
 	seats   int             // connections, also those that are about to be
@@ -128,7 +128,7 @@ func (c *Channel) Seq(id string) (int64, bool) {
 	return 0, false
 }
 
-// rest puts a chat nobody listens to where it will be forgotten one day.
+// rest puts a chat without a listener where it will be forgotten one day.
 func (h *hub) rest(c *conversation) {
 	if c.idle != nil {
 		h.bytes -= c.weight
@@ -250,7 +250,7 @@ type attached struct {
 }
 
 // attach lets a connection listen to a chat. With resume it begins after
-// number after, as far as that is kept. It reports false for somebody else's
+// number after, as far as that is kept. It reports false for another client's
 // private chat, and for one chat too many.
 func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, bool) {
 	a, ok := h.enter(s, id, after, resume)
@@ -278,7 +278,7 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 	begin := start
 	if resume {
 		// Numbers from an earlier life of this chat are lower than all of ours:
-		// then everything that is kept comes, and nobody knows what is missing.
+		// then everything that is kept comes, and what is missing is not known.
 		complete = after >= c.ring.gone && after <= c.ring.last
 		if after <= c.ring.last {
 			start, begin = after, max(after, c.ring.gone)
@@ -315,7 +315,7 @@ func (h *hub) forget(id string) {
 		return
 	}
 	for _, e := range c.ring.events {
-		e.arrived() // nobody is to get it
+		e.arrived() // no client is to get it
 	}
 	c.ring.events, c.ring.bytes, c.ring.gone = nil, 0, c.ring.last
 	for _, p := range c.sockets {
@@ -361,7 +361,7 @@ func (h *hub) send(out bus.Outbound, m *shownFiles) *event {
 	defer h.mu.Unlock()
 	id, durable := out.Route.ChatID, out.Kind.Durable()
 	if h.chats[id] == nil && (strings.HasPrefix(id, privatePrefix) || !durable && out.Kind != bus.Delta) {
-		return nil // a private chat that was given up, or something nobody will miss
+		return nil // a private chat that was given up, or something that no client will miss
 	}
 	c := h.chat(id)
 	if durable {
@@ -378,7 +378,7 @@ func (h *hub) send(out bus.Outbound, m *shownFiles) *event {
 	return e
 }
 
-// await prepares for somebody who waits for the delivery of an event.
+// await prepares for a sender that waits for the delivery of an event.
 func (e *event) await(listeners bool) {
 	if e.written == nil && !e.seen && listeners {
 		e.written = make(chan struct{})

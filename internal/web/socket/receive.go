@@ -403,7 +403,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	in.Quoted, in.Untrusted = m.about, !r.proven && !r.local // else the owner's client says what the owner typed
 	known := m.turn != "" && r.c.d.Known != nil && r.c.d.Known(in.ID)
 	if known {
-		m.files = nil // nobody will look at them
+		m.files = nil // no turn will look at them
 	}
 	media, reason := r.store(ctx, m.files)
 	if reason != "" {

@@ -43,7 +43,7 @@ type event struct {
 	to      audience
 	except  string        // home of the connection that caused it and needs no copy
 	seen    bool          // a peer has got it
-	written chan struct{} // closed when seen, or when there is nobody left; nil if nobody waits
+	written chan struct{} // closed when seen, or when no connection is left; nil if no sender waits
 
 	joined      []byte // the frame of text that was made last
 	joinedAfter int64

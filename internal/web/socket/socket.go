@@ -221,7 +221,7 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 	s.replies = s.replies[:0]
 	select {
 	case s.eased <- struct{}{}:
-	default: // nobody waits, or it was said already
+	default: // no sender waits, or it was said already
 	}
 	batch = s.feed.take(batch, h.pausing)
 	for len(s.dirty) > 0 && len(batch) < batchFrames {

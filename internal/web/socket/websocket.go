@@ -57,7 +57,7 @@ type Options struct {
 	// Nil: clients are told that it cannot be done.
 	SetModel func(ctx context.Context, to bus.Route, model, preset string) (string, error)
 	// Recall is the final reply to a message that was answered before; false if
-	// there is none. Nil: nobody remembers.
+	// there is none. Nil: it is not kept.
 	Recall func(ctx context.Context, in bus.Inbound) (bus.Outbound, bool)
 	// Exposed reports whether other machines reach the listener of the gateway,
 	// which we are served on without one of our own. Nil: they do not.
@@ -286,7 +286,7 @@ func (c *Channel) listen(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
-// removeStale takes away a socket that nobody listens on any more.
+// removeStale takes away a socket that no program listens on any more.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

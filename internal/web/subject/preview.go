@@ -102,7 +102,7 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 
 // window is what can be seen from a conversation: the workspace, files that
 // came with messages, and the folder it works in, where its relative names
-// start. However far the model's tools reach, nobody looks at the rest of the
+// start. However far the model's tools reach, the page does not look at the rest of the
 // machine from afar.
 func (h *Backend) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
 	jail, done = h.Jail.Narrower(diskio.Narrow{Restrict: true}), func() {}
@@ -187,7 +187,7 @@ func (p *file) recognise(data []byte) {
 	if bytes.IndexByte(start, 0) < 0 && utf8.Valid(whole(start)) {
 		p.MIME, p.Kind = textType(p.Name), fileText
 	} else if strings.HasPrefix(p.MIME, "text/") {
-		p.MIME = "application/octet-stream" // a text in an encoding that nobody names
+		p.MIME = "application/octet-stream" // a text in an encoding that is not named
 	}
 }
 
