@@ -65,7 +65,7 @@ func webReadsOfGateway() []webType {
 		{"ChannelStatus", deliver, "Status", nil},
 		{"Pulse", "internal/core/agent", "Pulse", nil},
 		{"Queue", "internal/bus/journal", "Status", nil},
-		{"GatewayStatus", "internal/run/gateway", "Status", nil},
+		{"GatewayStatus", "internal/run/control", "Status", nil},
 		{"StatusRead", ui, "NewOperations(gateway)", is{"gateway": "GatewayStatus", "memory_bytes": "number", "errors": "LogLine[]"}},
 		{"Limit", ledger, "Standing", is{"unit": `"usd" | "tokens"`}},
 		{"Spent", ledger, "Spent", nil},

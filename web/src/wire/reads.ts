@@ -377,7 +377,7 @@ export interface Queue {
   bytes: number;
 }
 
-/** internal/run/gateway: Status */
+/** internal/run/control: Status */
 export interface GatewayStatus {
   version: string;
   pid: number;
