@@ -71,8 +71,9 @@ vet: ## go vet
 fmt-check: ## is everything formatted?
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi
 
-fmt: ## gofmt
+fmt: ## gofmt, and prettier for the pages where it is installed
 	gofmt -w $$(git ls-files '*.go')
+	@if [ -d web/node_modules/prettier ]; then cd web && node node_modules/prettier/bin/prettier.cjs --write --log-level warn src test; fi
 
 # Its cache belongs to this checkout: findings keep the path of the checkout they
 # were first seen in, and the exclusions by path would not match it from another.
@@ -148,11 +149,12 @@ web-check: ## are the committed pages and the types of their wire what the sourc
 
 # It needs Node 20 and the packages of web/package.json; the browser tests need
 # Chromium, too. What is missing is said and left out.
-web-test: ## type check, unit tests and browser tests of the pages
+web-test: ## form, types, unit tests and browser tests of the pages
 	@set -e; if ! command -v node >/dev/null; then echo "node is missing: the tests of the pages are left out"; exit 0; fi; \
 	rm -rf web/.unit; ($(WEB) -tests ../.unit); node --test --test-reporter=dot web/.unit/*.test.mjs; \
 	if [ ! -d web/node_modules ]; then echo "web/node_modules is missing: type check and browser tests of the pages are left out; run npm ci in web"; exit 0; fi; \
-	(cd web; node node_modules/typescript/bin/tsc --noEmit); node web/test/browser/run.mjs $(SPECS)
+	(cd web; node node_modules/typescript/bin/tsc --noEmit; node node_modules/prettier/bin/prettier.cjs --check --log-level warn src test); \
+	node web/test/browser/run.mjs $(SPECS)
 
 WEBTYPES = cd tools && $(GO) run ./webtypes -root ..
 

@@ -17,5 +17,9 @@ app.replaceChildren();
 render(<App />, app);
 void start().then(() => {
   // Installed, the page has a service worker; browsers allow it only over TLS and on this machine.
-  if (isSecureContext && "serviceWorker" in navigator) void import("./state/install").then((m) => m.startInstalled(), () => undefined);
+  if (isSecureContext && "serviceWorker" in navigator)
+    void import("./state/install").then(
+      (m) => m.startInstalled(),
+      () => undefined,
+    );
 });

@@ -36,7 +36,12 @@ const files = ["assets/BUILD/away.html", "assets/BUILD/main.css", "assets/BUILD/
 const kept = `nanobot:${new URL(location.href).searchParams.get("gateway") ?? ""}:away`;
 
 worker.addEventListener("install", (e) => {
-  e.waitUntil(caches.open(kept).then((c) => c.addAll(files)).then(() => worker.skipWaiting()));
+  e.waitUntil(
+    caches
+      .open(kept)
+      .then((c) => c.addAll(files))
+      .then(() => worker.skipWaiting()),
+  );
 });
 
 worker.addEventListener("activate", (e) => {
@@ -70,14 +75,22 @@ worker.addEventListener("push", (e) => {
     // The browser insists on a notification for every message.
   }
   const body = texts[navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"][kind];
-  e.waitUntil(worker.registration.showNotification("nanobot", { body, tag: "nanobot-" + kind, icon: at("assets/BUILD/icon-192.png") }));
+  e.waitUntil(
+    worker.registration.showNotification("nanobot", {
+      body,
+      tag: "nanobot-" + kind,
+      icon: at("assets/BUILD/icon-192.png"),
+    }),
+  );
 });
 
 worker.addEventListener("notificationclick", (e) => {
   e.notification.close();
   const show = async () => {
     const inbox = at("./#/inbox");
-    const page = (await worker.clients.matchAll({ type: "window", includeUncontrolled: true })).find((p) => p.url.startsWith(worker.registration.scope));
+    const page = (await worker.clients.matchAll({ type: "window", includeUncontrolled: true })).find((p) =>
+      p.url.startsWith(worker.registration.scope),
+    );
     if (!page) return worker.clients.openWindow(inbox);
     await page.focus();
     return page.navigate(inbox).catch(() => undefined);

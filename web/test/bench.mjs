@@ -16,7 +16,9 @@ function row(what, value, most, unit = "ms") {
   const fine = value <= most;
   rows.push({ what, value, most, unit, fine });
   const show = (n) => (n >= 100 ? Math.round(n) : Math.round(n * 10) / 10);
-  console.log(`${fine ? "  " : "! "}${what.padEnd(66)} ${String(show(value)).padStart(8)} ${unit.padEnd(5)} (at most ${most})`);
+  console.log(
+    `${fine ? "  " : "! "}${what.padEnd(66)} ${String(show(value)).padStart(8)} ${unit.padEnd(5)} (at most ${most})`,
+  );
 }
 const p95 = (all) => all.sort((a, b) => a - b)[Math.min(all.length - 1, Math.floor(all.length * 0.95))] ?? 0;
 const median = (all) => all.sort((a, b) => a - b)[all.length >> 1];
@@ -31,7 +33,9 @@ if (!executable) {
 
 function sizes() {
   const dist = new URL("../../internal/web/pages/dist/", import.meta.url);
-  const first = String(gunzipSync(readFileSync(new URL("index.html.gz", dist)))).match(/assets\/BUILD\/[\w.]+\.(?:js|css)/g).map((p) => p.slice(13));
+  const first = String(gunzipSync(readFileSync(new URL("index.html.gz", dist))))
+    .match(/assets\/BUILD\/[\w.]+\.(?:js|css)/g)
+    .map((p) => p.slice(13));
   const sum = { first: 0, styles: 0, formulas: 0, all: 0, raw: 0 };
   for (const file of readdirSync(dist)) {
     const data = readFileSync(new URL(file, dist));
@@ -57,12 +61,18 @@ function sizes() {
  *  socket come and are on the screen. */
 const watch = () => {
   const m = (window.measured = { ready: 0, tasks: [], pending: [], shown: [] });
-  new PerformanceObserver((l) => l.getEntries().forEach((e) => m.tasks.push(e.duration))).observe({ type: "longtask", buffered: true });
+  new PerformanceObserver((l) => l.getEntries().forEach((e) => m.tasks.push(e.duration))).observe({
+    type: "longtask",
+    buffered: true,
+  });
   const Native = WebSocket;
   window.WebSocket = class extends Native {
     constructor(...args) {
       super(...args);
-      this.addEventListener("message", (e) => String(e.data).startsWith('{"event":"delta"') && m.pending.push(performance.now()));
+      this.addEventListener(
+        "message",
+        (e) => String(e.data).startsWith('{"event":"delta"') && m.pending.push(performance.now()),
+      );
     }
   };
   new MutationObserver(() => {
@@ -74,7 +84,13 @@ const watch = () => {
       channel.port1.onmessage = () => waiting.forEach((t) => m.shown.push(performance.now() - t));
       channel.port2.postMessage(0);
     });
-  }).observe(document, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ["disabled"] });
+  }).observe(document, {
+    childList: true,
+    subtree: true,
+    characterData: true,
+    attributes: true,
+    attributeFilter: ["disabled"],
+  });
 };
 
 async function measured(page, read) {
@@ -93,7 +109,7 @@ function ticks(pid) {
 }
 /** quiet waits until a process has done what it does after its start, such as indexing. */
 async function quiet(pid) {
-  for (let calm = 0, before = ticks(pid); calm < 3; ) {
+  for (let calm = 0, before = ticks(pid); calm < 3;) {
     await sleep(1000);
     const now = ticks(pid);
     calm = now - before > 20 ? 0 : calm + 1;
@@ -107,7 +123,14 @@ async function send(page, text) {
   await page.press("#composer", "Enter");
 }
 
-const stopped = (page) => page.waitForFunction(() => document.querySelector(".footer") && ![...document.querySelectorAll("button")].some((b) => b.textContent.trim() === "Stop"), null, { timeout: 180_000 });
+const stopped = (page) =>
+  page.waitForFunction(
+    () =>
+      document.querySelector(".footer") &&
+      ![...document.querySelectorAll("button")].some((b) => b.textContent.trim() === "Stop"),
+    null,
+    { timeout: 180_000 },
+  );
 
 // ---- the measures
 
@@ -119,7 +142,12 @@ async function start(browser, rig, state) {
     if (throttle > 1) await cdp.send("Emulation.setCPUThrottlingRate", { rate: throttle });
     await page.goto(rig.url);
     await page.waitForFunction(() => window.measured.ready > 0);
-    const cold = await measured(page, () => ({ paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? performance.getEntriesByType("paint")[0].startTime, ready: window.measured.ready }));
+    const cold = await measured(page, () => ({
+      paint:
+        performance.getEntriesByName("first-contentful-paint")[0]?.startTime ??
+        performance.getEntriesByType("paint")[0].startTime,
+      ready: window.measured.ready,
+    }));
     await page.reload();
     await page.waitForFunction(() => window.measured.ready > 0);
     cold.warm = await measured(page, () => window.measured.ready);
@@ -155,7 +183,12 @@ async function streaming(browser, rig, state) {
   const wall = (performance.now() - began) / 1000;
   const got = await measured(page, () => window.measured);
   row("delta on the socket to text on the screen, p95", p95(got.shown), 50);
-  row(`page CPU at about 200 deltas/s for ${Math.round(wall)} s`, (100 * (after.TaskDuration - before.TaskDuration)) / wall, 30, "%");
+  row(
+    `page CPU at about 200 deltas/s for ${Math.round(wall)} s`,
+    (100 * (after.TaskDuration - before.TaskDuration)) / wall,
+    30,
+    "%",
+  );
   row("longest task meanwhile", Math.max(0, ...got.tasks), 50);
   await stopped(page);
   await context.close();
@@ -172,12 +205,17 @@ async function grow(rig, chat, n) {
   const name = (await readdir(folder, { recursive: true })).find((f) => f.endsWith(fileOf(chat)));
   if (!name) throw new Error(`no log of ${chat}`);
   const path = join(folder, name);
-  const lines = plain(await readFile(path, "utf8")).trimEnd().split("\n");
+  const lines = plain(await readFile(path, "utf8"))
+    .trimEnd()
+    .split("\n");
   const from = lines.findIndex((l) => JSON.parse(l).role === "user");
   const out = [];
   let [at, count] = [0, 0];
   const add = (line, index, offset) => {
-    line = line.replace(/"_replay":\{[^}]*\}/, () => `"_replay":{"index":${index},"offset":${offset},"count":${count},"at":${at}}`);
+    line = line.replace(
+      /"_replay":\{[^}]*\}/,
+      () => `"_replay":{"index":${index},"offset":${offset},"count":${count},"at":${at}}`,
+    );
     if (line.startsWith('{"role"')) count++;
     out.push(line);
     at += Buffer.byteLength(line) + 1;
@@ -186,7 +224,13 @@ async function grow(rig, chat, n) {
   for (let i = 0; i < n / 2; i++) {
     const [index, offset] = [count, at];
     for (const l of lines.slice(from)) {
-      add(l.replaceAll("TURN", String(i)).replace(/"(turn_id|_turn|inbound_id|_inbound_id|id)":"([^"]*)"/g, (_, k, v) => `"${k}":"${v}-${i}"`), index, offset);
+      add(
+        l
+          .replaceAll("TURN", String(i))
+          .replace(/"(turn_id|_turn|inbound_id|_inbound_id|id)":"([^"]*)"/g, (_, k, v) => `"${k}":"${v}-${i}"`),
+        index,
+        offset,
+      );
     }
   }
   await writeFile(path, out.join("\n") + "\n");
@@ -223,14 +267,27 @@ async function long(browser, rig, state) {
   await reader.page.waitForSelector("#composer:not([disabled])");
   await quiet(rig.gateway.child.pid);
   const reads = async (path, what, most) => {
-    const get = (p) => reader.page.evaluate((p) => fetch(p, { headers: { "X-Nanobot-Page": "1" } }).then((r) => r.json()), p);
+    const get = (p) =>
+      reader.page.evaluate((p) => fetch(p, { headers: { "X-Nanobot-Page": "1" } }).then((r) => r.json()), p);
     const first = await get(path);
     const before = ticks(rig.gateway.child.pid);
     for (let i = 0; i < 40; i++) await get(path);
-    row(`${what} (${first.messages ? first.total + " messages" : first.total + " chats"})`, (ticks(rig.gateway.child.pid) - before) / 40, most);
+    row(
+      `${what} (${first.messages ? first.total + " messages" : first.total + " chats"})`,
+      (ticks(rig.gateway.child.pid) - before) / 40,
+      most,
+    );
   };
-  await reads(`api/sessions/${encodeURIComponent(keys[10_000])}/webui-thread?limit=100`, "newest page of 10,000, CPU of the gateway", 15);
-  await reads(`api/sessions/${encodeURIComponent(keys[100_000])}/webui-thread?limit=100`, "newest page of 100,000, CPU of the gateway", 15);
+  await reads(
+    `api/sessions/${encodeURIComponent(keys[10_000])}/webui-thread?limit=100`,
+    "newest page of 10,000, CPU of the gateway",
+    15,
+  );
+  await reads(
+    `api/sessions/${encodeURIComponent(keys[100_000])}/webui-thread?limit=100`,
+    "newest page of 100,000, CPU of the gateway",
+    15,
+  );
   await reads("api/sessions?limit=1000&query=", "list of 1,000 chats, CPU of the gateway", 30);
   await reader.context.close();
   await scrolling(browser, rig, state, keys[10_000]);
@@ -241,21 +298,25 @@ async function scrolling(browser, rig, state, key) {
   await page.addInitScript(watch);
   await page.goto(rig.url);
   await page.waitForFunction(() => window.measured.ready > 0);
-  const opened = await page.evaluate(async (hash) => {
-    const began = performance.now();
-    location.hash = hash;
-    for (;;) {
-      await new Promise(requestAnimationFrame);
-      const t = document.querySelector(".thread");
-      if (t && document.querySelectorAll(".item").length > 3 && t.scrollHeight - t.scrollTop - t.clientHeight < 60) return performance.now() - began;
-    }
-  }, "#/c/" + encodeURIComponent(key));
+  const opened = await page.evaluate(
+    async (hash) => {
+      const began = performance.now();
+      location.hash = hash;
+      for (;;) {
+        await new Promise(requestAnimationFrame);
+        const t = document.querySelector(".thread");
+        if (t && document.querySelectorAll(".item").length > 3 && t.scrollHeight - t.scrollTop - t.clientHeight < 60)
+          return performance.now() - began;
+      }
+    },
+    "#/c/" + encodeURIComponent(key),
+  );
   row("10,000 messages: open at the end", opened, 400);
   const frames = await page.evaluate(async () => {
     const t = document.querySelector(".thread");
     const out = [];
     let last = performance.now();
-    for (const end = last + 5000; last < end; ) {
+    for (const end = last + 5000; last < end;) {
       const now = await new Promise(requestAnimationFrame);
       out.push(now - last);
       t.scrollBy(0, -6 * (now - last));
@@ -272,7 +333,10 @@ async function scrolling(browser, rig, state, key) {
   row("10,000 messages: elements", await page.locator("*").count(), 6000, "");
   // Typing while an answer comes in.
   rig.model.on("stream while I type", (s) => s.text(prose(3000), { size: 9, every: 5 }));
-  await page.getByRole("button", { name: "Latest messages" }).click().catch(() => {});
+  await page
+    .getByRole("button", { name: "Latest messages" })
+    .click()
+    .catch(() => {});
   await send(page, "stream while I type");
   await page.locator("button", { hasText: "Stop" }).waitFor();
   await page.evaluate(() => {
@@ -297,12 +361,19 @@ async function heavy(browser, rig, state) {
   const { page, context } = await newPage(browser, { storageState: state });
   await page.addInitScript(watch);
   await page.goto(rig.url);
-  const code = Array.from({ length: 100 }, (_, i) => `Text ${i}.\n\n\`\`\`go\n${`func f${i}() int { return ${i} }\n`.repeat(60)}\`\`\`\n`).join("\n");
+  const code = Array.from(
+    { length: 100 },
+    (_, i) => `Text ${i}.\n\n\`\`\`go\n${`func f${i}() int { return ${i} }\n`.repeat(60)}\`\`\`\n`,
+  ).join("\n");
   rig.model.on("a heavy one", (s) => s.text(code, { size: 2000 }));
   await send(page, "a heavy one");
   await page.evaluate(() => (window.measured.tasks.length = 0));
   await stopped(page);
-  row(`message of ${Math.round(code.length / 1000)} KB with code, longest task`, await page.evaluate(() => Math.max(0, ...window.measured.tasks)), 50);
+  row(
+    `message of ${Math.round(code.length / 1000)} KB with code, longest task`,
+    await page.evaluate(() => Math.max(0, ...window.measured.tasks)),
+    50,
+  );
   // A paste as a person does it, up to the next frame.
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(rig.url).origin });
   await page.evaluate(async (text) => {
@@ -310,14 +381,18 @@ async function heavy(browser, rig, state) {
     const f = document.querySelector("#composer");
     f.focus();
     window.pasted = new Promise((done) => {
-      f.addEventListener("paste", () => {
-        const began = performance.now();
-        requestAnimationFrame(() => {
-          const c = new MessageChannel();
-          c.port1.onmessage = () => done(performance.now() - began);
-          c.port2.postMessage(0);
-        });
-      }, { capture: true, once: true });
+      f.addEventListener(
+        "paste",
+        () => {
+          const began = performance.now();
+          requestAnimationFrame(() => {
+            const c = new MessageChannel();
+            c.port1.onmessage = () => done(performance.now() - began);
+            c.port2.postMessage(0);
+          });
+        },
+        { capture: true, once: true },
+      );
     });
   }, "a line of text\n".repeat(20_000));
   await page.keyboard.press("Control+V");
@@ -363,8 +438,15 @@ async function offline(browser, rig, state) {
   rig.proxy.refuse(false);
   const began = performance.now();
   await page.evaluate(() => dispatchEvent(new Event("online")));
-  await page.waitForFunction((end) => [...document.querySelectorAll("article .md")].at(-1)?.lastElementChild?.textContent.includes(end), "Word109999");
-  row(`reconnect in a stream of ${(text.length / 1e6).toFixed(1)} MB: all of it is there after`, performance.now() - began, 1000);
+  await page.waitForFunction(
+    (end) => [...document.querySelectorAll("article .md")].at(-1)?.lastElementChild?.textContent.includes(end),
+    "Word109999",
+  );
+  row(
+    `reconnect in a stream of ${(text.length / 1e6).toFixed(1)} MB: all of it is there after`,
+    performance.now() - began,
+    1000,
+  );
   const shown = (await page.locator("article .md").last().innerText()).replace(/\s+/g, " ").trim();
   row("bytes lost or doubled", Math.abs(shown.length - text.replace(/\s+/g, " ").trim().length), 0, "bytes");
   await context.close();
@@ -395,7 +477,9 @@ try {
   await rig.signIn(page);
   const state = await context.storageState();
   await context.close();
-  for (const f of [start, idle, streaming, heavy, hard, offline, long].filter((f) => process.argv.length < 3 || process.argv.includes(f.name))) {
+  for (const f of [start, idle, streaming, heavy, hard, offline, long].filter(
+    (f) => process.argv.length < 3 || process.argv.includes(f.name),
+  )) {
     await f(browser, rig, state).catch((e) => {
       process.exitCode = 1;
       console.log(`! ${f.name}: ${String(e).split("\n")[0]}`);
@@ -406,4 +490,10 @@ try {
   await rig.stop();
 }
 const missed = rows.filter((r) => !r.fine);
-console.log(process.exitCode ? "some measures failed" : missed.length === 0 ? "all targets are met" : `${missed.length} of ${rows.length} targets are missed`);
+console.log(
+  process.exitCode
+    ? "some measures failed"
+    : missed.length === 0
+      ? "all targets are met"
+      : `${missed.length} of ${rows.length} targets are missed`,
+);

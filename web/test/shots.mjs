@@ -14,18 +14,26 @@ if (!executable) {
 const folder = fileURLToPath(new URL("../../docs/images/", import.meta.url));
 const most = 120_000;
 const noon = Date.parse("2026-03-03T12:00:00Z");
-const devices = { desktop: { viewport: { width: 1280, height: 800 } }, phone: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } };
+const devices = {
+  desktop: { viewport: { width: 1280, height: 800 } },
+  phone: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+};
 
 /** told is what a page is told: all times move, so that began becomes noon, and the
  *  home has the same name in every run. */
 function told(text, began) {
   const move = (at) => new Date(Date.parse(at) - began + noon).toISOString();
-  const moved = text.replace(/"(\d{4}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?"/g, (whole, day, time) => {
-    if (time === undefined) return `"${move(day + "T12:00:00Z").slice(0, 10)}"`;
-    return Number.isNaN(Date.parse(day + time)) ? whole : `"${move(day + time)}"`;
-  });
+  const moved = text.replace(
+    /"(\d{4}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?"/g,
+    (whole, day, time) => {
+      if (time === undefined) return `"${move(day + "T12:00:00Z").slice(0, 10)}"`;
+      return Number.isNaN(Date.parse(day + time)) ? whole : `"${move(day + time)}"`;
+    },
+  );
   const fixed = { expires: noon + 271_000, resets_at: noon + 43_200_000, time: noon };
-  return moved.replaceAll(rig.gateway.home, "/home/me").replace(/"(expires|resets_at|time)":"[^"]*"/g, (_, name) => `"${name}":"${new Date(fixed[name]).toISOString()}"`);
+  return moved
+    .replaceAll(rig.gateway.home, "/home/me")
+    .replace(/"(expires|resets_at|time)":"[^"]*"/g, (_, name) => `"${name}":"${new Date(fixed[name]).toISOString()}"`);
 }
 
 /** fixTime lets a page live at noon: its own clock, and all times that it is told. */
@@ -43,14 +51,22 @@ async function fixTime(page, began) {
 }
 
 async function shot(browser, state, began, name, device, theme, open) {
-  const { page, context } = await newPage(browser, { ...devices[device], colorScheme: theme, reducedMotion: "reduce", storageState: state, timezoneId: "UTC" });
+  const { page, context } = await newPage(browser, {
+    ...devices[device],
+    colorScheme: theme,
+    reducedMotion: "reduce",
+    storageState: state,
+    timezoneId: "UTC",
+  });
   try {
     await fixTime(page, began);
     await open(page);
     // Constructed styles are no inline styles: the policy allows them.
     await page.evaluate(() => {
       const s = new CSSStyleSheet();
-      s.replaceSync('*, *::before { font-family: "DejaVu Sans", sans-serif !important; caret-color: transparent !important } pre, pre *, code { font-family: "DejaVu Sans Mono", monospace !important }');
+      s.replaceSync(
+        '*, *::before { font-family: "DejaVu Sans", sans-serif !important; caret-color: transparent !important } pre, pre *, code { font-family: "DejaVu Sans Mono", monospace !important }',
+      );
       document.adoptedStyleSheets = [s];
     });
     await page.evaluate(() => (document.activeElement?.blur(), document.fonts.ready));
@@ -69,9 +85,27 @@ function spent() {
   const lines = new Map(); // month -> entries
   for (let day = 29; day >= 0; day--) {
     const at = new Date(Date.now() - day * 86_400_000);
-    for (const [source, part] of [["user", 0.4 + ((day * 7) % 11) / 4], ["cron", ((day * 5) % 4) / 5]]) {
+    for (const [source, part] of [
+      ["user", 0.4 + ((day * 7) % 11) / 4],
+      ["cron", ((day * 5) % 4) / 5],
+    ]) {
       const usd = day === 0 ? 0.42 : part * (day % 7 < 2 ? 0.3 : 1);
-      const entry = { time: at.toISOString(), turn: `t${day}`, session: "websocket:a", source, provider: "custom", model: "sonnet", in: Math.round(usd * 300_000), out: Math.round(usd * 6000), billing: "priced", cost: usd, currency: "USD", usd, ms: 2000, outcome: "ok" };
+      const entry = {
+        time: at.toISOString(),
+        turn: `t${day}`,
+        session: "websocket:a",
+        source,
+        provider: "custom",
+        model: "sonnet",
+        in: Math.round(usd * 300_000),
+        out: Math.round(usd * 6000),
+        billing: "priced",
+        cost: usd,
+        currency: "USD",
+        usd,
+        ms: 2000,
+        outcome: "ok",
+      };
       const month = entry.time.slice(0, 7);
       lines.set(month, (lines.get(month) ?? "") + JSON.stringify(entry) + "\n");
     }
@@ -83,11 +117,16 @@ function spent() {
 async function prepare(rig) {
   await rig.gateway.end();
   const { data, workspace } = rig.gateway;
-  await writeFile(join(data, "prices.json"), JSON.stringify({ prices: [{ model: "sonnet", in: 3, out: 15 }] }), { mode: 0o600 });
+  await writeFile(join(data, "prices.json"), JSON.stringify({ prices: [{ model: "sonnet", in: 3, out: 15 }] }), {
+    mode: 0o600,
+  });
   await rm(join(data, "usage"), { recursive: true, force: true });
   await mkdir(join(data, "usage"), { mode: 0o700 });
   for (const [month, text] of spent()) await writeFile(join(data, "usage", month + ".jsonl"), text, { mode: 0o600 });
-  await writeFile(join(workspace, "USER.md"), "# User\n\n- Prefers short answers.\n- Lives in Bergen.\n- Flies on Fridays.\n- Sends invoices on the first of a month.\n");
+  await writeFile(
+    join(workspace, "USER.md"),
+    "# User\n\n- Prefers short answers.\n- Lives in Bergen.\n- Flies on Fridays.\n- Sends invoices on the first of a month.\n",
+  );
   await rig.gateway.start();
 }
 
@@ -97,18 +136,31 @@ const agents = { defaults: { model: "custom/sonnet", provider: "custom", budget:
 const rig = await Rig.start({ config: { agents, tools: { approval: { mode: "ask", timeout: 3600 } } } });
 try {
   await prepare(rig);
-  rig.model.on("March invoices", (s) => s.call("write_file", { path: "out/INDEX.md", content: "# Invoices\n\n- Ana: 6\n- Berg & Co: 8\n" }), (s) => s.text("Done. The index is in `out/INDEX.md`: 14 invoices of two customers."));
-  rig.model.on("Upload the index", (s) => s.call("exec", { command: "curl -T out/INDEX.md https://files.example/up" }), (s) => s.text("It is uploaded."));
+  rig.model.on(
+    "March invoices",
+    (s) => s.call("write_file", { path: "out/INDEX.md", content: "# Invoices\n\n- Ana: 6\n- Berg & Co: 8\n" }),
+    (s) => s.text("Done. The index is in `out/INDEX.md`: 14 invoices of two customers."),
+  );
+  rig.model.on(
+    "Upload the index",
+    (s) => s.call("exec", { command: "curl -T out/INDEX.md https://files.example/up" }),
+    (s) => s.text("It is uploaded."),
+  );
   const { page, context } = await newPage(browser);
   await rig.signIn(page);
   const say = async (text, until) => {
     await page.evaluate(() => (location.hash = "#/"));
     await page.fill("#composer:not([disabled])", text);
     await page.press("#composer", "Enter");
-    for (;;) { // approvals on the way to the picture
+    for (;;) {
+      // approvals on the way to the picture
       await page.locator(until).or(page.locator(".approval:not(.closed)")).first().waitFor();
       if (await page.locator(until).count()) return page.url().slice(page.url().indexOf("#"));
-      await page.getByRole("button", { name: "Allow once" }).first().click({ timeout: 2000 }).catch(() => {});
+      await page
+        .getByRole("button", { name: "Allow once" })
+        .first()
+        .click({ timeout: 2000 })
+        .catch(() => {});
     }
   };
   const chat = await say("Put the March invoices into one folder per customer.", ".footer");
@@ -129,7 +181,13 @@ try {
   };
   const wanted = process.argv.slice(2);
   for (const [name, open] of Object.entries(pictures).filter(([n]) => wanted.length === 0 || wanted.includes(n))) {
-    for (const [device, theme] of [["desktop", "light"], ["desktop", "dark"], ["phone", "light"], ["phone", "dark"]]) await shot(browser, state, began, name, device, theme, open);
+    for (const [device, theme] of [
+      ["desktop", "light"],
+      ["desktop", "dark"],
+      ["phone", "light"],
+      ["phone", "dark"],
+    ])
+      await shot(browser, state, began, name, device, theme, open);
   }
 } finally {
   await browser.close();

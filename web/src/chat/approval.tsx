@@ -55,7 +55,12 @@ export function Approval({ item, chat }: { item: QuestionItem; chat?: string }) 
 function Closed({ item }: { item: QuestionItem }) {
   const plain = item.code === undefined;
   const option = item.option === undefined ? "" : plain ? visible(item.option) : optionLabel(item.option);
-  const said = item.state === "sent" ? t("ask.sent", { option }) : item.state === "answered" && option ? t("ask.answered", { option }) : (item.why ?? tt("approve.unanswered"));
+  const said =
+    item.state === "sent"
+      ? t("ask.sent", { option })
+      : item.state === "answered" && option
+        ? t("ask.answered", { option })
+        : (item.why ?? tt("approve.unanswered"));
   return (
     <details class="tool asked-before">
       <summary>
@@ -79,7 +84,10 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
   const say = (option: string) => {
     if (sent || performance.now() - since.current < calm) return;
     const words = remark.current?.value.trim() ?? "";
-    if (chat === undefined) request("approval.answer", { question_id: item.id, option, remark: words }).catch((e: unknown) => (setSent(false), fail(e)));
+    if (chat === undefined)
+      request("approval.answer", { question_id: item.id, option, remark: words }).catch(
+        (e: unknown) => (setSent(false), fail(e)),
+      );
     else if (!answer(chat, item.id, option, words)) return toast(t("ask.offline"), true);
     setSent(true);
   };
@@ -96,12 +104,24 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
   const first = item.options.find((o) => o !== "no");
   const more = item.options.filter((o) => o !== "no" && o !== first);
   return (
-    <section class="approval" tabIndex={0} aria-label={title} aria-keyshortcuts={approval ? "y n" : undefined} onKeyDown={key}>
+    <section
+      class="approval"
+      tabIndex={0}
+      aria-label={title}
+      aria-keyshortcuts={approval ? "y n" : undefined}
+      onKeyDown={key}
+    >
       <h3>
         {title}
         {item.expires && <Left until={item.expires} />}
       </h3>
-      {item.detail ? <Facts detail={item.detail} text={item.text} /> : <div class="asked" tabIndex={0}>{lines(item.text)}</div>}
+      {item.detail ? (
+        <Facts detail={item.detail} text={item.text} />
+      ) : (
+        <div class="asked" tabIndex={0}>
+          {lines(item.text)}
+        </div>
+      )}
       {approval ? (
         <>
           <label class="field remark">
@@ -109,15 +129,33 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
             <input ref={remark} class="input" maxLength={2000} />
           </label>
           <div class="row">
-            {item.options.includes("no") && <button type="button" class="button" disabled={sent} onClick={() => say("no")}>{optionLabel("no")}</button>}
-            {first && <button type="button" class="button" disabled={sent} onClick={() => say(first)}>{optionLabel(first)}</button>}
-            {more.length > 0 && <MenuButton label={tt("approve.more")} text={tt("approve.more")} actions={more.map((o) => ({ label: optionLabel(o), run: () => say(o) }))} />}
+            {item.options.includes("no") && (
+              <button type="button" class="button" disabled={sent} onClick={() => say("no")}>
+                {optionLabel("no")}
+              </button>
+            )}
+            {first && (
+              <button type="button" class="button" disabled={sent} onClick={() => say(first)}>
+                {optionLabel(first)}
+              </button>
+            )}
+            {more.length > 0 && (
+              <MenuButton
+                label={tt("approve.more")}
+                text={tt("approve.more")}
+                actions={more.map((o) => ({ label: optionLabel(o), run: () => say(o) }))}
+              />
+            )}
           </div>
           <p class="hint keys">{tt("approve.keys")}</p>
         </>
       ) : (
         <div class="row">
-          {item.options.map((o) => <button type="button" class="button" disabled={sent} onClick={() => say(o)}>{visible(o)}</button>)}
+          {item.options.map((o) => (
+            <button type="button" class="button" disabled={sent} onClick={() => say(o)}>
+              {visible(o)}
+            </button>
+          ))}
         </div>
       )}
     </section>
@@ -131,16 +169,38 @@ function asked(text: string): string {
 
 /** Facts show the call that is asked about, whole. */
 function Facts({ detail: d, text }: { detail: Detail; text: string }) {
-  const args = typeof d.arguments === "object" && d.arguments !== null ? (d.arguments as Record<string, unknown>) : undefined;
+  const args =
+    typeof d.arguments === "object" && d.arguments !== null ? (d.arguments as Record<string, unknown>) : undefined;
   const rest = args && Object.keys(args).length > 0 ? asked(pretty("", args)) : "";
-  const network = d.network === "host" || d.network === "proxy" || d.network === "none" ? tt(`value.network.${d.network}`) : d.network;
+  const network =
+    d.network === "host" || d.network === "proxy" || d.network === "none"
+      ? tt(`value.network.${d.network}`)
+      : d.network;
   const command = d.command !== undefined || d.tool === "exec";
   return (
     <>
-      {d.command && <pre class="output box" tabIndex={0} aria-label={tt("approve.command")}>{lines(asked(d.command))}</pre>}
-      {d.diff ? <Lines diff={d.diff} /> : rest && <pre class="output box" tabIndex={0} aria-label={tt("approve.arguments")}>{rest}</pre>}
+      {d.command && (
+        <pre class="output box" tabIndex={0} aria-label={tt("approve.command")}>
+          {lines(asked(d.command))}
+        </pre>
+      )}
+      {d.diff ? (
+        <Lines diff={d.diff} />
+      ) : (
+        rest && (
+          <pre class="output box" tabIndex={0} aria-label={tt("approve.arguments")}>
+            {rest}
+          </pre>
+        )
+      )}
       {d.reason && <p>{tt("approve.reason", { reason: visible(d.reason) })}</p>}
-      {d.untrusted?.length ? <p class="outside">{tt("approve.read", { what: d.untrusted.map((r) => `${visible(r.what)} (${shortTime(r.at)})`).join(tt("tools.and")) })}</p> : null}
+      {d.untrusted?.length ? (
+        <p class="outside">
+          {tt("approve.read", {
+            what: d.untrusted.map((r) => `${visible(r.what)} (${shortTime(r.at)})`).join(tt("tools.and")),
+          })}
+        </p>
+      ) : null}
       <dl class="facts">
         {d.folder && <dt>{tt("approve.in")}</dt>}
         {d.folder && <dd>{visible(d.folder)}</dd>}
@@ -154,7 +214,9 @@ function Facts({ detail: d, text }: { detail: Detail; text: string }) {
       {d.covers && <p class="hint">{tt("approve.covers", { covers: visible(d.covers) })}</p>}
       <details class="whole">
         <summary class="hint">{tt("approve.whole")}</summary>
-        <div class="asked" tabIndex={0}>{lines(text)}</div>
+        <div class="asked" tabIndex={0}>
+          {lines(text)}
+        </div>
       </details>
     </>
   );
@@ -167,5 +229,7 @@ function Left({ until }: { until: string }) {
     return () => clearInterval(timer);
   }, []);
   const s = Math.max(0, Math.round((Date.parse(until) - now) / 1000));
-  return <span class="left">{t("ask.left", { time: `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}` })}</span>;
+  return (
+    <span class="left">{t("ask.left", { time: `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}` })}</span>
+  );
 }

@@ -15,7 +15,11 @@ import { Read } from "../ui/read";
 
 export function Archive({ onClose }: { onClose(): void }) {
   const [cursors, setCursors] = useState<string[]>([]);
-  const list = useRead<SessionPage>("sessions", { archived: 1, limit: 50, cursor: cursors[cursors.length - 1] }, "sessions");
+  const list = useRead<SessionPage>(
+    "sessions",
+    { archived: 1, limit: 50, cursor: cursors[cursors.length - 1] },
+    "sessions",
+  );
   const restore = (id: string) =>
     request<Restored>("session.restore", { id }).then(({ key }) => {
       void refreshSessions();
@@ -38,18 +42,33 @@ export function Archive({ onClose }: { onClose(): void }) {
                   <li key={s.archive_id}>
                     <span class="name">{nameOf(s)}</span>
                     <span class="hint">{fullDate(s.updated_at)}</span>
-                    <button type="button" class="button" onClick={() => void restore(s.archive_id!)}>{t("archive.restore")}</button>
-                    <button type="button" class="button danger" aria-label={`${t("archive.erase")} ${nameOf(s)}`} onClick={() => setDoomed(s)}>{t("archive.erase")}</button>
+                    <button type="button" class="button" onClick={() => void restore(s.archive_id!)}>
+                      {t("archive.restore")}
+                    </button>
+                    <button
+                      type="button"
+                      class="button danger"
+                      aria-label={`${t("archive.erase")} ${nameOf(s)}`}
+                      onClick={() => setDoomed(s)}
+                    >
+                      {t("archive.erase")}
+                    </button>
                   </li>
                 ))}
               </ul>
-              {page.cursor && <button type="button" class="button" onClick={() => setCursors([...cursors, page.cursor!])}>{t("archive.next")}</button>}
+              {page.cursor && (
+                <button type="button" class="button" onClick={() => setCursors([...cursors, page.cursor!])}>
+                  {t("archive.next")}
+                </button>
+              )}
             </>
           )
         }
       </Read>
       <div class="row">
-        <button type="button" class="button" onClick={onClose}>{t("archive.close")}</button>
+        <button type="button" class="button" onClick={onClose}>
+          {t("archive.close")}
+        </button>
       </div>
       {doomed && (
         <Confirm

@@ -3,7 +3,20 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { Thread } from "../state/items";
-import { chatOf, fresh, gateway, isTemporary, open, openPart, partOf, says, seen, sessions, temporaries, thread } from "../state/store";
+import {
+  chatOf,
+  fresh,
+  gateway,
+  isTemporary,
+  open,
+  openPart,
+  partOf,
+  says,
+  seen,
+  sessions,
+  temporaries,
+  thread,
+} from "../state/store";
 import { fail } from "../state/toast";
 import { label, visible } from "../text/links";
 import { Icon } from "../ui/icon";
@@ -36,9 +49,20 @@ export function Chat({ id, at }: { id: string; at?: number }) {
   useAnnounce(id, state);
   return (
     <>
-      <Bar title={titleOf(id)}>{chat !== undefined && !isTemporary(id) ? <Chosen chat={chat} thread={state} /> : state.model && <span class="model">{visible(state.model)}</span>}<Meter /></Bar>
+      <Bar title={titleOf(id)}>
+        {chat !== undefined && !isTemporary(id) ? (
+          <Chosen chat={chat} thread={state} />
+        ) : (
+          state.model && <span class="model">{visible(state.model)}</span>
+        )}
+        <Meter />
+      </Bar>
       {state.goal?.active && <GoalLine goal={state.goal} />}
-      {shown.items.length === 0 && shown.loaded && part === undefined ? <Welcome id={id} missing={state.missing === true && id !== fresh.value} demo={state.model === demoModel} /> : <ThreadView key={part ?? id} id={part ?? id} chat={chat ?? ""} thread={shown} at={at} />}
+      {shown.items.length === 0 && shown.loaded && part === undefined ? (
+        <Welcome id={id} missing={state.missing === true && id !== fresh.value} demo={state.model === demoModel} />
+      ) : (
+        <ThreadView key={part ?? id} id={part ?? id} chat={chat ?? ""} thread={shown} at={at} />
+      )}
       <Below id={id} state={state} />
     </>
   );
@@ -53,7 +77,11 @@ export function Nowhere({ text }: { text: string }) {
         <div class="welcome" role="status">
           <h2>{t("app.nowhere.title")}</h2>
           <p>{text}</p>
-          <p><a class="button primary" href="#/">{t("chats.new")}</a></p>
+          <p>
+            <a class="button primary" href="#/">
+              {t("chats.new")}
+            </a>
+          </p>
         </div>
       </div>
     </>
@@ -66,7 +94,9 @@ function Below({ id, state }: { id: string; state: Thread }) {
   if (id.startsWith("unified:")) return <p class="read-only">{t("chat.unified")}</p>;
   if (chat === undefined) return <p class="read-only">{t("chat.readonly", { channel: visible(id.split(":")[0]!) })}</p>;
   if (isTemporary(id) && !temporaries.value.includes(id)) return <p class="read-only">{t("chats.temporary.over")}</p>;
-  return <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />;
+  return (
+    <Composer key={id} chat={chat} draftKey={id === fresh.value ? "new" : id} running={state.running !== undefined} />
+  );
 }
 
 /** useSeen says that new answers were shown, once the person can see them. */
@@ -84,11 +114,19 @@ function useSeen(id: string) {
 
 /** Chosen shows the model of a conversation and opens its options. */
 function Chosen({ chat, thread: state }: { chat: string; thread: Thread }) {
-  const [View, setView] = useState<{ is: ComponentType<{ chat: string; thread: Thread; onClose(): void }> } | undefined>(undefined);
+  const [View, setView] = useState<
+    { is: ComponentType<{ chat: string; thread: Thread; onClose(): void }> } | undefined
+  >(undefined);
   const name = state.preset?.replace(/^model /, "") || state.model || t("chat.options");
   return (
     <>
-      <button type="button" class="button plain model" aria-haspopup="dialog" title={t("chat.options")} onClick={() => import("./options").then((m) => setView({ is: m.Options }), fail)}>
+      <button
+        type="button"
+        class="button plain model"
+        aria-haspopup="dialog"
+        title={t("chat.options")}
+        onClick={() => import("./options").then((m) => setView({ is: m.Options }), fail)}
+      >
         <span class="name">{visible(name)}</span>
         <Icon name="chevron" class="turned" />
       </button>
@@ -116,7 +154,11 @@ function Welcome({ id, missing, demo }: { id: string; missing: boolean; demo: bo
         <div class="welcome" role="status">
           <h2>{t("app.nowhere.title")}</h2>
           <p>{t("chat.nowhere")}</p>
-          <p><a class="button" href="#/">{t("chats.new")}</a></p>
+          <p>
+            <a class="button" href="#/">
+              {t("chats.new")}
+            </a>
+          </p>
         </div>
       </div>
     );
@@ -126,7 +168,11 @@ function Welcome({ id, missing, demo }: { id: string; missing: boolean; demo: bo
       <div class="welcome">
         <h2>{t("chat.empty.title")}</h2>
         <p>{isTemporary(id) ? t("chats.temporary.text") : t("chat.empty.text")}</p>
-        {demo && <p>{t("chat.empty.demo")} <a href="#/setup">{t("chat.empty.setup")}</a></p>}
+        {demo && (
+          <p>
+            {t("chat.empty.demo")} <a href="#/setup">{t("chat.empty.setup")}</a>
+          </p>
+        )}
       </div>
     </div>
   );

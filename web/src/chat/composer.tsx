@@ -182,21 +182,47 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
           }}
         />
         <div class="row">
-          <input ref={picker} type="file" multiple hidden onChange={(e) => (add(draftKey, e.currentTarget.files ?? []), (e.currentTarget.value = ""))} />
-          <button type="button" class="button plain square" aria-label={t("attach.pick")} title={t("attach.pick")} onClick={() => picker.current!.click()}><Icon name="clip" /></button>
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            onChange={(e) => (add(draftKey, e.currentTarget.files ?? []), (e.currentTarget.value = ""))}
+          />
+          <button
+            type="button"
+            class="button plain square"
+            aria-label={t("attach.pick")}
+            title={t("attach.pick")}
+            onClick={() => picker.current!.click()}
+          >
+            <Icon name="clip" />
+          </button>
           <Mic onText={insert} />
           {size > 0 && (
             <span class="count bad" role="status">
-              {size > most ? t("compose.toolong", { most: most >> 10 }) : t("compose.count", { used: Math.ceil(size / 1024), most: most >> 10 })}
+              {size > most
+                ? t("compose.toolong", { most: most >> 10 })
+                : t("compose.count", { used: Math.ceil(size / 1024), most: most >> 10 })}
             </span>
           )}
-          {size > 0 && <button type="button" class="button" onClick={convert}>{t("compose.convert")}</button>}
+          {size > 0 && (
+            <button type="button" class="button" onClick={convert}>
+              {t("compose.convert")}
+            </button>
+          )}
           <Estimate session={keyOf(chat)} field={field} />
           <span class="row right">
             {running && (
-              <button type="button" class="button" onClick={() => stop(chat)}><Icon name="stop" />{t("compose.stop")}</button>
+              <button type="button" class="button" onClick={() => stop(chat)}>
+                <Icon name="stop" />
+                {t("compose.stop")}
+              </button>
             )}
-            <button type="submit" class="button primary"><Icon name="send" />{t("compose.send")}</button>
+            <button type="submit" class="button primary">
+              <Icon name="send" />
+              {t("compose.send")}
+            </button>
           </span>
         </div>
       </div>

@@ -5,12 +5,23 @@ import { visible } from "../text/links";
 
 const most = 400; // lines that are shown at once
 
-export function Diff({ path, added, deleted, diff }: { path?: string; added?: number; deleted?: number; diff?: string }) {
+export function Diff({
+  path,
+  added,
+  deleted,
+  diff,
+}: {
+  path?: string;
+  added?: number;
+  deleted?: number;
+  diff?: string;
+}) {
   return (
     <div class="part">
       {path !== undefined && (
         <h4>
-          {visible(path)} {added !== undefined && <span class="add">+{added}</span>} {deleted !== undefined && <span class="del">−{deleted}</span>}
+          {visible(path)} {added !== undefined && <span class="add">+{added}</span>}{" "}
+          {deleted !== undefined && <span class="del">−{deleted}</span>}
         </h4>
       )}
       {diff && <Lines diff={diff} />}
@@ -20,7 +31,11 @@ export function Diff({ path, added, deleted, diff }: { path?: string; added?: nu
 
 function classOf(line: string, at: number, list: readonly string[]): string {
   // A deleted line may begin with dashes as well: names of files come in pairs.
-  if ((line.startsWith("--- ") && list[at + 1]?.startsWith("+++ ")) || (line.startsWith("+++ ") && list[at - 1]?.startsWith("--- "))) return "line-file";
+  if (
+    (line.startsWith("--- ") && list[at + 1]?.startsWith("+++ ")) ||
+    (line.startsWith("+++ ") && list[at - 1]?.startsWith("--- "))
+  )
+    return "line-file";
   switch (line[0]) {
     case "+":
       return "line-add";
@@ -39,9 +54,15 @@ export function Lines({ diff }: { diff: string }) {
   return (
     <>
       <pre class="output diff" tabIndex={0}>
-        {(all ? list : list.slice(0, most)).map((l, i) => <span class={classOf(l, i, list)}>{visible(l) || " "}</span>)}
+        {(all ? list : list.slice(0, most)).map((l, i) => (
+          <span class={classOf(l, i, list)}>{visible(l) || " "}</span>
+        ))}
       </pre>
-      {!all && list.length > most && <button type="button" class="button" onClick={() => setAll(true)}>{t("tools.rest", { n: list.length })}</button>}
+      {!all && list.length > most && (
+        <button type="button" class="button" onClick={() => setAll(true)}>
+          {t("tools.rest", { n: list.length })}
+        </button>
+      )}
     </>
   );
 }

@@ -44,7 +44,11 @@ export function Estimate({ session, field }: { session: string; field: { current
   if (!e) return null;
   const range = rangeText(e.low_usd, e.high_usd);
   const left = e.limits.filter((l) => l.unit === "usd").sort((a, b) => a.left - b.left)[0];
-  return <span class="estimate">{left ? t("costs.estimate.left", { range, left: dollars(left.left) }) : t("costs.estimate", { range })}</span>;
+  return (
+    <span class="estimate">
+      {left ? t("costs.estimate.left", { range, left: dollars(left.left) }) : t("costs.estimate", { range })}
+    </span>
+  );
 }
 
 /** rangeText is a span of costs: $0.02–0.05. */

@@ -36,9 +36,15 @@ export function Spent({ usage }: { usage: EndItem["usage"] }) {
 export function Footer({ item }: { item: EndItem }) {
   return (
     <footer class="footer">
-      {item.ms !== undefined && <span>{t("end.seconds", { n: item.ms < 10_000 ? (item.ms / 1000).toFixed(1) : Math.round(item.ms / 1000) })}</span>}
+      {item.ms !== undefined && (
+        <span>
+          {t("end.seconds", { n: item.ms < 10_000 ? (item.ms / 1000).toFixed(1) : Math.round(item.ms / 1000) })}
+        </span>
+      )}
       <Spent usage={item.usage} />
-      {item.model && <span>{item.fallback ? tt("footer.fallback", { model: visible(item.model) }) : visible(item.model)}</span>}
+      {item.model && (
+        <span>{item.fallback ? tt("footer.fallback", { model: visible(item.model) }) : visible(item.model)}</span>
+      )}
       {(item.stop === "stopped" || item.stop === "cancelled") && <span>{t("end.stopped")}</span>}
       <ReplayLink turn={item.turn} />
       {item.error && <span class="bad">{t("end.error", { why: item.error })}</span>}
@@ -51,14 +57,29 @@ function Changes({ id, undone, files }: { id: string; undone?: string; files: nu
   return (
     <>
       <span>{files === 1 ? tt("footer.files.one") : tt("footer.files", { n: files })}</span>
-      <button type="button" class="button" data-key="d" onClick={() => showDiff(id)}>{tt("footer.diff")}</button>
+      <button type="button" class="button" data-key="d" onClick={() => showDiff(id)}>
+        {tt("footer.diff")}
+      </button>
       {undone ? (
         <>
           <strong>{tt("footer.undone")}</strong>
-          <button type="button" class="button" onClick={() => (undoing.value = { id: undone, done: () => markUndone(id, undefined) })}>{tt("footer.redo")}</button>
+          <button
+            type="button"
+            class="button"
+            onClick={() => (undoing.value = { id: undone, done: () => markUndone(id, undefined) })}
+          >
+            {tt("footer.redo")}
+          </button>
         </>
       ) : (
-        <button type="button" class="button" data-key="u" onClick={() => (undoing.value = { id, done: (by) => markUndone(id, by) })}>{tt("footer.undo")}</button>
+        <button
+          type="button"
+          class="button"
+          data-key="u"
+          onClick={() => (undoing.value = { id, done: (by) => markUndone(id, by) })}
+        >
+          {tt("footer.undo")}
+        </button>
       )}
     </>
   );

@@ -68,15 +68,24 @@ export class ItemView extends Component<Props, State> {
 
 function User({ item, chat, id }: { item: UserItem; chat: string; id: string }) {
   return (
-    <article class={item.command ? "user command" : "user"} aria-label={t("chat.you")} title={item.at && fullDate(item.at)} dir="auto">
+    <article
+      class={item.command ? "user command" : "user"}
+      aria-label={t("chat.you")}
+      title={item.at && fullDate(item.at)}
+      dir="auto"
+    >
       {item.text}
       <Files media={item.media} />
       {item.state === "pending" && <span class="state">{t("chat.pending")}</span>}
       {item.state === "failed" && (
         <span class="state bad">
           {t("chat.failed", { why: refusalText(item.why ?? "") })}
-          <button type="button" class="button" onClick={() => resend(chat, item.turn!)}>{t("chat.resend")}</button>
-          <button type="button" class="button" onClick={() => discard(chat, item.turn!)}>{t("chat.discard")}</button>
+          <button type="button" class="button" onClick={() => resend(chat, item.turn!)}>
+            {t("chat.resend")}
+          </button>
+          <button type="button" class="button" onClick={() => discard(chat, item.turn!)}>
+            {t("chat.discard")}
+          </button>
         </span>
       )}
       {item.state === "sent" && <Actions item={item} id={id} />}
@@ -87,7 +96,11 @@ function User({ item, chat, id }: { item: UserItem; chat: string; id: string }) 
 function Answer({ item, id }: { item: TextItem; id: string }) {
   return (
     <article aria-label={t("chat.answer")} aria-busy={item.open} dir="auto">
-      {item.plain ? <div class={item.text.includes("\n") ? "said lines" : "said"}>{item.text}</div> : <Text text={item.text} open={item.open} />}
+      {item.plain ? (
+        <div class={item.text.includes("\n") ? "said lines" : "said"}>{item.text}</div>
+      ) : (
+        <Text text={item.text} open={item.open} />
+      )}
       <Files media={item.media} />
       {item.interrupted && <p class="notice">{t("chat.interrupted")}</p>}
       {!item.open && <Actions item={item} id={id} />}
@@ -98,7 +111,11 @@ function Answer({ item, id }: { item: TextItem; id: string }) {
 /** Actions are what can be done with a message. A conversation goes on from one of
  *  them in another conversation; this one stays as it is. */
 function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
-  const forks = chatOf(id) !== undefined && !kept.has(id) && !isTemporary(id) && !(item.kind === "user" ? item.command : item.calls);
+  const forks =
+    chatOf(id) !== undefined &&
+    !kept.has(id) &&
+    !isTemporary(id) &&
+    !(item.kind === "user" ? item.command : item.calls);
   const branch = async () => {
     const index = await indexOf(id, item);
     if (index === undefined) return toast(t("chat.notstored"), true);
@@ -107,9 +124,25 @@ function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
   const words = item.kind === "user" ? t("chat.edit") : t("chat.fork");
   return (
     <span class="actions">
-      <button type="button" class="button plain square" aria-label={t("chat.copy")} title={t("chat.copy")} onClick={() => void copy(item.text)}><Icon name="copy" /></button>
+      <button
+        type="button"
+        class="button plain square"
+        aria-label={t("chat.copy")}
+        title={t("chat.copy")}
+        onClick={() => void copy(item.text)}
+      >
+        <Icon name="copy" />
+      </button>
       {forks && (
-        <button type="button" class="button plain square" aria-label={words} title={words} onClick={() => void branch()}><Icon name={item.kind === "user" ? "edit" : "fork"} /></button>
+        <button
+          type="button"
+          class="button plain square"
+          aria-label={words}
+          title={words}
+          onClick={() => void branch()}
+        >
+          <Icon name={item.kind === "user" ? "edit" : "fork"} />
+        </button>
       )}
     </span>
   );
@@ -120,7 +153,21 @@ function Files({ media }: { media?: Attachment[] }) {
   return (
     <ul class="files">
       {media.map((m) => (
-        <li>{m.url && ownHref(m.url) ? <File name={m.name} url={mediaSrc(m.url)} /> : m.blob ? <img src={m.blob} alt={visible(m.name)} onError={gone} /> : m.path && picturePath(m.path) ? <Picture path={m.path} name={m.name} /> : m.path ? <button type="button" class="button plain" onClick={() => showFile(m.path!)}>{visible(m.name)}</button> : visible(m.name)}</li>
+        <li>
+          {m.url && ownHref(m.url) ? (
+            <File name={m.name} url={mediaSrc(m.url)} />
+          ) : m.blob ? (
+            <img src={m.blob} alt={visible(m.name)} onError={gone} />
+          ) : m.path && picturePath(m.path) ? (
+            <Picture path={m.path} name={m.name} />
+          ) : m.path ? (
+            <button type="button" class="button plain" onClick={() => showFile(m.path!)}>
+              {visible(m.name)}
+            </button>
+          ) : (
+            visible(m.name)
+          )}
+        </li>
       ))}
     </ul>
   );
@@ -148,7 +195,9 @@ function Thought({ item }: { item: ThoughtItem }) {
         <Icon name="chevron" class="chevron" />
         {item.open ? t("chat.thinking") : t("chat.thought")}
       </summary>
-      <div class="body" dir="auto">{item.text}</div>
+      <div class="body" dir="auto">
+        {item.text}
+      </div>
     </details>
   );
 }
@@ -162,7 +211,9 @@ function Note({ item }: { item: NoteItem }) {
         <Icon name="chevron" class="chevron" />
         {tt(`value.note.${known}`)}
       </summary>
-      <div class="body" dir="auto">{item.text}</div>
+      <div class="body" dir="auto">
+        {item.text}
+      </div>
     </details>
   );
 }

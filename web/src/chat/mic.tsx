@@ -42,7 +42,13 @@ export function Mic({ onText }: { onText(text: string): void }) {
   };
   const words = state === "idle" ? t("voice.start") : state === "listening" ? t("voice.stop") : t("voice.reading");
   return (
-    <button type="button" class={state === "listening" ? "button plain on" : "button plain"} disabled={state === "reading"} aria-pressed={state === "listening"} onClick={() => void (state === "idle" ? begin() : finish())}>
+    <button
+      type="button"
+      class={state === "listening" ? "button plain on" : "button plain"}
+      disabled={state === "reading"}
+      aria-pressed={state === "listening"}
+      onClick={() => void (state === "idle" ? begin() : finish())}
+    >
       <Icon name={state === "listening" ? "stop" : "mic"} />
       {state === "idle" ? <span class="sr">{words}</span> : words}
     </button>

@@ -15,12 +15,29 @@ export function fitting(all: readonly SlashCommand[], text: string): SlashComman
 /** completed is what the field contains after a choice. */
 export const completed = (c: SlashCommand) => (c.name.startsWith("/") ? c.name : "/" + c.name) + (c.args ? " " : "");
 
-export function Palette({ commands, chosen, onChoose }: { commands: SlashCommand[]; chosen: number; onChoose(c: SlashCommand): void }) {
+export function Palette({
+  commands,
+  chosen,
+  onChoose,
+}: {
+  commands: SlashCommand[];
+  chosen: number;
+  onChoose(c: SlashCommand): void;
+}) {
   return (
     <ul id="palette" class="palette" role="listbox" aria-label={t("compose.commands")}>
       {commands.map((c, n) => (
-        <li key={c.name} id={`command-${n}`} role="option" aria-selected={n === chosen} onPointerDown={(e) => (e.preventDefault(), onChoose(c))}>
-          <code>{completed(c)}{c.args}</code>
+        <li
+          key={c.name}
+          id={`command-${n}`}
+          role="option"
+          aria-selected={n === chosen}
+          onPointerDown={(e) => (e.preventDefault(), onChoose(c))}
+        >
+          <code>
+            {completed(c)}
+            {c.args}
+          </code>
           <span>{c.description}</span>
         </li>
       ))}

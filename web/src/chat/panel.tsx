@@ -40,13 +40,16 @@ function Frame({ shown }: { shown: Panel }) {
   }, []);
   const close = () => (panel.value = undefined);
   const title = shown.kind === "file" ? visible(shown.path) : t("panel.diff");
-  const content: ComponentChildren = shown.kind === "file" ? <File chat={shown.key} path={shown.path} /> : <Changed id={shown.id} />;
+  const content: ComponentChildren =
+    shown.kind === "file" ? <File chat={shown.key} path={shown.path} /> : <Changed id={shown.id} />;
   if (!beside) {
     return (
       <Dialog title={title} onClose={close}>
         <div class="panel-body">{content}</div>
         <form method="dialog" class="row">
-          <button type="submit" class="button">{t("panel.close")}</button>
+          <button type="submit" class="button">
+            {t("panel.close")}
+          </button>
         </form>
       </Dialog>
     );
@@ -55,7 +58,9 @@ function Frame({ shown }: { shown: Panel }) {
     <aside class="panel" aria-label={title} onKeyDown={(e) => e.key === "Escape" && close()}>
       <header class="bar">
         <h2>{title}</h2>
-        <button type="button" class="button plain square" aria-label={t("panel.close")} onClick={close}><Icon name="close" /></button>
+        <button type="button" class="button plain square" aria-label={t("panel.close")} onClick={close}>
+          <Icon name="close" />
+        </button>
       </header>
       <div class="panel-body">{content}</div>
     </aside>
@@ -70,9 +75,25 @@ function File({ chat, path }: { chat: string; path: string }) {
         <>
           <p class="hint">
             {t("panel.size", { n: Math.max(1, Math.round(f.size / 1024)) })} {f.truncated && t("panel.cut")}{" "}
-            <button type="button" class="button" onClick={() => void download(`${sessionPath(chat)}/file-preview?download=1&path=${encodeURIComponent(path)}`).catch(fail)}>{t("panel.download")}</button>
+            <button
+              type="button"
+              class="button"
+              onClick={() =>
+                void download(`${sessionPath(chat)}/file-preview?download=1&path=${encodeURIComponent(path)}`).catch(
+                  fail,
+                )
+              }
+            >
+              {t("panel.download")}
+            </button>
           </p>
-          {f.data_url?.startsWith("data:image/") ? <img src={f.data_url} alt={visible(f.name)} /> : f.content !== undefined ? <Code lang={/\.(\w+)$/.exec(f.name)?.[1] ?? ""} text={f.content} closed /> : <p class="hint">{t("panel.binary")}</p>}
+          {f.data_url?.startsWith("data:image/") ? (
+            <img src={f.data_url} alt={visible(f.name)} />
+          ) : f.content !== undefined ? (
+            <Code lang={/\.(\w+)$/.exec(f.name)?.[1] ?? ""} text={f.content} closed />
+          ) : (
+            <p class="hint">{t("panel.binary")}</p>
+          )}
         </>
       )}
     </Read>

@@ -3,7 +3,25 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { chatHref, route } from "../state/route";
-import { archive, chatOf, drawer, endTemporary, erase, filter, listMore, newChat, newTemporary, pin, refreshSessions, rename, serverNow, sessions, sidebar, temporaries, unlisted } from "../state/store";
+import {
+  archive,
+  chatOf,
+  drawer,
+  endTemporary,
+  erase,
+  filter,
+  listMore,
+  newChat,
+  newTemporary,
+  pin,
+  refreshSessions,
+  rename,
+  serverNow,
+  sessions,
+  sidebar,
+  temporaries,
+  unlisted,
+} from "../state/store";
 import { fail } from "../state/toast";
 import { label, visible } from "../text/links";
 import { exportChat } from "../state/download";
@@ -21,7 +39,12 @@ export interface Group {
 type Label = "chats.pinned" | "chats.today" | "chats.yesterday" | "chats.week" | "chats.older";
 
 /** groups puts pinned conversations first, then ours by day and those of other channels by channel. */
-export function groups(all: readonly Session[], now: Date, say: (key: Label) => string, pinned: readonly string[] = []): Group[] {
+export function groups(
+  all: readonly Session[],
+  now: Date,
+  say: (key: Label) => string,
+  pinned: readonly string[] = [],
+): Group[] {
   const day = 24 * 3600 * 1000;
   const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const out = new Map<string, Group>();
@@ -61,7 +84,10 @@ export function Sidebar() {
     <aside class={drawer.value ? "side open" : "side"} aria-label={t("chats.title")}>
       <div class="top">
         <div class="row">
-          <button type="button" class="button" onClick={newChat}><Icon name="plus" />{t("chats.new")}</button>
+          <button type="button" class="button" onClick={newChat}>
+            <Icon name="plus" />
+            {t("chats.new")}
+          </button>
           <MenuButton
             label={t("chats.more")}
             actions={[
@@ -70,24 +96,48 @@ export function Sidebar() {
             ]}
           />
         </div>
-        <input class="input" type="search" aria-label={t("chats.search")} placeholder={t("chats.search")} value={filter.value} onInput={(e) => search(e.currentTarget.value)} />
+        <input
+          class="input"
+          type="search"
+          aria-label={t("chats.search")}
+          placeholder={t("chats.search")}
+          value={filter.value}
+          onInput={(e) => search(e.currentTarget.value)}
+        />
       </div>
       <nav aria-label={t("chats.title")}>
-        {filter.value.trim() && <a class="button plain" href={"#/search/" + encodeURIComponent(filter.value.trim())} onClick={() => (drawer.value = false)}>{t("chats.searchall")}</a>}
+        {filter.value.trim() && (
+          <a
+            class="button plain"
+            href={"#/search/" + encodeURIComponent(filter.value.trim())}
+            onClick={() => (drawer.value = false)}
+          >
+            {t("chats.searchall")}
+          </a>
+        )}
         {all?.length === 0 && <p class="empty">{filter.value ? t("chats.notfound") : t("chats.none")}</p>}
         {temporaries.value.length > 0 && (
           <section>
             <h2>{t("chats.temporary.title")}</h2>
-            {temporaries.value.map((key, n) => <TemporaryRow key={key} id={key} title={t("chats.temporary.name", { n: temporaries.value.length - n })} />)}
+            {temporaries.value.map((key, n) => (
+              <TemporaryRow key={key} id={key} title={t("chats.temporary.name", { n: temporaries.value.length - n })} />
+            ))}
           </section>
         )}
-        {all && groups(all, new Date(serverNow()), t, sidebar.value.pinned).map((g) => (
-          <section key={g.title}>
-            <h2>{g.title}</h2>
-            {g.sessions.map((s) => <ChatRow key={s.key} session={s} />)}
-          </section>
-        ))}
-        {unlisted.value > 0 && <button type="button" class="button plain" onClick={listMore}>{t("chats.next", { n: unlisted.value })}</button>}
+        {all &&
+          groups(all, new Date(serverNow()), t, sidebar.value.pinned).map((g) => (
+            <section key={g.title}>
+              <h2>{g.title}</h2>
+              {g.sessions.map((s) => (
+                <ChatRow key={s.key} session={s} />
+              ))}
+            </section>
+          ))}
+        {unlisted.value > 0 && (
+          <button type="button" class="button plain" onClick={listMore}>
+            {t("chats.next", { n: unlisted.value })}
+          </button>
+        )}
       </nav>
       <Links />
       {archived && <Archive onClose={() => setArchive(false)} />}
@@ -100,8 +150,17 @@ function TemporaryRow({ id, title }: { id: string; title: string }) {
   const current = r.page === "chat" && r.key === id;
   return (
     <div class={current ? "chat-row current" : "chat-row"}>
-      <a href={chatHref(id)} aria-current={current ? "page" : undefined} onClick={() => (drawer.value = false)}>{title}</a>
-      <button type="button" class="button plain square" aria-label={t("chats.temporary.end", { title })} onClick={() => endTemporary(id)}><Icon name="close" /></button>
+      <a href={chatHref(id)} aria-current={current ? "page" : undefined} onClick={() => (drawer.value = false)}>
+        {title}
+      </a>
+      <button
+        type="button"
+        class="button plain square"
+        aria-label={t("chats.temporary.end", { title })}
+        onClick={() => endTemporary(id)}
+      >
+        <Icon name="close" />
+      </button>
     </div>
   );
 }
@@ -125,8 +184,19 @@ function ChatRow({ session }: { session: Session }) {
   return (
     <div class={current ? "chat-row current" : "chat-row"}>
       {session.running && <span class="dot" role="img" aria-label={t("chats.running")} />}
-      <a href={chatHref(session.key)} aria-current={current ? "page" : undefined} title={title} onClick={() => (drawer.value = false)}>{title}</a>
-      {unread > 0 && <span class="badge" role="img" aria-label={t("chats.unread", { n: unread })}>{unread > 99 ? "99+" : unread}</span>}
+      <a
+        href={chatHref(session.key)}
+        aria-current={current ? "page" : undefined}
+        title={title}
+        onClick={() => (drawer.value = false)}
+      >
+        {title}
+      </a>
+      {unread > 0 && (
+        <span class="badge" role="img" aria-label={t("chats.unread", { n: unread })}>
+          {unread > 99 ? "99+" : unread}
+        </span>
+      )}
       <MenuButton
         label={t("chats.menu", { title })}
         actions={[
@@ -158,8 +228,12 @@ function Rename({ session, onClose }: { session: Session; onClose(): void }) {
           <input class="input" name="title" maxLength={200} defaultValue={session.title} autofocus />
         </label>
         <div class="row">
-          <button type="button" class="button" onClick={onClose}>{t("dialog.cancel")}</button>
-          <button type="submit" class="button primary">{t("dialog.save")}</button>
+          <button type="button" class="button" onClick={onClose}>
+            {t("dialog.cancel")}
+          </button>
+          <button type="submit" class="button primary">
+            {t("dialog.save")}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -180,8 +254,12 @@ function Delete({ session, title, onClose }: { session: Session; title: string; 
           <input type="checkbox" name="jobs" /> {t("chats.delete.jobs")}
         </label>
         <div class="row">
-          <button type="button" class="button" onClick={onClose}>{t("dialog.cancel")}</button>
-          <button type="submit" class="button danger">{t("chats.delete")}</button>
+          <button type="button" class="button" onClick={onClose}>
+            {t("dialog.cancel")}
+          </button>
+          <button type="submit" class="button danger">
+            {t("chats.delete")}
+          </button>
         </div>
       </form>
     </Dialog>

@@ -52,7 +52,8 @@ function estimate(i: Item): number {
 /** waiting are the calls that wait for the answer to a question. */
 function waiting(items: readonly Item[]): Set<string> {
   const out = new Set<string>();
-  for (const i of items) if (i.kind === "question" && i.state === "open" && i.detail?.call_id) out.add(i.detail.call_id);
+  for (const i of items)
+    if (i.kind === "question" && i.state === "open" && i.detail?.call_id) out.add(i.detail.call_id);
   return out;
 }
 
@@ -123,7 +124,10 @@ export class ThreadView extends Component<Props, State> {
   private find() {
     const { at, thread } = this.props;
     if (at === undefined || this.found !== undefined || thread.items.length === 0) return;
-    const n = Math.max(0, grouped(thread.items).findIndex((i) => "index" in i && i.index !== undefined && i.index >= at));
+    const n = Math.max(
+      0,
+      grouped(thread.items).findIndex((i) => "index" in i && i.index !== undefined && i.index >= at),
+    );
     this.found = this.rows[n]!.id;
     this.anchor = { id: this.found, delta: lead };
     this.view.top = Math.max(0, this.tops[n]! - lead);
@@ -198,17 +202,37 @@ export class ThreadView extends Component<Props, State> {
     const asked = waiting(thread.items);
     return (
       <div class="thread-box">
-        <div ref={this.box} class="thread" tabIndex={0} role="log" aria-live="off" aria-label={t("chat.messages")} onScroll={this.scrolled}>
+        <div
+          ref={this.box}
+          class="thread"
+          tabIndex={0}
+          role="log"
+          aria-live="off"
+          aria-label={t("chat.messages")}
+          onScroll={this.scrolled}
+        >
           <div class="list">
             {thread.more && from === 0 && <p class="notice">{t("chat.older")}</p>}
             <div style={{ height: `${this.tops[from]}px` }} />
-            {grouped(thread.items).slice(from, to).map((i) => (
-              <div key={i.id} data-id={i.id} ref={this.observe} class={lineKinds.has(i.kind) ? "item line" : i.id === this.found ? "item found" : "item"}>
-                <ItemView item={i} chat={chat} id={key} waiting={asked.has(i.id)} />
-              </div>
-            ))}
+            {grouped(thread.items)
+              .slice(from, to)
+              .map((i) => (
+                <div
+                  key={i.id}
+                  data-id={i.id}
+                  ref={this.observe}
+                  class={lineKinds.has(i.kind) ? "item line" : i.id === this.found ? "item found" : "item"}
+                >
+                  <ItemView item={i} chat={chat} id={key} waiting={asked.has(i.id)} />
+                </div>
+              ))}
             <div style={{ height: `${this.tops[n]! - this.tops[to]!}px` }} />
-            {thread.running && thread.used?.turn === thread.running.turn && thread.used && <p class="so-far"><span>{tt("footer.sofar")}</span><Spent usage={thread.used.usage} /></p>}
+            {thread.running && thread.used?.turn === thread.running.turn && thread.used && (
+              <p class="so-far">
+                <span>{tt("footer.sofar")}</span>
+                <Spent usage={thread.used.usage} />
+              </p>
+            )}
           </div>
         </div>
         {at !== undefined && (
@@ -221,7 +245,10 @@ export class ThreadView extends Component<Props, State> {
         )}
         {!end && at === undefined && (
           <div class="latest">
-            <button type="button" class="button" onClick={this.toEnd}><Icon name="down" />{t("chat.latest")}</button>
+            <button type="button" class="button" onClick={this.toEnd}>
+              <Icon name="down" />
+              {t("chat.latest")}
+            </button>
           </div>
         )}
       </div>

@@ -16,7 +16,18 @@ import { Diff } from "./diff";
 export function subject(args: string): string {
   const o = argsOf(args);
   if (!o) return oneLine(args);
-  for (const name of ["command", "path", "file_path", "url", "query", "pattern", "name", "content", "task", "message"]) {
+  for (const name of [
+    "command",
+    "path",
+    "file_path",
+    "url",
+    "query",
+    "pattern",
+    "name",
+    "content",
+    "task",
+    "message",
+  ]) {
     if (typeof o[name] === "string") return oneLine(o[name]);
   }
   const first = Object.values(o).find((v) => typeof v === "string");
@@ -34,7 +45,19 @@ function argsOf(args: string): Record<string, unknown> | undefined {
   }
 }
 
-const acts = ["read_file", "write_file", "edit_file", "list_dir", "apply_patch", "glob", "grep", "exec", "web_search", "web_fetch", "spawn"] as const;
+const acts = [
+  "read_file",
+  "write_file",
+  "edit_file",
+  "list_dir",
+  "apply_patch",
+  "glob",
+  "grep",
+  "exec",
+  "web_search",
+  "web_fetch",
+  "spawn",
+] as const;
 const orders = [...acts, "message"] as const;
 
 /** Standing is how far a call has come, for the person who reads along. */
@@ -139,8 +162,12 @@ function Elapsed() {
 export function Group({ item }: { item: GroupItem }) {
   const [open, setOpen] = useState(false);
   const running = item.tools.some((x) => x.phase === "running");
-  const [failed, denied] = (["error", "denied"] as const).map((p) => item.tools.filter((x) => x.phase === p).length) as [number, number];
-  const said = counts(item.tools).map(({ kind, n }) => (n === 1 ? tt(`value.group.${kind}.one`) : tt(`value.group.${kind}`, { n }))).join(tt("tools.and"));
+  const [failed, denied] = (["error", "denied"] as const).map(
+    (p) => item.tools.filter((x) => x.phase === p).length,
+  ) as [number, number];
+  const said = counts(item.tools)
+    .map(({ kind, n }) => (n === 1 ? tt(`value.group.${kind}.one`) : tt(`value.group.${kind}`, { n })))
+    .join(tt("tools.and"));
   const ms = item.tools.reduce((sum, x) => sum + (x.ms ?? 0), 0);
   return (
     <details class="tool" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
@@ -152,7 +179,13 @@ export function Group({ item }: { item: GroupItem }) {
         {denied > 0 && <span class="bad">{tt("tools.denied.n", { n: denied })}</span>}
         <span class="time">{running ? <Elapsed /> : seconds(ms)}</span>
       </summary>
-      {open && <div class="inside">{item.tools.map((x) => <Tool key={x.id} item={x} />)}</div>}
+      {open && (
+        <div class="inside">
+          {item.tools.map((x) => (
+            <Tool key={x.id} item={x} />
+          ))}
+        </div>
+      )}
     </details>
   );
 }
@@ -163,27 +196,44 @@ function Details({ item }: { item: ToolItem }) {
   const args = argsOf(item.args);
   const path = args?.path ?? args?.file_path;
   const command = item.name === "exec" && typeof args?.command === "string" ? args.command : undefined;
-  const rest = command === undefined ? pretty(item.args, args) : pretty("", args && Object.fromEntries(Object.entries(args).filter(([k]) => k !== "command")));
+  const rest =
+    command === undefined
+      ? pretty(item.args, args)
+      : pretty("", args && Object.fromEntries(Object.entries(args).filter(([k]) => k !== "command")));
   return (
     <>
-      {command !== undefined && <pre class="output part" tabIndex={0}>{lines(command)}</pre>}
+      {command !== undefined && (
+        <pre class="output part" tabIndex={0}>
+          {lines(command)}
+        </pre>
+      )}
       {rest !== "" && !item.edits && (
         <div class="part">
           <h4>{t("tool.arguments")}</h4>
-          <pre class="output" tabIndex={0}>{rest}</pre>
+          <pre class="output" tabIndex={0}>
+            {rest}
+          </pre>
         </div>
       )}
-      {item.edits?.map((e) => <Diff path={e.path} added={e.added} deleted={e.deleted} diff={e.diff} />)}
+      {item.edits?.map((e) => (
+        <Diff path={e.path} added={e.added} deleted={e.deleted} diff={e.diff} />
+      ))}
       {typeof path === "string" && /file|patch/.test(item.name) && (
         <p class="part">
-          <button type="button" class="button" onClick={() => showFile(path)}>{tt("tools.open")}</button>
+          <button type="button" class="button" onClick={() => showFile(path)}>
+            {tt("tools.open")}
+          </button>
         </p>
       )}
-      {(item.result === undefined || works(item)) && item.output !== undefined && <Output text={item.output} steps={works(item)} />}
+      {(item.result === undefined || works(item)) && item.output !== undefined && (
+        <Output text={item.output} steps={works(item)} />
+      )}
       {item.result !== undefined && item.answer === undefined && !(item.edits && item.phase === "done") && (
         <div class={item.untrusted ? "part outside" : "part"}>
           <h4>{item.untrusted ? t("tool.untrusted") : t("tool.result")}</h4>
-          <pre class="output" tabIndex={0}>{runs(item.result)}</pre>
+          <pre class="output" tabIndex={0}>
+            {runs(item.result)}
+          </pre>
         </div>
       )}
       {item.answer !== undefined && (
@@ -210,7 +260,9 @@ function Output({ text, steps }: { text: string; steps: boolean }) {
   return (
     <div class="part">
       <h4>{steps ? tt("tools.steps") : tt("tools.output")}</h4>
-      <pre ref={box} class="output" tabIndex={0} onScroll={scrolled}>{runs(text)}</pre>
+      <pre ref={box} class="output" tabIndex={0} onScroll={scrolled}>
+        {runs(text)}
+      </pre>
     </div>
   );
 }
@@ -218,7 +270,10 @@ function Output({ text, steps }: { text: string; steps: boolean }) {
 /** pretty is the arguments, one a line. */
 export function pretty(text: string, args: Record<string, unknown> | undefined): string {
   if (!args) return lines(text);
-  return Object.entries(args).map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`).map(lines).join("\n");
+  return Object.entries(args)
+    .map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`)
+    .map(lines)
+    .join("\n");
 }
 
 export const lines = (s: string) => s.split("\n").map(visible).join("\n");

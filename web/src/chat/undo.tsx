@@ -63,8 +63,12 @@ export function Undo({ id, done, onClose }: { id: string; done?(by: string): voi
                 </div>
               )}
               <div class="row">
-                <button type="button" class="button" onClick={onClose}>{shell("dialog.cancel")}</button>
-                <button type="submit" class="button primary" disabled={busy || !(some || force)}>{redo ? t("undo.apply.redo") : t("undo.apply")}</button>
+                <button type="button" class="button" onClick={onClose}>
+                  {shell("dialog.cancel")}
+                </button>
+                <button type="submit" class="button primary" disabled={busy || !(some || force)}>
+                  {redo ? t("undo.apply.redo") : t("undo.apply")}
+                </button>
               </div>
             </form>
           );
@@ -80,7 +84,9 @@ function Paths({ title, list }: { title: string; list?: string[] }) {
     <div>
       <h3>{title}</h3>
       <ul class="paths">
-        {list.map((p) => <li key={p}>{visible(p)}</li>)}
+        {list.map((p) => (
+          <li key={p}>{visible(p)}</li>
+        ))}
       </ul>
     </div>
   );

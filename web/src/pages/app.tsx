@@ -25,9 +25,15 @@ export function App() {
       {g && !g.signed_in ? <SignIn /> : !arriving() && <Shell />}
       {g?.signed_in && overlay.value && <Over key={overlay.value} kind={overlay.value} />}
       <div class="toasts" role="status">
-        {toasts.value.map((x) => <div key={x.id} class={x.bad ? "toast bad" : "toast"}>{x.text}</div>)}
+        {toasts.value.map((x) => (
+          <div key={x.id} class={x.bad ? "toast bad" : "toast"}>
+            {x.text}
+          </div>
+        ))}
       </div>
-      <div class="sr" aria-live="polite">{says.value}</div>
+      <div class="sr" aria-live="polite">
+        {says.value}
+      </div>
     </>
   );
 }
@@ -35,16 +41,35 @@ export function App() {
 function Shell() {
   return (
     <div class="shell">
-      <a class="sr" href="#composer" onClick={(e) => (e.preventDefault(), document.getElementById("composer")?.focus())}>{t("app.skip")}</a>
+      <a
+        class="sr"
+        href="#composer"
+        onClick={(e) => (e.preventDefault(), document.getElementById("composer")?.focus())}
+      >
+        {t("app.skip")}
+      </a>
       <Sidebar />
-      {drawer.value && <button type="button" class="veil only-narrow" aria-label={t("chats.close")} onClick={() => (drawer.value = false)} />}
+      {drawer.value && (
+        <button
+          type="button"
+          class="veil only-narrow"
+          aria-label={t("chats.close")}
+          onClick={() => (drawer.value = false)}
+        />
+      )}
       <main>
         <Status />
         {gateway.value?.signed_in && <Requests />}
         <Page />
         <div class="tabs-bottom">
-          <button type="button" class="button plain" onClick={() => (drawer.value = true)}><Icon name="menu" />{t("chats.title")}</button>
-          <button type="button" class="button plain" onClick={newChat}><Icon name="plus" />{t("chats.new")}</button>
+          <button type="button" class="button plain" onClick={() => (drawer.value = true)}>
+            <Icon name="menu" />
+            {t("chats.title")}
+          </button>
+          <button type="button" class="button plain" onClick={newChat}>
+            <Icon name="plus" />
+            {t("chats.new")}
+          </button>
           <a class="button plain" href="#/inbox">
             <Icon name="inbox" />
             <span>
@@ -77,23 +102,35 @@ function Beside() {
 function Status() {
   const l = link.value;
   const local = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-  if (!reachable.value) return <p class="status" role="status">{t("app.unreachable")}</p>;
+  if (!reachable.value)
+    return (
+      <p class="status" role="status">
+        {t("app.unreachable")}
+      </p>
+    );
   if (newer.value) {
     return (
       <p class="status" role="status">
-        {t("app.newer")} <button type="button" class="button" onClick={() => location.reload()}>{t("app.reload")}</button>
+        {t("app.newer")}{" "}
+        <button type="button" class="button" onClick={() => location.reload()}>
+          {t("app.reload")}
+        </button>
       </p>
     );
   }
   if (l.state === "waiting") {
     return (
       <p class="status" role="status">
-        {l.restarting ? t("link.restarting") : t("link.waiting", { seconds: l.seconds })} <button type="button" class="button" onClick={retryNow}>{t("link.retry")}</button>
+        {l.restarting ? t("link.restarting") : t("link.waiting", { seconds: l.seconds })}{" "}
+        <button type="button" class="button" onClick={retryNow}>
+          {t("link.retry")}
+        </button>
       </p>
     );
   }
   if (unsaved.value) return <p class="status">{t("app.unsaved")}</p>;
-  if (gateway.value && !gateway.value.encrypted && !local && location.protocol !== "https:") return <p class="status">{t("app.plain")}</p>;
+  if (gateway.value && !gateway.value.encrypted && !local && location.protocol !== "https:")
+    return <p class="status">{t("app.plain")}</p>;
   return null;
 }
 
@@ -110,7 +147,10 @@ type Kind = NonNullable<typeof overlay.value>;
 function Over({ kind }: { kind: Kind }) {
   const [Loaded, setLoaded] = useState<{ page: ComponentType<{ kind: Kind }> } | undefined>(undefined);
   useEffect(() => {
-    import("./palette").then((m) => setLoaded({ page: m.default }), () => (outdated(), (overlay.value = undefined)));
+    import("./palette").then(
+      (m) => setLoaded({ page: m.default }),
+      () => (outdated(), (overlay.value = undefined)),
+    );
   }, []);
   return Loaded ? <Loaded.page kind={kind} /> : null;
 }
@@ -121,5 +161,11 @@ function Lazy({ name, rest }: { name: PageName; rest: string[] }) {
   useEffect(() => {
     if (!Loaded) table[name].load().then((m) => setLoaded({ page: m.default }), outdated);
   }, [link.value.state === "open"]);
-  return Loaded ? <Loaded.page rest={rest} /> : <p class="read-only" role="status">{t("app.loading")}</p>;
+  return Loaded ? (
+    <Loaded.page rest={rest} />
+  ) : (
+    <p class="read-only" role="status">
+      {t("app.loading")}
+    </p>
+  );
 }

@@ -28,10 +28,22 @@ export default function Automations({ rest: [part = "", verb] }: PageProps) {
         <div class="inner">
           {listed && (
             <div class="spread">
-              <Tabs label={common("page.automations")} current={part || "list"} tabs={[{ name: "list", title: t("auto.list"), href: "#/automations" }, { name: "calendar", title: t("auto.calendar"), href: "#/automations/calendar" }]} />
+              <Tabs
+                label={common("page.automations")}
+                current={part || "list"}
+                tabs={[
+                  { name: "list", title: t("auto.list"), href: "#/automations" },
+                  { name: "calendar", title: t("auto.calendar"), href: "#/automations/calendar" },
+                ]}
+              />
               <div class="row">
-                <a class="button" href="#/automations/new-trigger">{t("auto.new.trigger")}</a>
-                <a class="button primary" href="#/automations/new"><Icon name="plus" />{t("auto.new")}</a>
+                <a class="button" href="#/automations/new-trigger">
+                  {t("auto.new.trigger")}
+                </a>
+                <a class="button primary" href="#/automations/new">
+                  <Icon name="plus" />
+                  {t("auto.new")}
+                </a>
               </div>
             </div>
           )}
@@ -43,7 +55,12 @@ export default function Automations({ rest: [part = "", verb] }: PageProps) {
                 if (part === "") return <List all={automations} />;
                 if (part === "calendar") return <Calendar all={automations} />;
                 const a = automations.find((x) => x.id === part);
-                if (!a) return <p class="hint">{t("auto.gone")} <a href="#/automations">{t("auto.back")}</a></p>;
+                if (!a)
+                  return (
+                    <p class="hint">
+                      {t("auto.gone")} <a href="#/automations">{t("auto.back")}</a>
+                    </p>
+                  );
                 return verb === "edit" && a.kind === "job" ? <Edit key={a.id} of={a} /> : <Detail key={a.id} a={a} />;
               }}
             </Read>
@@ -63,8 +80,22 @@ function List({ all }: { all: Automation[] }) {
         <ul class="things">
           {of.map((a) => (
             <Row
-              key={a.id} href={hrefOf(a)} title={label(a.name) || a.id} state={<StateOf a={a} />}
-              about={<>{wordsOf(a)}{a.next_run && a.enabled && <> · <time dateTime={a.next_run}>{t("auto.next", { at: shortDate(a.next_run) })}</time></>}{a.kind === "trigger" && visible(a.command ?? "")}</>}
+              key={a.id}
+              href={hrefOf(a)}
+              title={label(a.name) || a.id}
+              state={<StateOf a={a} />}
+              about={
+                <>
+                  {wordsOf(a)}
+                  {a.next_run && a.enabled && (
+                    <>
+                      {" "}
+                      · <time dateTime={a.next_run}>{t("auto.next", { at: shortDate(a.next_run) })}</time>
+                    </>
+                  )}
+                  {a.kind === "trigger" && visible(a.command ?? "")}
+                </>
+              }
             />
           ))}
         </ul>
@@ -72,8 +103,14 @@ function List({ all }: { all: Automation[] }) {
     );
   return (
     <>
-      {group(t("auto.jobs"), all.filter((a) => a.kind === "job"))}
-      {group(t("auto.triggers"), all.filter((a) => a.kind === "trigger"))}
+      {group(
+        t("auto.jobs"),
+        all.filter((a) => a.kind === "job"),
+      )}
+      {group(
+        t("auto.triggers"),
+        all.filter((a) => a.kind === "trigger"),
+      )}
     </>
   );
 }
@@ -81,7 +118,9 @@ function List({ all }: { all: Automation[] }) {
 /** Calendar lists the runs of the next seven days, by day. */
 function Calendar({ all }: { all: Automation[] }) {
   const days = new Map<string, { at: string; a: Automation }[]>();
-  const runs = all.flatMap((a) => (a.upcoming ?? []).map((at) => ({ at, a }))).sort((x, y) => Date.parse(x.at) - Date.parse(y.at));
+  const runs = all
+    .flatMap((a) => (a.upcoming ?? []).map((at) => ({ at, a })))
+    .sort((x, y) => Date.parse(x.at) - Date.parse(y.at));
   for (const run of runs) {
     const day = new Date(run.at).toDateString();
     days.set(day, [...(days.get(day) ?? []), run]);
@@ -90,7 +129,9 @@ function Calendar({ all }: { all: Automation[] }) {
   if (runs.length === 0) return <p class="hint">{t("auto.calendar.none")}</p>;
   return (
     <>
-      {many.length > 0 && <p class="note">{t("auto.calendar.many", { names: many.map((a) => label(a.name)).join(", ") })}</p>}
+      {many.length > 0 && (
+        <p class="note">{t("auto.calendar.many", { names: many.map((a) => label(a.name)).join(", ") })}</p>
+      )}
       {[...days].map(([day, list]) => (
         <section key={day}>
           <h2>{dayTitle(new Date(day))}</h2>

@@ -25,7 +25,9 @@ export default function Changes() {
             {({ turns, total }) => (
               <>
                 <p class="hint">{turns.length === 0 ? t("changes.none") : t("changes.text")}</p>
-                {turns.map((x) => <Turn key={x.id} turn={x} reload={list.reload} />)}
+                {turns.map((x) => (
+                  <Turn key={x.id} turn={x} reload={list.reload} />
+                ))}
                 {total > turns.length && <p class="hint">{t("changes.all", { n: total })}</p>}
               </>
             )}
@@ -64,15 +66,28 @@ function Turn({ turn, reload }: { turn: UndoTurn; reload(): void }) {
       <ul class="paths">
         {files.slice(0, 8).map((f) => (
           <li key={f.path}>
-            {visible(f.path)} <span class="hint">{f.what === "created" || f.what === "deleted" || f.what === "changed" ? t(`value.what.${f.what}`) : visible(f.what)}</span>
+            {visible(f.path)}{" "}
+            <span class="hint">
+              {f.what === "created" || f.what === "deleted" || f.what === "changed"
+                ? t(`value.what.${f.what}`)
+                : visible(f.what)}
+            </span>
           </li>
         ))}
         {files.length > 8 && <li class="hint">{tools("footer.files", { n: files.length })}</li>}
-        {turn.gaps?.map((g) => <li key={g} class="hint">{`${t("undo.gaps")}: ${visible(g)}`}</li>)}
+        {turn.gaps?.map((g) => (
+          <li key={g} class="hint">{`${t("undo.gaps")}: ${visible(g)}`}</li>
+        ))}
       </ul>
       <div class="row">
-        <button type="button" class="button" aria-expanded={open} onClick={() => setOpen(!open)}>{tools("footer.diff")}</button>
-        {!turn.undone_by && !turn.running && <button type="button" class="button" onClick={undo}>{turn.undoes ? tools("footer.redo") : tools("footer.undo")}</button>}
+        <button type="button" class="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {tools("footer.diff")}
+        </button>
+        {!turn.undone_by && !turn.running && (
+          <button type="button" class="button" onClick={undo}>
+            {turn.undoes ? tools("footer.redo") : tools("footer.undo")}
+          </button>
+        )}
       </div>
       {open && <Read of={one}>{(o) => <Lines diff={o.diff} />}</Read>}
     </section>

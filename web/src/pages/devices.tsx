@@ -25,12 +25,16 @@ export default function Devices() {
           <section>
             <h2>{t("devices.list")}</h2>
             <p class="hint">{t("devices.list.hint")}</p>
-            <Read of={list}>{(d) => (
-              <ul class="rows">
-                {d.devices.map((x) => <Row key={x.id} of={x} />)}
-                {d.devices.length === 0 && <li class="hint">{t("devices.none")}</li>}
-              </ul>
-            )}</Read>
+            <Read of={list}>
+              {(d) => (
+                <ul class="rows">
+                  {d.devices.map((x) => (
+                    <Row key={x.id} of={x} />
+                  ))}
+                  {d.devices.length === 0 && <li class="hint">{t("devices.none")}</li>}
+                </ul>
+              )}
+            </Read>
           </section>
           <Add />
           <Notices />
@@ -54,16 +58,28 @@ function Row({ of }: { of: Device }) {
       <div class="grow">
         <strong>{name}</strong> {here && <span class="count">{t("devices.here")}</span>}
         <p class="hint">
-          {visible(of.address)} · {t("devices.seen")} <When at={of.seen} /> · {t("devices.created")} <When at={of.created} />
+          {visible(of.address)} · {t("devices.seen")} <When at={of.seen} /> · {t("devices.created")}{" "}
+          <When at={of.created} />
         </p>
       </div>
-      <button type="button" class="button danger" aria-label={t("devices.revoke.of", { name })} onClick={() => setAsked(true)}>{t("devices.revoke")}</button>
+      <button
+        type="button"
+        class="button danger"
+        aria-label={t("devices.revoke.of", { name })}
+        onClick={() => setAsked(true)}
+      >
+        {t("devices.revoke")}
+      </button>
       {asked && (
         <Dialog title={t("devices.revoke.of", { name })} onClose={() => setAsked(false)}>
           <p>{t(here ? "devices.revoke.here" : "devices.revoke.text")}</p>
           <div class="row">
-            <button type="button" class="button" onClick={() => setAsked(false)}>{words("dialog.cancel")}</button>
-            <button type="button" class="button danger" onClick={revoke}>{t("devices.revoke")}</button>
+            <button type="button" class="button" onClick={() => setAsked(false)}>
+              {words("dialog.cancel")}
+            </button>
+            <button type="button" class="button danger" onClick={revoke}>
+              {t("devices.revoke")}
+            </button>
           </div>
         </Dialog>
       )}
@@ -92,7 +108,9 @@ function Add() {
         </>
       )}
       <div>
-        <button type="button" class="button" onClick={make}>{t(link ? "devices.add.again" : "devices.add.make")}</button>
+        <button type="button" class="button" onClick={make}>
+          {t(link ? "devices.add.again" : "devices.add.make")}
+        </button>
       </div>
     </section>
   );

@@ -25,21 +25,37 @@ export default function Doctor() {
       <div class="page">
         <div class="inner">
           <Parts current="doctor" />
-          <Read of={checkup}>{(c) => (
-            <>
-              <section>
-                <p>{t("doctor.intro")}</p>
-                <div class="row">
-                  <button type="button" class="button primary" disabled={c.running} onClick={() => run(true)}>{t(c.running ? "doctor.running" : "doctor.run")}</button>
-                  <button type="button" class="button" disabled={c.running} onClick={() => run(false)}>{t("doctor.run.offline")}</button>
-                </div>
-                <p class="hint" role="status">
-                  {c.running ? t("doctor.progress", { n: c.findings.length }) : c.started_at ? <>{summary(c.findings)} <When at={c.started_at} /></> : t("doctor.never")}
-                </p>
-              </section>
-              {order.map((s) => <Group key={s} state={s} of={c.findings.filter((f) => f.state === s)} again={checkup.reload} />)}
-            </>
-          )}</Read>
+          <Read of={checkup}>
+            {(c) => (
+              <>
+                <section>
+                  <p>{t("doctor.intro")}</p>
+                  <div class="row">
+                    <button type="button" class="button primary" disabled={c.running} onClick={() => run(true)}>
+                      {t(c.running ? "doctor.running" : "doctor.run")}
+                    </button>
+                    <button type="button" class="button" disabled={c.running} onClick={() => run(false)}>
+                      {t("doctor.run.offline")}
+                    </button>
+                  </div>
+                  <p class="hint" role="status">
+                    {c.running ? (
+                      t("doctor.progress", { n: c.findings.length })
+                    ) : c.started_at ? (
+                      <>
+                        {summary(c.findings)} <When at={c.started_at} />
+                      </>
+                    ) : (
+                      t("doctor.never")
+                    )}
+                  </p>
+                </section>
+                {order.map((s) => (
+                  <Group key={s} state={s} of={c.findings.filter((f) => f.state === s)} again={checkup.reload} />
+                ))}
+              </>
+            )}
+          </Read>
         </div>
       </div>
     </>
@@ -57,7 +73,9 @@ function Group({ state, of, again }: { state: Finding["state"]; of: Finding[]; a
     <section>
       <h2>{t(`value.doctor.${state}`)}</h2>
       <ul class="rows">
-        {of.map((f, i) => <Row key={f.id + i} of={f} again={again} />)}
+        {of.map((f, i) => (
+          <Row key={f.id + i} of={f} again={again} />
+        ))}
       </ul>
     </section>
   );
@@ -74,20 +92,37 @@ function Row({ of, again }: { of: Finding; again(): void }) {
   };
   return (
     <li>
-      <span class={"sign " + of.state} role="img" aria-label={t(`value.doctor.${of.state}`)}>{marks[of.state]}</span>
+      <span class={"sign " + of.state} role="img" aria-label={t(`value.doctor.${of.state}`)}>
+        {marks[of.state]}
+      </span>
       <div class="grow">
         <strong>{title}</strong> <code class="hint">{visible(of.id)}</code>
         <p class="wrap">{visible(said(of.detail))}</p>
         {of.fix && <p class="hint wrap">{visible(said(of.fix))}</p>}
       </div>
-      {of.changes && <button type="button" class="button" aria-label={t("doctor.fix.of", { what: title })} onClick={() => setAsked(true)}>{t("doctor.fix")}</button>}
+      {of.changes && (
+        <button
+          type="button"
+          class="button"
+          aria-label={t("doctor.fix.of", { what: title })}
+          onClick={() => setAsked(true)}
+        >
+          {t("doctor.fix")}
+        </button>
+      )}
       {asked && (
         <Dialog title={t("doctor.fix.of", { what: title })} onClose={() => setAsked(false)}>
           <p>{t("doctor.fix.text")}</p>
-          <pre class="changes" tabIndex={0}>{of.changes?.map(visible).join("\n")}</pre>
+          <pre class="changes" tabIndex={0}>
+            {of.changes?.map(visible).join("\n")}
+          </pre>
           <div class="row">
-            <button type="button" class="button" onClick={() => setAsked(false)}>{words("dialog.cancel")}</button>
-            <button type="button" class="button primary" onClick={fix}>{t("doctor.fix")}</button>
+            <button type="button" class="button" onClick={() => setAsked(false)}>
+              {words("dialog.cancel")}
+            </button>
+            <button type="button" class="button primary" onClick={fix}>
+              {t("doctor.fix")}
+            </button>
           </div>
         </Dialog>
       )}

@@ -19,9 +19,19 @@ import type { AnswerPage, Explained } from "../wire/reads";
 import type { Asked } from "../wire/types";
 import { Bar } from "./bar";
 
-const itemOf = (q: Asked): QuestionItem => ({ kind: "question", id: q.id, text: q.text ?? "", options: q.options ?? [], code: q.code ?? "", expires: q.expires, detail: q.detail, state: "open" });
+const itemOf = (q: Asked): QuestionItem => ({
+  kind: "question",
+  id: q.id,
+  text: q.text ?? "",
+  options: q.options ?? [],
+  code: q.code ?? "",
+  expires: q.expires,
+  detail: q.detail,
+  state: "open",
+});
 
-const when = (at: string) => new Date(at).toLocaleString(document.documentElement.lang || undefined, { dateStyle: "short", timeStyle: "short" });
+const when = (at: string) =>
+  new Date(at).toLocaleString(document.documentElement.lang || undefined, { dateStyle: "short", timeStyle: "short" });
 
 export default function Inbox() {
   const open = questions.value;
@@ -53,7 +63,11 @@ export default function Inbox() {
 function History() {
   const first = useRead<AnswerPage>("approvals/history", { limit: 20 }, "questions");
   const [older, setOlder] = useState<AnswerPage | undefined>(undefined);
-  const more = (cursor: string) => void read<AnswerPage>("approvals/history", { limit: 50, cursor }).then((p) => setOlder({ answers: [...(older?.answers ?? []), ...p.answers], cursor: p.cursor }), fail);
+  const more = (cursor: string) =>
+    void read<AnswerPage>("approvals/history", { limit: 50, cursor }).then(
+      (p) => setOlder({ answers: [...(older?.answers ?? []), ...p.answers], cursor: p.cursor }),
+      fail,
+    );
   return (
     <section>
       <h2>{t("inbox.history")}</h2>
@@ -69,14 +83,37 @@ function History() {
                 id={(r) => r.at + r.what}
                 empty={t("inbox.history.none")}
                 columns={[
-                  { title: t("inbox.when"), cell: (r) => <time dateTime={r.at} title={fullDate(r.at)}>{when(r.at)}</time> },
-                  { title: t("inbox.what"), cell: (r) => <a class="quiet" href={chatHref(r.key)}>{`${r.tool ? visible(r.tool) + ": " : ""}${visible(r.what)}`}</a> },
-                  { title: t("inbox.answer"), cell: (r) => (r.expired ? t("inbox.expired") : `${optionLabel(r.option ?? "")}${r.remark ? `: ${visible(r.remark)}` : ""}`) },
+                  {
+                    title: t("inbox.when"),
+                    cell: (r) => (
+                      <time dateTime={r.at} title={fullDate(r.at)}>
+                        {when(r.at)}
+                      </time>
+                    ),
+                  },
+                  {
+                    title: t("inbox.what"),
+                    cell: (r) => (
+                      <a
+                        class="quiet"
+                        href={chatHref(r.key)}
+                      >{`${r.tool ? visible(r.tool) + ": " : ""}${visible(r.what)}`}</a>
+                    ),
+                  },
+                  {
+                    title: t("inbox.answer"),
+                    cell: (r) =>
+                      r.expired
+                        ? t("inbox.expired")
+                        : `${optionLabel(r.option ?? "")}${r.remark ? `: ${visible(r.remark)}` : ""}`,
+                  },
                 ]}
               />
               {cursor && (
                 <div>
-                  <button type="button" class="button" onClick={() => more(cursor)}>{t("inbox.more")}</button>
+                  <button type="button" class="button" onClick={() => more(cursor)}>
+                    {t("inbox.more")}
+                  </button>
                 </div>
               )}
             </>
@@ -101,7 +138,11 @@ function Try() {
     } catch {
       // a command
     }
-    request<Explained>("approval.explain", { tool: String(form.get("tool")), arguments: args, tainted: form.get("tainted") !== null }).then(setSaid, fail);
+    request<Explained>("approval.explain", {
+      tool: String(form.get("tool")),
+      arguments: args,
+      tainted: form.get("tainted") !== null,
+    }).then(setSaid, fail);
   };
   return (
     <section>
@@ -119,7 +160,9 @@ function Try() {
           {t("inbox.try.tainted")}
         </label>
         <div>
-          <button type="submit" class="button">{t("inbox.try.run")}</button>
+          <button type="submit" class="button">
+            {t("inbox.try.run")}
+          </button>
         </div>
       </form>
       {said && (

@@ -116,7 +116,8 @@ function press(key: string): boolean {
   const all = items();
   for (const item of all.slice(all.indexOf(from))) {
     if (item !== from && item.querySelector("article.user")) return false;
-    const found = item.querySelector<HTMLElement>(`[data-key="${key}"]`) ?? (key === "e" ? item.querySelector("summary") : null);
+    const found =
+      item.querySelector<HTMLElement>(`[data-key="${key}"]`) ?? (key === "e" ? item.querySelector("summary") : null);
     if (found) {
       found.click();
       return true;

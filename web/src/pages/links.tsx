@@ -15,13 +15,25 @@ export function Links() {
   const [open, setOpen] = useState(manage.some((n) => n === at));
   return (
     <nav class="foot" aria-label={t("nav.work")}>
-      <button type="button" class="button plain" aria-keyshortcuts="Control+K Meta+K" onClick={() => ((drawer.value = false), (overlay.value = "palette"))}>
+      <button
+        type="button"
+        class="button plain"
+        aria-keyshortcuts="Control+K Meta+K"
+        onClick={() => ((drawer.value = false), (overlay.value = "palette"))}
+      >
         <Icon name="search" />
         {t("nav.palette")}
         <kbd aria-hidden="true">^K</kbd>
       </button>
-      {names.filter((n) => table[n].place === "work").map((n) => <PageLink key={n} name={n} />)}
-      <button type="button" class="button plain" aria-expanded={open} onClick={() => setOpen(!open)}><Icon name="gear" />{t("nav.manage")}</button>
+      {names
+        .filter((n) => table[n].place === "work")
+        .map((n) => (
+          <PageLink key={n} name={n} />
+        ))}
+      <button type="button" class="button plain" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Icon name="gear" />
+        {t("nav.manage")}
+      </button>
       {open && manage.map((n) => <PageLink key={n} name={n} />)}
     </nav>
   );
@@ -30,7 +42,12 @@ export function Links() {
 function PageLink({ name }: { name: PageName }) {
   const current = route.value.page === name;
   return (
-    <a class={current ? "button plain current" : "button plain"} href={"#/" + name} aria-current={current ? "page" : undefined} onClick={() => (drawer.value = false)}>
+    <a
+      class={current ? "button plain current" : "button plain"}
+      href={"#/" + name}
+      aria-current={current ? "page" : undefined}
+      onClick={() => (drawer.value = false)}
+    >
       {t(table[name].title)}
       {name === "inbox" && <Waiting />}
     </a>

@@ -30,22 +30,32 @@ export default function Log({ rest }: { rest: string[] }) {
     const newest = () => {
       planned = false;
       last = Date.now();
-      read<LogPage>("log", query).then((p) => {
-        if (left) return;
-        setWrong("");
-        setPage((old) => {
-          const n = old ? p.lines.findIndex((l) => l.id === old.lines[0]?.id) : -1;
-          return old && n >= 0 ? { lines: [...p.lines.slice(0, n), ...old.lines].slice(0, most), before: old.lines.length + n > most ? old.lines[most - n - 1]?.id : old.before } : p;
-        });
-      }, (e) => left || setWrong(e instanceof Refused ? failureText(e.failure) : String(e)));
+      read<LogPage>("log", query).then(
+        (p) => {
+          if (left) return;
+          setWrong("");
+          setPage((old) => {
+            const n = old ? p.lines.findIndex((l) => l.id === old.lines[0]?.id) : -1;
+            return old && n >= 0
+              ? {
+                  lines: [...p.lines.slice(0, n), ...old.lines].slice(0, most),
+                  before: old.lines.length + n > most ? old.lines[most - n - 1]?.id : old.before,
+                }
+              : p;
+          });
+        },
+        (e) => left || setWrong(e instanceof Refused ? failureText(e.failure) : String(e)),
+      );
     };
     setPage(undefined);
     newest();
-    const stop = live ? onChange("log", () => {
-      if (planned) return;
-      planned = true;
-      timer.current = setTimeout(newest, Math.max(0, last + pause - Date.now()));
-    }) : undefined;
+    const stop = live
+      ? onChange("log", () => {
+          if (planned) return;
+          planned = true;
+          timer.current = setTimeout(newest, Math.max(0, last + pause - Date.now()));
+        })
+      : undefined;
     return () => {
       left = true;
       stop?.();
@@ -55,10 +65,12 @@ export default function Log({ rest }: { rest: string[] }) {
 
   const older = () => {
     setLoading(true);
-    read<LogPage>("log", { ...query, before: page?.before }).then(
-      (p) => setPage((old) => ({ lines: [...(old?.lines ?? []), ...p.lines], before: p.before })),
-      (e) => setWrong(e instanceof Refused ? failureText(e.failure) : String(e)),
-    ).finally(() => setLoading(false));
+    read<LogPage>("log", { ...query, before: page?.before })
+      .then(
+        (p) => setPage((old) => ({ lines: [...(old?.lines ?? []), ...p.lines], before: p.before })),
+        (e) => setWrong(e instanceof Refused ? failureText(e.failure) : String(e)),
+      )
+      .finally(() => setLoading(false));
   };
   const typed = useRef<ReturnType<typeof setTimeout>>(undefined);
   const type = (change: Partial<typeof query>) => {
@@ -73,32 +85,57 @@ export default function Log({ rest }: { rest: string[] }) {
           <Parts current="log" />
           <div class="filters">
             <Field label={t("log.level")}>
-              <select class="input" value={query.level} onChange={(e) => setQuery({ ...query, level: e.currentTarget.value })}>
-                {(["debug", "info", "warn", "error"] as const).map((l) => <option key={l} value={l}>{t(`value.log.${l}`)}</option>)}
+              <select
+                class="input"
+                value={query.level}
+                onChange={(e) => setQuery({ ...query, level: e.currentTarget.value })}
+              >
+                {(["debug", "info", "warn", "error"] as const).map((l) => (
+                  <option key={l} value={l}>
+                    {t(`value.log.${l}`)}
+                  </option>
+                ))}
               </select>
             </Field>
             <Field label={t("log.words")}>
               <input class="input" type="search" maxLength={200} onInput={(e) => type({ q: e.currentTarget.value })} />
             </Field>
             <Field label={t("log.session")}>
-              <input class="input" type="search" defaultValue={query.session} onInput={(e) => type({ session: e.currentTarget.value })} />
+              <input
+                class="input"
+                type="search"
+                defaultValue={query.session}
+                onInput={(e) => type({ session: e.currentTarget.value })}
+              />
             </Field>
             <label class="row">
               <input type="checkbox" checked={live} onChange={(e) => setLive(e.currentTarget.checked)} />
               {t("log.live")}
             </label>
           </div>
-          {wrong && <p class="wrong" role="alert">{wrong}</p>}
-          {!page && !wrong && <p class="hint" role="status">{words("app.loading")}</p>}
+          {wrong && (
+            <p class="wrong" role="alert">
+              {wrong}
+            </p>
+          )}
+          {!page && !wrong && (
+            <p class="hint" role="status">
+              {words("app.loading")}
+            </p>
+          )}
           {page && page.lines.length === 0 && <p class="hint">{t(page.before ? "log.none.yet" : "log.none")}</p>}
           {page && (
             <ol class="log" aria-label={words("page.log")}>
-              {page.lines.map((l) => <Line key={l.id} of={l} />)}
+              {page.lines.map((l) => (
+                <Line key={l.id} of={l} />
+              ))}
             </ol>
           )}
           {page?.before && (
             <div>
-              <button type="button" class="button" disabled={loading} onClick={older}>{t("log.older")}</button>
+              <button type="button" class="button" disabled={loading} onClick={older}>
+                {t("log.older")}
+              </button>
             </div>
           )}
         </div>
@@ -111,14 +148,18 @@ export default function Log({ rest }: { rest: string[] }) {
 function clock(at: string): string {
   const d = new Date(at);
   const two = (n: number) => String(n).padStart(2, "0");
-  return Number.isNaN(d.getTime()) ? "" : `${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+  return Number.isNaN(d.getTime())
+    ? ""
+    : `${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
 function Line({ of }: { of: LogLine }) {
   const level = of.level ?? "";
   return (
     <li class={level === "error" ? "bad" : level === "warn" ? "warn" : undefined}>
-      <time dateTime={of.at} title={of.at && fullDate(of.at)}>{of.at && clock(of.at)}</time>
+      <time dateTime={of.at} title={of.at && fullDate(of.at)}>
+        {of.at && clock(of.at)}
+      </time>
       <span class="level">{visible(level)}</span>
       <div class="grow">
         <span class="wrap">{visible(of.message)}</span>

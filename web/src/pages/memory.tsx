@@ -38,13 +38,21 @@ export default function MemoryPage({ rest }: PageProps) {
                   label={say("page.memory")}
                   current={part}
                   tabs={[
-                    ...fileNames.map((n) => ({ name: n as string, title: t(`value.memory.file.${n}`), href: `#/memory/${n}` })),
+                    ...fileNames.map((n) => ({
+                      name: n as string,
+                      title: t(`value.memory.file.${n}`),
+                      href: `#/memory/${n}`,
+                    })),
                     { name: "findings", title: t("memory.findings"), href: "#/memory/findings", count: m.findings },
                     { name: "people", title: t("memory.people"), href: "#/memory/people" },
                     { name: "history", title: t("memory.history"), href: "#/memory/history" },
                   ]}
                 />
-                {m.files.filter((f) => nameOf(f.path) === part).map((f) => <FileView key={f.path} file={f} />)}
+                {m.files
+                  .filter((f) => nameOf(f.path) === part)
+                  .map((f) => (
+                    <FileView key={f.path} file={f} />
+                  ))}
                 {(part === "findings" || (m.findings > 0 && part !== "history")) && <Findings />}
                 {part === "people" && !scope && <People all={m} />}
                 {scope && <Scope key={scope} scope={scope} />}
@@ -74,7 +82,11 @@ function Dream() {
     setBusy(true);
     request<DreamReport>("memory.dream", {})
       .then((r) => {
-        toast(r.entries === 0 ? t("memory.dream.nothing") : t("memory.dream.done", { entries: r.entries, files: r.files?.length ?? 0, waiting: r.quarantined ?? 0 }));
+        toast(
+          r.entries === 0
+            ? t("memory.dream.nothing")
+            : t("memory.dream.done", { entries: r.entries, files: r.files?.length ?? 0, waiting: r.quarantined ?? 0 }),
+        );
         changed("memory");
       }, fail)
       .finally(() => setBusy(false));
@@ -107,5 +119,15 @@ function People({ all }: { all: MemoryRead }) {
 
 function Scope({ scope }: { scope: string }) {
   const one = useRead<MemoryRead>("memory", { scope }, "memory");
-  return <Read of={one}>{(m) => <>{m.files.map((f) => <FileView key={f.path} file={f} scope={scope} />)}</>}</Read>;
+  return (
+    <Read of={one}>
+      {(m) => (
+        <>
+          {m.files.map((f) => (
+            <FileView key={f.path} file={f} scope={scope} />
+          ))}
+        </>
+      )}
+    </Read>
+  );
 }

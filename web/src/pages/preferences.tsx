@@ -6,7 +6,19 @@ import { fail } from "../state/toast";
 import { visible } from "../text/links";
 import { Bar } from "./bar";
 
-function Choice<V extends string>({ label, name, value, options, onChange }: { label: string; name: string; value: V; options: [V, Key][]; onChange(v: V): void }) {
+function Choice<V extends string>({
+  label,
+  name,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  name: string;
+  value: V;
+  options: [V, Key][];
+  onChange(v: V): void;
+}) {
   return (
     <fieldset class="choice">
       <legend>{label}</legend>
@@ -30,15 +42,48 @@ export default function Preferences() {
         <div class="inner">
           <section>
             <h2>{t("prefs.look")}</h2>
-            <Choice label={t("prefs.theme")} name="theme" value={l.theme} options={[["system", "prefs.theme.system"], ["light", "prefs.theme.light"], ["dark", "prefs.theme.dark"]]} onChange={(theme) => setLook({ theme })} />
-            <Choice label={t("prefs.language")} name="language" value={l.language} options={[["system", "prefs.language.system"], ["en", "prefs.language.en"], ["zh", "prefs.language.zh"]]} onChange={(language) => setLook({ language })} />
+            <Choice
+              label={t("prefs.theme")}
+              name="theme"
+              value={l.theme}
+              options={[
+                ["system", "prefs.theme.system"],
+                ["light", "prefs.theme.light"],
+                ["dark", "prefs.theme.dark"],
+              ]}
+              onChange={(theme) => setLook({ theme })}
+            />
+            <Choice
+              label={t("prefs.language")}
+              name="language"
+              value={l.language}
+              options={[
+                ["system", "prefs.language.system"],
+                ["en", "prefs.language.en"],
+                ["zh", "prefs.language.zh"],
+              ]}
+              onChange={(language) => setLook({ language })}
+            />
           </section>
           <section>
             <h2>{t("prefs.keys")}</h2>
-            <Choice label={t("prefs.enter")} name="enter" value={l.enter} options={[["send", "prefs.enter.send"], ["break", "prefs.enter.break"]]} onChange={(enter) => setLook({ enter })} />
+            <Choice
+              label={t("prefs.enter")}
+              name="enter"
+              value={l.enter}
+              options={[
+                ["send", "prefs.enter.send"],
+                ["break", "prefs.enter.break"],
+              ]}
+              onChange={(enter) => setLook({ enter })}
+            />
             <div class="choice">
               <label>
-                <input type="checkbox" checked={l.letters} onChange={(e) => setLook({ letters: e.currentTarget.checked })} />
+                <input
+                  type="checkbox"
+                  checked={l.letters}
+                  onChange={(e) => setLook({ letters: e.currentTarget.checked })}
+                />
                 {t("prefs.letters")}
               </label>
             </div>
@@ -59,7 +104,9 @@ export default function Preferences() {
             </section>
           )}
           <div>
-            <button type="button" class="button danger" onClick={() => void signOut().catch(fail)}>{t("prefs.signout")}</button>
+            <button type="button" class="button danger" onClick={() => void signOut().catch(fail)}>
+              {t("prefs.signout")}
+            </button>
           </div>
         </div>
       </div>

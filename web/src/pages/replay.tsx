@@ -16,13 +16,25 @@ import type { PageProps } from "./table";
 
 export default function ReplayPage({ rest }: PageProps) {
   const [key, id] = [rest[0] ?? "", rest[1] ?? ""];
-  const turn = useRead<Replayed>(key && id ? `sessions/${encodeURIComponent(key)}/turns/${encodeURIComponent(id)}` : undefined);
+  const turn = useRead<Replayed>(
+    key && id ? `sessions/${encodeURIComponent(key)}/turns/${encodeURIComponent(id)}` : undefined,
+  );
   return (
     <>
-      <Bar title={say("page.replay")}>{key && <a class="button plain" href={chatHref(key)}>{t("replay.chat")}</a>}</Bar>
+      <Bar title={say("page.replay")}>
+        {key && (
+          <a class="button plain" href={chatHref(key)}>
+            {t("replay.chat")}
+          </a>
+        )}
+      </Bar>
       <div class="page">
         <div class="inner wide">
-          {key && id ? <Read of={turn}>{(x) => <Replay turn={x} session={key} />}</Read> : <p class="hint">{t("replay.none")}</p>}
+          {key && id ? (
+            <Read of={turn}>{(x) => <Replay turn={x} session={key} />}</Read>
+          ) : (
+            <p class="hint">{t("replay.none")}</p>
+          )}
         </div>
       </div>
     </>
@@ -37,7 +49,9 @@ function Replay({ turn, session }: { turn: Replayed; session: string }) {
         <h2>{fullDate(turn.began_at)}</h2>
         <Sums times={times} />
         <p class="hint">
-          {[turn.model && visible(turn.model), turn.stop_reason && visible(turn.stop_reason)].filter(Boolean).join(" · ")}
+          {[turn.model && visible(turn.model), turn.stop_reason && visible(turn.stop_reason)]
+            .filter(Boolean)
+            .join(" · ")}
         </p>
         {turn.error && <p class="wrong">{visible(turn.error)}</p>}
       </section>
@@ -59,9 +73,21 @@ function Replay({ turn, session }: { turn: Replayed; session: string }) {
               { title: t("replay.col.at"), number: true, cell: (s) => took(s.from) },
               { title: t("replay.col.what"), cell: (s) => <What step={s} session={session} /> },
               { title: t("replay.col.took"), number: true, cell: (s) => (s.said ? "" : took(s.duration_ms)) },
-              { title: t("replay.col.first"), number: true, cell: (s) => (s.model?.first_token_ms ? took(s.model.first_token_ms) : "") },
-              { title: t("replay.col.tokens"), number: true, cell: (s) => s.model && `${count(s.model.prompt_tokens)} → ${count(s.model.completion_tokens)}` },
-              { title: t("replay.cost"), number: true, cell: (s) => s.model && (s.model.billing === "unknown" ? "?" : dollars(s.model.cost_usd)) },
+              {
+                title: t("replay.col.first"),
+                number: true,
+                cell: (s) => (s.model?.first_token_ms ? took(s.model.first_token_ms) : ""),
+              },
+              {
+                title: t("replay.col.tokens"),
+                number: true,
+                cell: (s) => s.model && `${count(s.model.prompt_tokens)} → ${count(s.model.completion_tokens)}`,
+              },
+              {
+                title: t("replay.cost"),
+                number: true,
+                cell: (s) => s.model && (s.model.billing === "unknown" ? "?" : dollars(s.model.cost_usd)),
+              },
             ]}
           />
         </div>
@@ -108,19 +134,26 @@ function Timeline({ times }: { times: Times }) {
   ];
   return (
     <>
-      <Lanes label={t("replay.timeline.label", { n: times.steps.length, total: took(times.total) })} lanes={lanes} ticks={[0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: took(at * times.total) }))} />
+      <Lanes
+        label={t("replay.timeline.label", { n: times.steps.length, total: took(times.total) })}
+        lanes={lanes}
+        ticks={[0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: took(at * times.total) }))}
+      />
       <p class="hint">{t("replay.mark")}</p>
     </>
   );
 }
 
-const nameOf = (s: Placed) => (s.model ? visible(s.model.model) : s.tool ? visible(s.tool.name) : s.wait ? t("replay.people") : "");
+const nameOf = (s: Placed) =>
+  s.model ? visible(s.model.model) : s.tool ? visible(s.tool.name) : s.wait ? t("replay.people") : "";
 
 function What({ step: s, session }: { step: Placed; session: string }) {
   if (s.said) {
     return (
       <>
-        <a href={`${chatHref(session)}/${s.said.index}`}>{s.said.role === "user" ? say("chat.you") : say("chat.answer")}</a>
+        <a href={`${chatHref(session)}/${s.said.index}`}>
+          {s.said.role === "user" ? say("chat.you") : say("chat.answer")}
+        </a>
         <span class="arg">{visible(s.said.text)}</span>
       </>
     );
@@ -129,23 +162,33 @@ function What({ step: s, session }: { step: Placed; session: string }) {
     return (
       <>
         {t("replay.waited", { answer: visible(s.wait.answer) })}
-        <span class="arg" title={visible(s.wait.question)}>{visible(s.wait.question)}</span>
+        <span class="arg" title={visible(s.wait.question)}>
+          {visible(s.wait.question)}
+        </span>
       </>
     );
   }
   if (s.tool) {
     return (
       <>
-        {visible(s.tool.name)} {s.tool.is_error && <span class="bad">{say("tool.failed")}</span>} {s.tool.untrusted && <span class="mark">{say("tool.untrusted")}</span>}
-        <span class="arg" title={visible(s.tool.arguments)}>{visible(s.tool.arguments)}</span>
-        {s.tool.edits?.map((e) => <span key={e.path} class="arg">{t("replay.edit", { path: visible(e.path), added: e.added ?? 0, deleted: e.deleted ?? 0 })}</span>)}
+        {visible(s.tool.name)} {s.tool.is_error && <span class="bad">{say("tool.failed")}</span>}{" "}
+        {s.tool.untrusted && <span class="mark">{say("tool.untrusted")}</span>}
+        <span class="arg" title={visible(s.tool.arguments)}>
+          {visible(s.tool.arguments)}
+        </span>
+        {s.tool.edits?.map((e) => (
+          <span key={e.path} class="arg">
+            {t("replay.edit", { path: visible(e.path), added: e.added ?? 0, deleted: e.deleted ?? 0 })}
+          </span>
+        ))}
       </>
     );
   }
   const m = s.model!;
   return (
     <>
-      {visible(m.model)} {m.source === "subagent" && t("replay.subagent")} {m.outcome !== "ok" && <span class="bad">{visible(m.outcome)}</span>}
+      {visible(m.model)} {m.source === "subagent" && t("replay.subagent")}{" "}
+      {m.outcome !== "ok" && <span class="bad">{visible(m.outcome)}</span>}
     </>
   );
 }

@@ -12,7 +12,9 @@ export function Requests() {
   if (waiting.length === 0) return null;
   return (
     <section class="requests" aria-label={t("request.title")}>
-      {waiting.map((p) => <Card key={p.digits} of={p} />)}
+      {waiting.map((p) => (
+        <Card key={p.digits} of={p} />
+      ))}
     </section>
   );
 }
@@ -29,10 +31,12 @@ function Card({ of }: { of: Pending }) {
   const decide = (action: string) => {
     if (performance.now() - shown < pause) return;
     setBusy(true);
-    request(action, { digits: of.digits }).then(undefined, fail).finally(() => {
-      setBusy(false);
-      changed("devices");
-    });
+    request(action, { digits: of.digits })
+      .then(undefined, fail)
+      .finally(() => {
+        setBusy(false);
+        changed("devices");
+      });
   };
   return (
     <div class="request" role="alert">
@@ -42,8 +46,12 @@ function Card({ of }: { of: Pending }) {
       {of.local && <p class="warn">{t("request.local")}</p>}
       <p class="hint">{t("request.how")}</p>
       <div class="row">
-        <button type="button" class="button" disabled={busy} onClick={() => decide("device.deny")}>{t("request.deny")}</button>
-        <button type="button" class="button primary" disabled={busy} onClick={() => decide("device.approve")}>{t("request.approve")}</button>
+        <button type="button" class="button" disabled={busy} onClick={() => decide("device.deny")}>
+          {t("request.deny")}
+        </button>
+        <button type="button" class="button primary" disabled={busy} onClick={() => decide("device.approve")}>
+          {t("request.approve")}
+        </button>
       </div>
     </div>
   );

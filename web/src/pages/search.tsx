@@ -26,13 +26,17 @@ export default function SearchPage({ rest }: PageProps) {
   const day = (s: string) => (/^\d{4}-\d\d-\d\d$/.test(s) ? s : "");
   const query = { q: words, session, after: day(from), before: day(to) && addDays(day(to), 1) };
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => { // back and forward; the field keeps the focus
-    for (const [name, value] of Object.entries({ q: words, session, from, to })) (form.current!.elements.namedItem(name) as HTMLInputElement).value = value;
+  useEffect(() => {
+    // back and forward; the field keeps the focus
+    for (const [name, value] of Object.entries({ q: words, session, from, to }))
+      (form.current!.elements.namedItem(name) as HTMLInputElement).value = value;
   }, [rest.join("/")]);
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const form = new FormData(e.currentTarget as HTMLFormElement);
-    const parts = ["q", "session", "from", "to"].map((n) => encodeURIComponent(String(form.get(n) ?? "").trim() || "-"));
+    const parts = ["q", "session", "from", "to"].map((n) =>
+      encodeURIComponent(String(form.get(n) ?? "").trim() || "-"),
+    );
     while (parts[parts.length - 1] === "-") parts.pop();
     go("#/search/" + parts.join("/"));
   };
@@ -43,7 +47,16 @@ export default function SearchPage({ rest }: PageProps) {
         <div class="inner">
           <form ref={form} class="search-form" role="search" onSubmit={submit}>
             <div class="row">
-              <input class="input grow" type="search" name="q" aria-label={t("search.words")} placeholder={t("search.words")} defaultValue={words} maxLength={500} autofocus={!words} />
+              <input
+                class="input grow"
+                type="search"
+                name="q"
+                aria-label={t("search.words")}
+                placeholder={t("search.words")}
+                defaultValue={words}
+                maxLength={500}
+                autofocus={!words}
+              />
               <button type="submit" class="button primary">
                 <Icon name="search" />
                 {say("page.search")}
@@ -53,12 +66,24 @@ export default function SearchPage({ rest }: PageProps) {
               <Field label={t("search.session")}>
                 <select class="input" name="session" defaultValue={session}>
                   <option value="">{t("search.session.all")}</option>
-                  {session && !sessions.value?.some((s) => s.key === session) && <option value={session} selected>{visible(session)}</option>}
-                  {sessions.value?.map((s) => <option key={s.key} value={s.key} selected={s.key === session}>{titleOf(s.key)}</option>)}
+                  {session && !sessions.value?.some((s) => s.key === session) && (
+                    <option value={session} selected>
+                      {visible(session)}
+                    </option>
+                  )}
+                  {sessions.value?.map((s) => (
+                    <option key={s.key} value={s.key} selected={s.key === session}>
+                      {titleOf(s.key)}
+                    </option>
+                  ))}
                 </select>
               </Field>
-              <Field label={t("search.from")}><input class="input" type="date" name="from" defaultValue={from} /></Field>
-              <Field label={t("search.to")}><input class="input" type="date" name="to" defaultValue={to} /></Field>
+              <Field label={t("search.from")}>
+                <input class="input" type="date" name="from" defaultValue={from} />
+              </Field>
+              <Field label={t("search.to")}>
+                <input class="input" type="date" name="to" defaultValue={to} />
+              </Field>
             </div>
           </form>
           {words ? <Results key={JSON.stringify(query)} query={query} /> : <p class="hint">{t("search.start")}</p>}
@@ -78,7 +103,10 @@ function Results({ query }: { query: Record<string, string> }) {
   const [more, setMore] = useState<Found | undefined>(undefined);
   useEffect(() => setMore(undefined), [first.data]);
   const next = (cursor: string) =>
-    read<Found>("search", { ...query, cursor }).then((f) => setMore((m) => ({ ...f, hits: [...(m?.hits ?? []), ...f.hits] })), fail);
+    read<Found>("search", { ...query, cursor }).then(
+      (f) => setMore((m) => ({ ...f, hits: [...(m?.hits ?? []), ...f.hits] })),
+      fail,
+    );
   return (
     <Read of={first}>
       {(f) => {
@@ -87,14 +115,26 @@ function Results({ query }: { query: Record<string, string> }) {
         return (
           <section>
             <h2>
-              <span role="status">{f.total === 0 ? t("search.none") : f.at_least ? t("search.atleast", { n: f.total }) : t("search.total", { n: f.total })}</span>
+              <span role="status">
+                {f.total === 0
+                  ? t("search.none")
+                  : f.at_least
+                    ? t("search.atleast", { n: f.total })
+                    : t("search.total", { n: f.total })}
+              </span>
             </h2>
             {f.total === 0 && <p class="hint">{t("search.none.hint")}</p>}
             {f.behind && <p class="hint">{t("search.behind")}</p>}
             <ol class="hits">
-              {hits.map((h, n) => <Result key={n} hit={h} />)}
+              {hits.map((h, n) => (
+                <Result key={n} hit={h} />
+              ))}
             </ol>
-            {cursor && <button type="button" class="button" onClick={() => void next(cursor)}>{t("search.more")}</button>}
+            {cursor && (
+              <button type="button" class="button" onClick={() => void next(cursor)}>
+                {t("search.more")}
+              </button>
+            )}
           </section>
         );
       }}
@@ -104,13 +144,30 @@ function Results({ query }: { query: Record<string, string> }) {
 
 function Result({ hit }: { hit: Hit }) {
   const href = hrefOf(hit);
-  const who = hit.role === "user" ? say("chat.you") : hit.role === "assistant" ? say("chat.answer") : hit.role === "tool" ? t("search.tool") : "";
-  const title = hit.source === "session" || hit.source === "archive" ? titleOf(hit.session ?? "") : hit.source === "history" ? t("search.summary") : visible(hit.source);
+  const who =
+    hit.role === "user"
+      ? say("chat.you")
+      : hit.role === "assistant"
+        ? say("chat.answer")
+        : hit.role === "tool"
+          ? t("search.tool")
+          : "";
+  const title =
+    hit.source === "session" || hit.source === "archive"
+      ? titleOf(hit.session ?? "")
+      : hit.source === "history"
+        ? t("search.summary")
+        : visible(hit.source);
   return (
     <li>
       <h3>{href ? <a href={href}>{title}</a> : title}</h3>
       <p class="hint">
-        {[who, hit.source === "archive" && t("search.archive")].filter(Boolean).join(" · ")} {hit.at && <time dateTime={hit.at} title={fullDate(hit.at)}>{when(hit.at)}</time>}
+        {[who, hit.source === "archive" && t("search.archive")].filter(Boolean).join(" · ")}{" "}
+        {hit.at && (
+          <time dateTime={hit.at} title={fullDate(hit.at)}>
+            {when(hit.at)}
+          </time>
+        )}
         {hit.untrusted && <span class="mark">{say("tool.untrusted")}</span>}
       </p>
       <p class="snippet" dir="auto">
@@ -122,7 +179,8 @@ function Result({ hit }: { hit: Hit }) {
 
 /** hrefOf is where a hit can be read. */
 function hrefOf(hit: Hit): string | undefined {
-  if (hit.source === "session" && hit.session) return chatHref(hit.session) + (hit.index === undefined ? "" : `/${hit.index}`);
+  if (hit.source === "session" && hit.session)
+    return chatHref(hit.session) + (hit.index === undefined ? "" : `/${hit.index}`);
   const file = /(?:^|\/)(USER|SOUL|MEMORY)\.md$/.exec(hit.source)?.[1];
   return file && !hit.source.includes("scopes/") ? `#/memory/${file}` : undefined;
 }

@@ -26,11 +26,17 @@ export default function Settings({ rest }: PageProps) {
   const tab = tabs.find((x) => x === rest[0]) ?? "models";
   const read = useRead<SettingsRead>("settings", {}, "settings");
   const schema = useRead<SchemaNode>("settings/schema");
-  const settings = useMemo(() => (read.data && schema.data ? flatten(schema.data, read.data.config) : undefined), [read.data, schema.data]);
+  const settings = useMemo(
+    () => (read.data && schema.data ? flatten(schema.data, read.data.config) : undefined),
+    [read.data, schema.data],
+  );
   useEffect(() => {
     document.title = `${common("page.settings")} - ${common("app.name")}`;
   }, []);
-  useEffect(() => document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [tab]);
+  useEffect(
+    () => document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }),
+    [tab],
+  );
   // The browser asks before a reload or a closed tab loses what was typed.
   useEffect(() => {
     const ask = (e: BeforeUnloadEvent) => drafts.peek().size > 0 && e.preventDefault();
@@ -42,12 +48,20 @@ export default function Settings({ rest }: PageProps) {
       <Bar title={common("page.settings")} />
       <div class="page">
         <div class="inner settings">
-          <Tabs label={common("page.settings")} current={tab} tabs={tabs.map((name) => ({ name, title: t(`value.settings.tab.${name}`), href: "#/settings/" + name }))} />
+          <Tabs
+            label={common("page.settings")}
+            current={tab}
+            tabs={tabs.map((name) => ({ name, title: t(`value.settings.tab.${name}`), href: "#/settings/" + name }))}
+          />
           <Read of={read}>
             {(data) => (
               <>
                 <Notices read={data} />
-                {settings ? <Part tab={tab} read={data} all={settings} reload={read.reload} path={rest[1]} /> : <Read of={schema}>{() => null}</Read>}
+                {settings ? (
+                  <Part tab={tab} read={data} all={settings} reload={read.reload} path={rest[1]} />
+                ) : (
+                  <Read of={schema}>{() => null}</Read>
+                )}
               </>
             )}
           </Read>
@@ -60,13 +74,31 @@ export default function Settings({ rest }: PageProps) {
 function Notices({ read }: { read: SettingsRead }) {
   return (
     <>
-      {read.restart_required.length > 0 && <p class="notice">{t("settings.waiting", { names: visible(read.restart_required.join(", ")) })}</p>}
-      {read.problems.map((p) => <p class="notice" key={p}>{visible(p)}</p>)}
+      {read.restart_required.length > 0 && (
+        <p class="notice">{t("settings.waiting", { names: visible(read.restart_required.join(", ")) })}</p>
+      )}
+      {read.problems.map((p) => (
+        <p class="notice" key={p}>
+          {visible(p)}
+        </p>
+      ))}
     </>
   );
 }
 
-function Part({ tab, read, all, reload, path }: { tab: (typeof tabs)[number]; read: SettingsRead; all: Setting[]; reload(): void; path?: string }) {
+function Part({
+  tab,
+  read,
+  all,
+  reload,
+  path,
+}: {
+  tab: (typeof tabs)[number];
+  read: SettingsRead;
+  all: Setting[];
+  reload(): void;
+  path?: string;
+}) {
   const pick = (paths: string[]) => paths.map((p) => all.find((s) => s.path === p)).filter((s) => s !== undefined);
   switch (tab) {
     case "models":
@@ -82,6 +114,14 @@ function Part({ tab, read, all, reload, path }: { tab: (typeof tabs)[number]; re
     case "versions":
       return <Versions base={read.base} onSaved={reload} />;
     default:
-      return <Section key={tab} title={t(`value.settings.tab.${tab}`)} settings={all.filter((s) => s.path.startsWith(below[tab]))} read={read} onSaved={reload} />;
+      return (
+        <Section
+          key={tab}
+          title={t(`value.settings.tab.${tab}`)}
+          settings={all.filter((s) => s.path.startsWith(below[tab]))}
+          read={read}
+          onSaved={reload}
+        />
+      );
   }
 }

@@ -80,42 +80,88 @@ function Steps({ data }: { data: SetupRead }) {
     if (window > 0 && window < data.window) patch["agents.defaults.contextWindowTokens"] = window;
     if (answers().key) patch[block + "apiKey"] = answers().key;
     if (answers().base) patch[block + "apiBase"] = answers().base;
-    run(t("setup.saving"), request<Parameters<typeof tellSaved>[0]>("settings.update", { patch, base: data.base }), (r) => {
-      tellSaved(r);
-      fresh.value = keyOf(uuid()); // a chat that begins with this model
-      go("#/");
-    });
+    run(
+      t("setup.saving"),
+      request<Parameters<typeof tellSaved>[0]>("settings.update", { patch, base: data.base }),
+      (r) => {
+        tellSaved(r);
+        fresh.value = keyOf(uuid()); // a chat that begins with this model
+        go("#/");
+      },
+    );
   };
   const next = (e: Event) => {
     e.preventDefault();
     if (busy) return;
     if (step === 1) return run(t("setup.testing"), request<Tried>("setup.try", answers()), pick);
-    if (step === 2) return run(t("setup.testing.model", { model }), request<Tried>("setup.try", { ...answers(), model }), (r) => (r.ok ? (setResult({ ...r, models: result?.models ?? r.models }), setStep(3)) : setError(tryText(r))));
+    if (step === 2)
+      return run(t("setup.testing.model", { model }), request<Tried>("setup.try", { ...answers(), model }), (r) =>
+        r.ok ? (setResult({ ...r, models: result?.models ?? r.models }), setStep(3)) : setError(tryText(r)),
+      );
     save();
   };
   const titles = [t("setup.step.source"), t("setup.step.model"), t("setup.step.limit")];
   return (
     <form onSubmit={next}>
       <div class="row head">
-        <h2 ref={head} tabIndex={-1}>{titles[step - 1]}</h2>
+        <h2 ref={head} tabIndex={-1}>
+          {titles[step - 1]}
+        </h2>
         <span class="hint">{t("setup.step", { n: step })}</span>
       </div>
-      {step === 1 && <SourceStep data={data} chosen={chosen} other={other} keyText={key} address={address} onChoose={setChosen} onOther={setOther} onKey={setKey} onAddress={setAddress} />}
+      {step === 1 && (
+        <SourceStep
+          data={data}
+          chosen={chosen}
+          other={other}
+          keyText={key}
+          address={address}
+          onChoose={setChosen}
+          onOther={setOther}
+          onKey={setKey}
+          onAddress={setAddress}
+        />
+      )}
       {step === 2 && <ModelStep models={result?.models ?? []} value={model} onChange={setModel} />}
       {step === 3 && (
         <Field label={t("setup.limit.label")} hint={t("setup.limit.hint")}>
-          <input class="input number" type="number" min="0" step="any" required value={limit} onInput={(e) => setLimit(e.currentTarget.value)} />
+          <input
+            class="input number"
+            type="number"
+            min="0"
+            step="any"
+            required
+            value={limit}
+            onInput={(e) => setLimit(e.currentTarget.value)}
+          />
         </Field>
       )}
-      <p class={error ? "wrong" : "hint"} role="status">{busy || error || (step > 1 && result ? tryText(result) : "")}</p>
+      <p class={error ? "wrong" : "hint"} role="status">
+        {busy || error || (step > 1 && result ? tryText(result) : "")}
+      </p>
       <div class="row ends">
-        <a class="button plain" href="#/">{t("setup.skip")}</a>
+        <a class="button plain" href="#/">
+          {t("setup.skip")}
+        </a>
         <span class="row">
-          {step > 1 && <button type="button" class="button" onClick={() => (setError(""), setStep(step - 1))}>{t("setup.back")}</button>}
-          <button type="submit" class="button primary" aria-disabled={busy !== ""} disabled={source === undefined || (step === 2 && model === "")}>{step === 3 ? t("setup.finish") : t("setup.next")}</button>
+          {step > 1 && (
+            <button type="button" class="button" onClick={() => (setError(""), setStep(step - 1))}>
+              {t("setup.back")}
+            </button>
+          )}
+          <button
+            type="submit"
+            class="button primary"
+            aria-disabled={busy !== ""}
+            disabled={source === undefined || (step === 2 && model === "")}
+          >
+            {step === 3 ? t("setup.finish") : t("setup.next")}
+          </button>
         </span>
       </div>
-      <p class="hint">{data.demo ? t("setup.demo") : t("setup.now", { model: visible(data.model), provider: visible(data.provider) })}</p>
+      <p class="hint">
+        {data.demo ? t("setup.demo") : t("setup.now", { model: visible(data.model), provider: visible(data.provider) })}
+      </p>
     </form>
   );
 }
@@ -123,7 +169,10 @@ function Steps({ data }: { data: SetupRead }) {
 function about(s: Source): string {
   switch (s.kind) {
     case "server":
-      return t("setup.found.server", { name: visible(s.display), models: visible((s.models ?? []).slice(0, 2).join(", ")) });
+      return t("setup.found.server", {
+        name: visible(s.display),
+        models: visible((s.models ?? []).slice(0, 2).join(", ")),
+      });
     case "variable":
       return t("setup.found.variable", { name: visible(s.display), variable: visible(s.variable ?? "") });
     case "sign_in":
@@ -132,7 +181,17 @@ function about(s: Source): string {
   return t("setup.found.file", { name: visible(s.display) });
 }
 
-function SourceStep(p: { data: SetupRead; chosen: string; other: string; keyText: string; address: string; onChoose(v: string): void; onOther(v: string): void; onKey(v: string): void; onAddress(v: string): void }) {
+function SourceStep(p: {
+  data: SetupRead;
+  chosen: string;
+  other: string;
+  keyText: string;
+  address: string;
+  onChoose(v: string): void;
+  onOther(v: string): void;
+  onKey(v: string): void;
+  onAddress(v: string): void;
+}) {
   const other = p.data.providers.find((s) => s.name === p.other);
   const keys = other?.keys_url ? safeHref(other.keys_url) : undefined;
   return (
@@ -155,15 +214,48 @@ function SourceStep(p: { data: SetupRead; chosen: string; other: string; keyText
         <div class="other">
           <Field label={t("setup.provider")}>
             <select class="input" value={p.other} onChange={(e) => p.onOther(e.currentTarget.value)}>
-              {p.data.providers.map((s) => <option key={s.name} value={s.name}>{s.name === "custom" ? t("setup.custom") : visible(s.display)}</option>)}
+              {p.data.providers.map((s) => (
+                <option key={s.name} value={s.name}>
+                  {s.name === "custom" ? t("setup.custom") : visible(s.display)}
+                </option>
+              ))}
             </select>
           </Field>
-          {other.needs_address && <Field label={t("setup.address")}><input class="input" type="url" required={!other.base} placeholder={other.base || "http://127.0.0.1:8000/v1"} value={p.address} onInput={(e) => p.onAddress(e.currentTarget.value)} /></Field>}
+          {other.needs_address && (
+            <Field label={t("setup.address")}>
+              <input
+                class="input"
+                type="url"
+                required={!other.base}
+                placeholder={other.base || "http://127.0.0.1:8000/v1"}
+                value={p.address}
+                onInput={(e) => p.onAddress(e.currentTarget.value)}
+              />
+            </Field>
+          )}
           {other.sign_in ? (
-            <p>{t("setup.signin")} <a href="#/settings/providers">{t("setup.signin.link")}</a></p>
+            <p>
+              {t("setup.signin")} <a href="#/settings/providers">{t("setup.signin.link")}</a>
+            </p>
           ) : (
-            <Field label={other.key_optional ? t("setup.key.optional") : t("setup.key")} hint={keys && <a href={keys} target="_blank" rel="noreferrer noopener">{t("setup.key.get")}</a>}>
-              <input class="input" type="password" autocomplete="off" required={!other.key_optional} value={p.keyText} onInput={(e) => p.onKey(e.currentTarget.value)} />
+            <Field
+              label={other.key_optional ? t("setup.key.optional") : t("setup.key")}
+              hint={
+                keys && (
+                  <a href={keys} target="_blank" rel="noreferrer noopener">
+                    {t("setup.key.get")}
+                  </a>
+                )
+              }
+            >
+              <input
+                class="input"
+                type="password"
+                autocomplete="off"
+                required={!other.key_optional}
+                value={p.keyText}
+                onInput={(e) => p.onKey(e.currentTarget.value)}
+              />
             </Field>
           )}
         </div>

@@ -61,7 +61,8 @@ export function SignIn() {
     if (given) void attempt({ code: given });
     code.value = "";
   }, [given]);
-  if (request) return <Waiting request={request} onDone={done} onEnd={(why) => (setRequest(undefined), setWrong(why))} />;
+  if (request)
+    return <Waiting request={request} onDone={done} onEnd={(why) => (setRequest(undefined), setWrong(why))} />;
 
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
@@ -78,12 +79,26 @@ export function SignIn() {
         <form onSubmit={submit}>
           <label class="field">
             <span>{t("sign.code")}</span>
-            <input class="input code-input" name="code" autocomplete="one-time-code" autocapitalize="characters" spellcheck={false} maxLength={64} aria-describedby="code-hint" />
+            <input
+              class="input code-input"
+              name="code"
+              autocomplete="one-time-code"
+              autocapitalize="characters"
+              spellcheck={false}
+              maxLength={64}
+              aria-describedby="code-hint"
+            />
             <span id="code-hint">{t("sign.code.hint")}</span>
           </label>
-          <p class="wrong" role="alert">{wrong}</p>
-          <button type="submit" class="button primary" disabled={busy}>{busy ? t("sign.busy") : t("sign.submit")}</button>
-          <button type="button" class="button" disabled={busy} onClick={() => void attempt({ device: true })}>{t("sign.device")}</button>
+          <p class="wrong" role="alert">
+            {wrong}
+          </p>
+          <button type="submit" class="button primary" disabled={busy}>
+            {busy ? t("sign.busy") : t("sign.submit")}
+          </button>
+          <button type="button" class="button" disabled={busy} onClick={() => void attempt({ device: true })}>
+            {t("sign.device")}
+          </button>
         </form>
       </div>
     </main>
@@ -105,7 +120,8 @@ function Waiting({ request, onDone, onEnd }: { request: LoginReply; onDone(): vo
         if (state === "expired") return onEnd(t("sign.device.expired"));
       } catch (e) {
         if (!current) return;
-        if (e instanceof api.Refused && e.failure.status !== 0 && e.failure.status !== 429) return onEnd(failureText(e.failure));
+        if (e instanceof api.Refused && e.failure.status !== 0 && e.failure.status !== 429)
+          return onEnd(failureText(e.failure));
         fail(e);
       }
       timer.current = setTimeout(poll, every);
@@ -121,8 +137,12 @@ function Waiting({ request, onDone, onEnd }: { request: LoginReply; onDone(): vo
       <div class="box">
         <h1>{t("sign.device")}</h1>
         <p>{t("sign.device.how")}</p>
-        <p class="digits" role="status" aria-label={t("sign.device.digits")}>{request.digits}</p>
-        <button type="button" class="button" onClick={() => (onEnd(""), go("#/"))}>{t("sign.cancel")}</button>
+        <p class="digits" role="status" aria-label={t("sign.device.digits")}>
+          {request.digits}
+        </p>
+        <button type="button" class="button" onClick={() => (onEnd(""), go("#/"))}>
+          {t("sign.cancel")}
+        </button>
       </div>
     </main>
   );

@@ -19,7 +19,9 @@ export default function Status() {
   return (
     <>
       <Bar title={words("page.status")}>
-        <button type="button" class="button plain" onClick={status.reload}>{t("status.refresh")}</button>
+        <button type="button" class="button plain" onClick={status.reload}>
+          {t("status.refresh")}
+        </button>
       </Bar>
       <div class="page">
         <div class="inner">
@@ -34,8 +36,11 @@ export default function Status() {
 
 function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead }) {
   const limits = useRead<Budget>("budget", {}, "budget").data?.limits ?? [];
-  const due = (useRead<AutomationList>("webui/automations", {}, "automations").data?.automations ?? []).filter((a) => a.enabled && a.next_run);
-  const next = due.length > 0 ? due.reduce((a, b) => (Date.parse(b.next_run!) < Date.parse(a.next_run!) ? b : a)) : undefined;
+  const due = (useRead<AutomationList>("webui/automations", {}, "automations").data?.automations ?? []).filter(
+    (a) => a.enabled && a.next_run,
+  );
+  const next =
+    due.length > 0 ? due.reduce((a, b) => (Date.parse(b.next_run!) < Date.parse(a.next_run!) ? b : a)) : undefined;
   const amount = (unit: string, n: number) => (unit === "usd" ? money(n) : count(n));
   const minutes = Math.max(0, Math.floor((serverNow() - Date.parse(g.started_at)) / 60_000));
   const waiting = g.queue.inbound + Object.values(g.queue.outbound).reduce((a, b) => a + b, 0);
@@ -43,32 +48,60 @@ function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead })
     <>
       <section>
         <h2>{g.ready ? t("status.ready") : t("status.unready")}</h2>
-        {g.problems?.map((p) => <p class="warn" key={p}>{visible(p)}</p>)}
-        {g.after_restart?.length ? <p class="warn">{t("status.later", { names: g.after_restart.join(", ") })}</p> : null}
+        {g.problems?.map((p) => (
+          <p class="warn" key={p}>
+            {visible(p)}
+          </p>
+        ))}
+        {g.after_restart?.length ? (
+          <p class="warn">{t("status.later", { names: g.after_restart.join(", ") })}</p>
+        ) : null}
         <dl class="facts">
           <dt>{t("status.version")}</dt>
           <dd>{g.version}</dd>
           <dt>{t("status.uptime")}</dt>
-          <dd title={fullDate(g.started_at)}>{t("status.uptime.value", { days: Math.floor(minutes / 1440), hours: Math.floor(minutes / 60) % 24, minutes: minutes % 60 })}</dd>
+          <dd title={fullDate(g.started_at)}>
+            {t("status.uptime.value", {
+              days: Math.floor(minutes / 1440),
+              hours: Math.floor(minutes / 60) % 24,
+              minutes: minutes % 60,
+            })}
+          </dd>
           <dt>{t("status.model")}</dt>
-          <dd><a href="#/settings/models">{visible(g.model)}</a></dd>
+          <dd>
+            <a href="#/settings/models">{visible(g.model)}</a>
+          </dd>
           <dt>{t("status.work")}</dt>
           <dd>{t("status.work.value", { turns: g.agent.turns, waiting })}</dd>
           <dt>{t("status.jobs")}</dt>
-          <dd><a href="#/automations">{t("status.jobs.value", { n: g.jobs })}</a></dd>
-          {next && <dd>{t("status.next", { name: label(next.name) })} <When at={next.next_run!} /></dd>}
+          <dd>
+            <a href="#/automations">{t("status.jobs.value", { n: g.jobs })}</a>
+          </dd>
+          {next && (
+            <dd>
+              {t("status.next", { name: label(next.name) })} <When at={next.next_run!} />
+            </dd>
+          )}
           {limits.length > 0 && <dt>{t("status.limits")}</dt>}
           {limits.map((l) => (
-            <dd key={l.name}><a href="#/usage">{t("status.limit", { name: l.name, spent: amount(l.unit, l.spent), limit: amount(l.unit, l.limit) })}</a></dd>
+            <dd key={l.name}>
+              <a href="#/usage">
+                {t("status.limit", { name: l.name, spent: amount(l.unit, l.spent), limit: amount(l.unit, l.limit) })}
+              </a>
+            </dd>
           ))}
           <dt>{t("status.memory")}</dt>
           <dd>{bytes(memory_bytes)}</dd>
           <dt>{t("status.address")}</dt>
-          <dd>{visible(g.address ?? "")} · {t("status.pid", { n: g.pid })}</dd>
+          <dd>
+            {visible(g.address ?? "")} · {t("status.pid", { n: g.pid })}
+          </dd>
         </dl>
       </section>
       <section>
-        <h2><a href="#/channels">{words("page.channels")}</a></h2>
+        <h2>
+          <a href="#/channels">{words("page.channels")}</a>
+        </h2>
         <Table
           label={words("page.channels")}
           rows={g.channels.filter((c) => c.enabled)}
@@ -76,7 +109,15 @@ function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead })
           empty={t("status.channels.none")}
           columns={[
             { title: t("status.channel"), cell: (c) => c.name },
-            { title: t("status.state"), cell: (c) => <>{visible(c.state)}{c.error && <p class="wrong">{visible(c.error)}</p>}</> },
+            {
+              title: t("status.state"),
+              cell: (c) => (
+                <>
+                  {visible(c.state)}
+                  {c.error && <p class="wrong">{visible(c.error)}</p>}
+                </>
+              ),
+            },
             { title: t("status.received"), number: true, cell: (c) => c.received },
             { title: t("status.sent"), number: true, cell: (c) => c.sent },
             { title: t("status.failed"), number: true, cell: (c) => c.failed },
@@ -84,14 +125,18 @@ function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead })
         />
       </section>
       <section>
-        <h2><a href="#/log">{t("status.errors")}</a></h2>
+        <h2>
+          <a href="#/log">{t("status.errors")}</a>
+        </h2>
         {errors.length === 0 && <p class="hint">{t("status.errors.none")}</p>}
         <ul class="rows">
           {errors.map((e) => (
             <li key={e.id}>
               <div class="grow">
                 {visible(e.message)}
-                <p class="hint">{e.at && <When at={e.at} />} {e.attrs?.filter(([n]) => n === "err").map(([, v]) => visible(v))}</p>
+                <p class="hint">
+                  {e.at && <When at={e.at} />} {e.attrs?.filter(([n]) => n === "err").map(([, v]) => visible(v))}
+                </p>
               </div>
             </li>
           ))}
@@ -106,7 +151,9 @@ function Upkeep({ reload }: { reload(): void }) {
   const [busy, setBusy] = useState("");
   const fetchFile = (path: string) => {
     setBusy(path);
-    download(path).catch(fail).finally(() => setBusy(""));
+    download(path)
+      .catch(fail)
+      .finally(() => setBusy(""));
   };
   const restart = () => {
     setAsked(false);
@@ -118,24 +165,53 @@ function Upkeep({ reload }: { reload(): void }) {
       <h2>{t("status.upkeep")}</h2>
       <ul class="rows">
         <Tool name={t("status.reload")} hint={t("status.reload.hint")}>
-          <button type="button" class="button" disabled={off} onClick={() => request("gateway.reload", {}).then(() => (toast(t("status.reloaded")), reload()), fail)}>{t("status.reload")}</button>
+          <button
+            type="button"
+            class="button"
+            disabled={off}
+            onClick={() => request("gateway.reload", {}).then(() => (toast(t("status.reloaded")), reload()), fail)}
+          >
+            {t("status.reload")}
+          </button>
         </Tool>
         <Tool name={t("status.restart")} hint={t("status.restart.hint")}>
-          <button type="button" class="button danger" disabled={off} onClick={() => setAsked(true)}>{t("status.restart")}</button>
+          <button type="button" class="button danger" disabled={off} onClick={() => setAsked(true)}>
+            {t("status.restart")}
+          </button>
         </Tool>
         <Tool name={t("status.backup")} hint={t("status.backup.hint")}>
-          <button type="button" class="button" disabled={busy !== ""} aria-label={t("status.backup")} onClick={() => fetchFile("backup")}>{t(busy === "backup" ? "status.busy" : "status.download")}</button>
+          <button
+            type="button"
+            class="button"
+            disabled={busy !== ""}
+            aria-label={t("status.backup")}
+            onClick={() => fetchFile("backup")}
+          >
+            {t(busy === "backup" ? "status.busy" : "status.download")}
+          </button>
         </Tool>
         <Tool name={t("status.bundle")} hint={t("status.bundle.hint")}>
-          <button type="button" class="button" disabled={busy !== ""} aria-label={t("status.bundle")} onClick={() => fetchFile("doctor/bundle")}>{t(busy === "doctor/bundle" ? "status.busy" : "status.download")}</button>
+          <button
+            type="button"
+            class="button"
+            disabled={busy !== ""}
+            aria-label={t("status.bundle")}
+            onClick={() => fetchFile("doctor/bundle")}
+          >
+            {t(busy === "doctor/bundle" ? "status.busy" : "status.download")}
+          </button>
         </Tool>
       </ul>
       {asked && (
         <Dialog title={t("status.restart.ask")} onClose={() => setAsked(false)}>
           <p>{t("status.restart.text")}</p>
           <div class="row">
-            <button type="button" class="button" onClick={() => setAsked(false)}>{words("dialog.cancel")}</button>
-            <button type="button" class="button danger" onClick={restart}>{t("status.restart")}</button>
+            <button type="button" class="button" onClick={() => setAsked(false)}>
+              {words("dialog.cancel")}
+            </button>
+            <button type="button" class="button danger" onClick={restart}>
+              {t("status.restart")}
+            </button>
           </div>
         </Dialog>
       )}

@@ -21,7 +21,18 @@ import type { PageProps } from "./table";
 
 const groupings = ["model", "source", "session", "job", "provider", "hour"] as const;
 const spans = [30, 90, 400];
-const sources = ["user", "api", "subagent", "compaction", "speech", "cron", "trigger", "heartbeat", "dream", "memory"] as const;
+const sources = [
+  "user",
+  "api",
+  "subagent",
+  "compaction",
+  "speech",
+  "cron",
+  "trigger",
+  "heartbeat",
+  "dream",
+  "memory",
+] as const;
 const limitNames = ["dailyUsd", "monthlyUsd", "dailyTokens", "unpricedDailyTokens"] as const;
 
 export default function UsagePage({ rest }: PageProps) {
@@ -38,7 +49,12 @@ export default function UsagePage({ rest }: PageProps) {
           <Read of={usage}>
             {(u) => (
               <>
-                <Chart usage={u} span={span} by={by} limit={budget.data?.limits.find((l) => l.name === "dailyUsd" && !l.default)} />
+                <Chart
+                  usage={u}
+                  span={span}
+                  by={by}
+                  limit={budget.data?.limits.find((l) => l.name === "dailyUsd" && !l.default)}
+                />
                 {u.total.requests > 0 && <Groups usage={u} span={span} by={by} />}
               </>
             )}
@@ -70,7 +86,9 @@ function Limits({ budget }: { budget: Budget }) {
       </div>
       {budget.limits.length === 0 && <p class="hint">{t("usage.limits.none")}</p>}
       <div class="limits">
-        {budget.limits.map((l) => <LimitRow key={l.name} limit={l} />)}
+        {budget.limits.map((l) => (
+          <LimitRow key={l.name} limit={l} />
+        ))}
       </div>
     </section>
   );
@@ -86,7 +104,15 @@ function LimitRow({ limit: l }: { limit: Limit }) {
         <span>{name}</span>
         <span>{of}</span>
       </div>
-      <meter aria-label={name} min={0} max={l.limit} high={l.limit * 0.8} value={Math.min(l.limit, l.spent + l.reserved)}>{of}</meter>
+      <meter
+        aria-label={name}
+        min={0}
+        max={l.limit}
+        high={l.limit * 0.8}
+        value={Math.min(l.limit, l.spent + l.reserved)}
+      >
+        {of}
+      </meter>
       <small>
         {l.left <= 0 && <b class="reached">{t("usage.limit.reached")} </b>}
         {[
@@ -94,7 +120,9 @@ function LimitRow({ limit: l }: { limit: Limit }) {
           l.reserved > 0 && t("usage.limit.reserved", { reserved: amount(l.reserved, l.unit) }),
           l.resets_at && t("usage.limit.reset", { at: when(l.resets_at) }),
           l.stops ? t("usage.limit.stops") : t("usage.limit.warns"),
-        ].filter(Boolean).join(" · ")}
+        ]
+          .filter(Boolean)
+          .join(" · ")}
       </small>
     </div>
   );
@@ -105,8 +133,15 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
   const kind = wanted ?? (usage.total.cost_usd > 0 ? "cost" : "tokens");
   const format = kind === "cost" ? dollars : count;
   const size = span > 100 ? 7 : 1;
-  const list = buckets(usage.days, usage.since, span, size, kind === "cost" ? (u) => u.cost_usd : (u) => u.total_tokens);
-  const name = (b: Bucket) => (b.from === b.to ? dayName(b.from, "long") : `${dayName(b.from, "long")} – ${dayName(b.to, "long")}`);
+  const list = buckets(
+    usage.days,
+    usage.since,
+    span,
+    size,
+    kind === "cost" ? (u) => u.cost_usd : (u) => u.total_tokens,
+  );
+  const name = (b: Bucket) =>
+    b.from === b.to ? dayName(b.from, "long") : `${dayName(b.from, "long")} – ${dayName(b.to, "long")}`;
   const every = Math.ceil(list.length / 4);
   const total = list.reduce((n, b) => n + b.total, 0);
   return (
@@ -115,11 +150,19 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
       <div class="row">
         <Field label={t("usage.days")}>
           <select class="input" value={span} onChange={(e) => go(`#/usage/${e.currentTarget.value}/${by}`)}>
-            {spans.map((n) => <option key={n} value={n}>{t("usage.days.n", { n })}</option>)}
+            {spans.map((n) => (
+              <option key={n} value={n}>
+                {t("usage.days.n", { n })}
+              </option>
+            ))}
           </select>
         </Field>
         <Field label={t("usage.show")}>
-          <select class="input" value={kind} onChange={(e) => setWanted(e.currentTarget.value === "cost" ? "cost" : "tokens")}>
+          <select
+            class="input"
+            value={kind}
+            onChange={(e) => setWanted(e.currentTarget.value === "cost" ? "cost" : "tokens")}
+          >
             <option value="cost">{t("usage.show.cost")}</option>
             <option value="tokens">{t("usage.show.tokens")}</option>
           </select>
@@ -130,7 +173,10 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
       ) : (
         <>
           <Bars
-            label={t("usage.chart.label", { what: t(kind === "cost" ? "usage.show.cost" : "usage.show.tokens"), n: format(total) })}
+            label={t("usage.chart.label", {
+              what: t(kind === "cost" ? "usage.show.cost" : "usage.show.tokens"),
+              n: format(total),
+            })}
             bars={list.map((b, n) => ({
               name: t("usage.bar", { when: name(b), value: format(b.total) }),
               label: n % every === Math.floor(every / 2) ? dayName(b.from) : undefined,
@@ -138,10 +184,22 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
             }))}
             series={causes.map((c) => t(`value.usage.cause.${c}`))}
             format={format}
-            limit={kind === "cost" && size === 1 && limit ? { value: limit.limit, label: t("usage.limit.line", { n: dollars(limit.limit) }) } : undefined}
+            limit={
+              kind === "cost" && size === 1 && limit
+                ? { value: limit.limit, label: t("usage.limit.line", { n: dollars(limit.limit) }) }
+                : undefined
+            }
           />
-          <p>{t("usage.sum", { usd: dollars(usage.total.cost_usd), tokens: count(usage.total.total_tokens), calls: count(usage.total.requests) })}</p>
-          {usage.total.unpriced_requests > 0 && <p class="hint">{t("usage.unpriced", { n: usage.total.unpriced_requests })}</p>}
+          <p>
+            {t("usage.sum", {
+              usd: dollars(usage.total.cost_usd),
+              tokens: count(usage.total.total_tokens),
+              calls: count(usage.total.requests),
+            })}
+          </p>
+          {usage.total.unpriced_requests > 0 && (
+            <p class="hint">{t("usage.unpriced", { n: usage.total.unpriced_requests })}</p>
+          )}
           {usage.total.estimated && <p class="hint">{t("usage.estimated")}</p>}
           <details>
             <summary class="button">{t("usage.table")}</summary>
@@ -151,7 +209,11 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
               rows={list.filter((b) => b.requests > 0).reverse()}
               columns={[
                 { title: t("usage.col.when"), cell: name },
-                ...causes.map((c) => ({ title: t(`value.usage.cause.${c}`), number: true, cell: (b: Bucket) => format(b.values[c]) })),
+                ...causes.map((c) => ({
+                  title: t(`value.usage.cause.${c}`),
+                  number: true,
+                  cell: (b: Bucket) => format(b.values[c]),
+                })),
                 { title: t("usage.col.calls"), number: true, cell: (b) => b.requests },
                 { title: t("usage.col.tokens"), number: true, cell: (b) => count(b.tokens) },
                 { title: t("usage.col.cost"), number: true, cell: (b) => dollars(b.usd) },
@@ -184,14 +246,28 @@ function Groups({ usage, span, by }: { usage: UsageRead; span: number; by: (type
     { title: t("usage.col.in"), number: true, cell: (g) => count(g.prompt_tokens) },
     { title: t("usage.col.cached"), number: true, cell: (g) => count(g.cached_tokens) },
     { title: t("usage.col.out"), number: true, cell: (g) => count(g.completion_tokens) },
-    { title: t("usage.col.cost"), number: true, cell: (g) => (g.cost_usd === 0 && g.unpriced_requests > 0 ? "?" : dollars(g.cost_usd)) },
+    {
+      title: t("usage.col.cost"),
+      number: true,
+      cell: (g) => (g.cost_usd === 0 && g.unpriced_requests > 0 ? "?" : dollars(g.cost_usd)),
+    },
   ];
   const rows = by === "hour" ? [...(usage.groups ?? [])].reverse() : (usage.groups ?? []);
   return (
     <section>
       <h2>{t("usage.by")}</h2>
-      <Tabs label={t("usage.by")} current={by} tabs={groupings.map((g) => ({ name: g, title: t(`value.usage.by.${g}`), href: `#/usage/${span}/${g}` }))} />
-      <Table label={t(`value.usage.by.${by}`)} columns={columns} rows={rows} id={(g) => g.name} empty={t("usage.nogroups")} />
+      <Tabs
+        label={t("usage.by")}
+        current={by}
+        tabs={groupings.map((g) => ({ name: g, title: t(`value.usage.by.${g}`), href: `#/usage/${span}/${g}` }))}
+      />
+      <Table
+        label={t(`value.usage.by.${by}`)}
+        columns={columns}
+        rows={rows}
+        id={(g) => g.name}
+        empty={t("usage.nogroups")}
+      />
     </section>
   );
 }

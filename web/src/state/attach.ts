@@ -23,13 +23,32 @@ export const limits = { files: 4, file: 6 << 20, video: 20 << 20, total: 24 << 2
 export type Why = "attach.empty" | "attach.type" | "attach.large" | "attach.many" | "attach.total" | "attach.videos";
 
 const known: Record<string, string> = {
-  png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp", gif: "image/gif",
-  mp4: "video/mp4", webm: "video/webm", mov: "video/quicktime", pdf: "application/pdf", json: "application/json",
-  yaml: "text/yaml", yml: "text/yaml", toml: "text/toml", xml: "text/xml", svg: "text/xml", html: "text/html", htm: "text/html",
-  csv: "text/csv", md: "text/markdown", doc: "application/msword", xls: "application/vnd.ms-excel", ppt: "application/vnd.ms-powerpoint",
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  webp: "image/webp",
+  gif: "image/gif",
+  mp4: "video/mp4",
+  webm: "video/webm",
+  mov: "video/quicktime",
+  pdf: "application/pdf",
+  json: "application/json",
+  yaml: "text/yaml",
+  yml: "text/yaml",
+  toml: "text/toml",
+  xml: "text/xml",
+  svg: "text/xml",
+  html: "text/html",
+  htm: "text/html",
+  csv: "text/csv",
+  md: "text/markdown",
+  doc: "application/msword",
+  xls: "application/vnd.ms-excel",
+  ppt: "application/vnd.ms-powerpoint",
 };
 const office = /^application\/vnd\.(?:openxmlformats-officedocument|oasis\.opendocument)\./;
-const plain = /^(?:txt|log|ini|cfg|conf|env|sh|bash|zsh|py|go|js|mjs|ts|tsx|jsx|java|kt|c|h|cc|cpp|hpp|rs|rb|php|pl|lua|swift|sql|css|scss|diff|patch|tex|rst|org|vue|dart|r|tsv|srt|vtt)$/i;
+const plain =
+  /^(?:txt|log|ini|cfg|conf|env|sh|bash|zsh|py|go|js|mjs|ts|tsx|jsx|java|kt|c|h|cc|cpp|hpp|rs|rb|php|pl|lua|swift|sql|css|scss|diff|patch|tex|rst|org|vue|dart|r|tsv|srt|vtt)$/i;
 
 /** typeOf is the type that the gateway takes a file for, "" if it takes none. */
 export function typeOf(name: string, type: string): string {
@@ -42,7 +61,10 @@ export function typeOf(name: string, type: string): string {
 }
 
 /** refusal says why a file cannot be added to others. */
-export function refusal(others: readonly { type: string; size: number }[], f: { type: string; size: number }): Why | undefined {
+export function refusal(
+  others: readonly { type: string; size: number }[],
+  f: { type: string; size: number },
+): Why | undefined {
   const video = f.type.startsWith("video/");
   if (f.size === 0) return "attach.empty";
   if (f.type === "") return "attach.type";
@@ -94,7 +116,9 @@ export function detach(key: string, id: number) {
 /** taken are the files for a message, which the composer does not have any more. */
 export function taken(key: string): NonNullable<Outgoing["media"]> {
   const list = attached(key);
-  const out = list.peek().flatMap((a) => (a.upload ? [{ upload_id: a.upload, name: a.name, ...(a.blob ? { blob: a.blob } : {}) }] : []));
+  const out = list
+    .peek()
+    .flatMap((a) => (a.upload ? [{ upload_id: a.upload, name: a.name, ...(a.blob ? { blob: a.blob } : {}) }] : []));
   list.value = [];
   return out;
 }

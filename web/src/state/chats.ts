@@ -4,7 +4,20 @@ import type { Signal } from "@preact/signals";
 import { language } from "../i18n";
 import * as api from "../wire/api";
 import type { SlashCommand, ThreadPage } from "../wire/types";
-import { chatOf, drawer, filter, fresh, isTemporary, request, sessions, temporaries, thread, threads, wireId, wired } from "./base";
+import {
+  chatOf,
+  drawer,
+  filter,
+  fresh,
+  isTemporary,
+  request,
+  sessions,
+  temporaries,
+  thread,
+  threads,
+  wireId,
+  wired,
+} from "./base";
 import { emptyThread } from "./items";
 import type { Thread } from "./items";
 import { itemsOf, withNewer, withOlder, withPage, withSent } from "./page";
@@ -64,7 +77,8 @@ export function open(key: string) {
   const t = thread(key);
   if (!isTemporary(key) || temporaries.peek().includes(key)) wired.socket?.attach(wireId(key));
   if (chat !== undefined) for (const m of wired.outbox.of(chat)) t.value = withSent(t.peek(), m);
-  if (key === fresh.peek() || isTemporary(key)) t.value = { ...t.peek(), loaded: true }; // nothing of it is stored
+  if (key === fresh.peek() || isTemporary(key))
+    t.value = { ...t.peek(), loaded: true }; // nothing of it is stored
   else if (!t.peek().loaded) void readNewest(key);
 }
 
@@ -77,7 +91,15 @@ export async function openPart(key: string, at: number) {
   if (t.peek().loaded) return;
   try {
     const page = await api.readThread(key, { around: at });
-    t.value = { ...emptyThread, items: itemsOf(page), more: page.has_more, before: page.before, newer: page.has_newer === true, after: page.after, loaded: true };
+    t.value = {
+      ...emptyThread,
+      items: itemsOf(page),
+      more: page.has_more,
+      before: page.before,
+      newer: page.has_newer === true,
+      after: page.after,
+      loaded: true,
+    };
   } catch (e) {
     fail(e); // it is read again when it is opened again
   }
@@ -96,12 +118,16 @@ export function readNewest(key: string): Promise<void> {
         const seq = api.kept.has(key) ? undefined : page.seq; // the numbers are those of another chat
         await caughtUp(t, seq);
         if (n !== ends.get(key)) continue; // a turn ended meanwhile: the page may lack it
-        t.value = { ...withPage(t.peek(), page), missing: false, read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined };
+        t.value = {
+          ...withPage(t.peek(), page),
+          missing: false,
+          read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined,
+        };
         break;
       }
     } catch (e) {
       const none = e instanceof api.Refused && e.failure.status === 404; // nothing was said yet
-      if (!none) missed.add(key), fail(e);
+      if (!none) (missed.add(key), fail(e));
       t.value = { ...t.peek(), loaded: none || t.peek().loaded, missing: none, stale: false, frozen: undefined };
     } finally {
       reading.delete(key);
@@ -170,10 +196,12 @@ const known = new Map<string, Promise<SlashCommand[]>>();
 /** commands are the slash commands, read with the first slash. */
 export function commands(): Promise<SlashCommand[]> {
   const to = language.value;
-  const list = known.get(to) ?? api.readCommands(to).then(
-    (r) => r.commands,
-    () => (known.delete(to), []),
-  );
+  const list =
+    known.get(to) ??
+    api.readCommands(to).then(
+      (r) => r.commands,
+      () => (known.delete(to), []),
+    );
   known.set(to, list);
   return list;
 }
@@ -203,7 +231,10 @@ export const sidebar = signal<{ pinned?: string[] }>({});
 
 export function setSidebar(state: unknown) {
   const pinned = (state as { pinned?: unknown } | undefined)?.pinned;
-  sidebar.value = { ...(state as object), pinned: Array.isArray(pinned) ? pinned.filter((k) => typeof k === "string") : [] };
+  sidebar.value = {
+    ...(state as object),
+    pinned: Array.isArray(pinned) ? pinned.filter((k) => typeof k === "string") : [],
+  };
 }
 
 export const readSidebar = () => void api.read("webui/sidebar-state").then(setSidebar, () => {});

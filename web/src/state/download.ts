@@ -23,7 +23,9 @@ export function pictureOf(key: string, path: string): Promise<string> {
   const known = pictures.get(id);
   if (known) return known;
   const url = (async () => {
-    const { url } = await request<Download>("download.create", { read: `${sessionPath(key)}/file-preview?download=1&path=${encodeURIComponent(path)}` });
+    const { url } = await request<Download>("download.create", {
+      read: `${sessionPath(key)}/file-preview?download=1&path=${encodeURIComponent(path)}`,
+    });
     const answer = await fetch(url);
     if (!answer.ok || !answer.headers.get("Content-Type")?.startsWith("image/")) throw new Error("no picture");
     return URL.createObjectURL(await answer.blob());
@@ -37,4 +39,5 @@ export function pictureOf(key: string, path: string): Promise<string> {
   return url;
 }
 
-export const exportChat = (key: string, format: "md" | "jsonl") => download(`${sessionPath(key)}/export?format=${format}`);
+export const exportChat = (key: string, format: "md" | "jsonl") =>
+  download(`${sessionPath(key)}/export?format=${format}`);

@@ -15,9 +15,17 @@ export function grouped(items: readonly Item[]): readonly Item[] {
   if (done) return done;
   const out: Item[] = [];
   const groups = new Map<string, GroupItem>();
-  for (let n = 0; n < items.length; ) {
+  for (let n = 0; n < items.length;) {
     const tools: ToolItem[] = [];
-    for (let i = items[n]; i?.kind === "tool" && i.phase !== "writing" && looks.has(i.name) && (tools[0] === undefined || i.turn === tools[0].turn); i = items[n + tools.length]) tools.push(i);
+    for (
+      let i = items[n];
+      i?.kind === "tool" &&
+      i.phase !== "writing" &&
+      looks.has(i.name) &&
+      (tools[0] === undefined || i.turn === tools[0].turn);
+      i = items[n + tools.length]
+    )
+      tools.push(i);
     if (tools.length < 2) {
       out.push(items[n]!);
       n++;
@@ -36,8 +44,17 @@ export function grouped(items: readonly Item[]): readonly Item[] {
 }
 
 /** counts says how many things of each kind a group looked at. */
-export function counts(tools: readonly ToolItem[]): { kind: "searched" | "listed" | "read" | "web" | "fetched"; n: number }[] {
-  const kinds = { grep: "searched", glob: "searched", list_dir: "listed", read_file: "read", web_search: "web", web_fetch: "fetched" } as const;
+export function counts(
+  tools: readonly ToolItem[],
+): { kind: "searched" | "listed" | "read" | "web" | "fetched"; n: number }[] {
+  const kinds = {
+    grep: "searched",
+    glob: "searched",
+    list_dir: "listed",
+    read_file: "read",
+    web_search: "web",
+    web_fetch: "fetched",
+  } as const;
   const seen = new Map<(typeof kinds)[keyof typeof kinds], Set<string>>();
   for (const t of tools) {
     const kind = kinds[t.name as keyof typeof kinds];

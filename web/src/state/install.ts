@@ -32,7 +32,8 @@ async function subscription(): Promise<PushSubscription | null> {
 /** readPush finds out whether this device gets notifications. */
 export async function readPush() {
   if (!isSecureContext) return void (pushState.value = "insecure");
-  if (!can() || !("PushManager" in globalThis) || !("Notification" in globalThis) || !gateway.peek()?.device) return void (pushState.value = "unsupported");
+  if (!can() || !("PushManager" in globalThis) || !("Notification" in globalThis) || !gateway.peek()?.device)
+    return void (pushState.value = "unsupported");
   const push = await read<PushRead>("push");
   const sub = await subscription();
   const here = push.devices.includes(gateway.peek()?.device?.id ?? "");
@@ -51,7 +52,12 @@ export async function subscribe() {
     await (await ready.pushManager.getSubscription())?.unsubscribe(); // it may belong to another key
     const sub = await ready.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
     const { endpoint, keys } = sub.toJSON();
-    await request("push.subscribe", { device: gateway.peek()?.device?.id, endpoint, p256dh: keys?.p256dh, auth: keys?.auth });
+    await request("push.subscribe", {
+      device: gateway.peek()?.device?.id,
+      endpoint,
+      p256dh: keys?.p256dh,
+      auth: keys?.auth,
+    });
   } catch (e) {
     await unregister();
     throw e;

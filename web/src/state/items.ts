@@ -117,7 +117,8 @@ export interface EndItem {
   files?: number; // that it changed
 }
 
-export type Item = UserItem | TextItem | ThoughtItem | ToolItem | GroupItem | NoteItem | NoticeItem | QuestionItem | EndItem;
+export type Item =
+  UserItem | TextItem | ThoughtItem | ToolItem | GroupItem | NoteItem | NoticeItem | QuestionItem | EndItem;
 
 export interface Thread {
   seq?: number; // of the last event that is contained; undefined: never attached
@@ -146,7 +147,13 @@ export const emptyThread: Thread = { items: [], more: false, before: null, loade
 
 /** works says that a call started a subagent that has not answered yet; phase lost
  *  means that it never will. */
-export const works = (i: Item): boolean => i.kind === "tool" && i.name === "spawn" && (i.phase === "done" || i.phase === "lost") && i.result !== undefined && i.answer === undefined && !/"wait":true/.test(i.args);
+export const works = (i: Item): boolean =>
+  i.kind === "tool" &&
+  i.name === "spawn" &&
+  (i.phase === "done" || i.phase === "lost") &&
+  i.result !== undefined &&
+  i.answer === undefined &&
+  !/"wait":true/.test(i.args);
 
 /** revived are the items of a conversation whose turn runs. The log cannot tell a
  *  call that goes on, or waits for an approval, from one that was lost, nor whether
@@ -164,13 +171,21 @@ export function textOf(v: unknown): string {
   return typeof v === "string" ? v : JSON.stringify(v, sorted);
 }
 
-const sorted = (_: string, v: unknown) => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v);
+const sorted = (_: string, v: unknown) =>
+  v && typeof v === "object" && !Array.isArray(v)
+    ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : v;
 
 /** settled closes the questions that the next message answers. */
 export function settled(items: readonly Item[]): Item[] {
   let said: UserItem | undefined;
-  return items.toReversed().map((i): Item => {
-    if (i.kind === "user" && !i.command) said = i;
-    return i.kind === "question" && i.code === undefined && i.state === "open" && said ? { ...i, state: "sent", option: said.text.length > 60 ? said.text.slice(0, 60) + "…" : said.text } : i;
-  }).toReversed();
+  return items
+    .toReversed()
+    .map((i): Item => {
+      if (i.kind === "user" && !i.command) said = i;
+      return i.kind === "question" && i.code === undefined && i.state === "open" && said
+        ? { ...i, state: "sent", option: said.text.length > 60 ? said.text.slice(0, 60) + "…" : said.text }
+        : i;
+    })
+    .toReversed();
 }

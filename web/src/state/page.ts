@@ -14,13 +14,16 @@ export function itemsOf(page: Pick<api.StoredPage, "messages" | "turns" | "subag
     // The log has words for the model in the place of an answer that failed or was
     // stopped; the line below the turn says it to people.
     const turn = stored.turn_id ? turns.get(stored.turn_id) : undefined;
-    const failed = turn?.error && last.get(stored.turn_id) === stored.index && /^\[No answer: [^\]]*\]$/.test(stored.content);
+    const failed =
+      turn?.error && last.get(stored.turn_id) === stored.index && /^\[No answer: [^\]]*\]$/.test(stored.content);
     const m = failed || (stored.interrupted && turn?.stop_reason === "cancelled") ? { ...stored, content: "" } : stored;
     message(out, m, turn, page.of);
     if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, turn);
   }
   const all = nested(out, page.has_newer ? undefined : page.subagents);
-  return page.has_newer ? all.map((i) => (i.kind === "question" && i.state === "open" ? { ...i, state: "gone" } : i)) : all; // the answer comes later
+  return page.has_newer
+    ? all.map((i) => (i.kind === "question" && i.state === "open" ? { ...i, state: "gone" } : i))
+    : all; // the answer comes later
 }
 
 function message(out: Item[], m: Said, turn: Turned | undefined, of: string | undefined) {
@@ -34,7 +37,15 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     }
   }
   if (m.event === "question") {
-    out.push({ kind: "question", id: `#${m.index}`, turn: m.turn_id, text: m.content, options: [], code: "", state: "gone" });
+    out.push({
+      kind: "question",
+      id: `#${m.index}`,
+      turn: m.turn_id,
+      text: m.content,
+      options: [],
+      code: "",
+      state: "gone",
+    });
     return;
   }
   if (m.role === "user" && m.event) {
@@ -42,17 +53,51 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     return;
   }
   if (m.role === "user") {
-    out.push({ kind: "user", id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, at: m.at, media, command: m.command, state: "sent", begun: true });
+    out.push({
+      kind: "user",
+      id: m.turn_id ? `user:${m.turn_id}` : `#${m.index}`,
+      index: m.index,
+      turn: m.turn_id,
+      text: m.content,
+      at: m.at,
+      media,
+      command: m.command,
+      state: "sent",
+      begun: true,
+    });
     return;
   }
   if (m.reasoning) out.push({ kind: "thought", id: `#${m.index}r`, turn: m.turn_id, text: m.reasoning, open: false });
   if (m.content.trim() !== "" || media) {
-    out.push({ kind: "text", id: `#${m.index}`, index: m.index, turn: m.turn_id, text: m.content, open: false, at: m.at, media, interrupted: m.interrupted, plain: m.plain, calls: m.tool_calls !== undefined });
+    out.push({
+      kind: "text",
+      id: `#${m.index}`,
+      index: m.index,
+      turn: m.turn_id,
+      text: m.content,
+      open: false,
+      at: m.at,
+      media,
+      interrupted: m.interrupted,
+      plain: m.plain,
+      calls: m.tool_calls !== undefined,
+    });
   }
   for (const c of m.tool_calls ?? []) {
     const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
-    out.push({ kind: "tool", id: c.call_id, turn: m.turn_id, name: c.name, args: textOf(c.arguments), phase, result: c.result, untrusted: c.untrusted, ms: c.duration_ms, edits: edits?.length ? edits : undefined });
+    out.push({
+      kind: "tool",
+      id: c.call_id,
+      turn: m.turn_id,
+      name: c.name,
+      args: textOf(c.arguments),
+      phase,
+      result: c.result,
+      untrusted: c.untrusted,
+      ms: c.duration_ms,
+      edits: edits?.length ? edits : undefined,
+    });
     if (phase === "done") out.push(...shownBy(m, c, of));
   }
 }
@@ -62,18 +107,40 @@ function shownBy(m: Said, c: Call, of: string | undefined): Item[] {
   const a = typeof c.arguments === "object" ? (c.arguments as Record<string, unknown> | null) : null;
   const text = (x: unknown) => (typeof x === "string" ? x.trim() : "");
   const texts = (x: unknown) => (Array.isArray(x) ? x.flat().filter((o) => typeof o === "string") : []);
-  const ask = (said: string, options: string[]): Item => ({ kind: "question", id: c.call_id, turn: m.turn_id, text: said, options, state: "open" });
+  const ask = (said: string, options: string[]): Item => ({
+    kind: "question",
+    id: c.call_id,
+    turn: m.turn_id,
+    text: said,
+    options,
+    state: "open",
+  });
   if (c.name === "ask_user") {
     const options = texts(a?.options);
     return [ask([text(a?.question), ...options.map((o, n) => `${n + 1}. ${o}`)].join("\n"), options)];
   }
   const [, channel = "", chat = ""] = /^sent to (\S+) (\S+)/.exec(c.result ?? "") ?? [];
-  if (c.name !== "message" || !a || ((a.channel || a.chat_id) && `${of}:`.indexOf(`${channel}:${chat}:`) !== 0)) return [];
+  if (c.name !== "message" || !a || ((a.channel || a.chat_id) && `${of}:`.indexOf(`${channel}:${chat}:`) !== 0))
+    return [];
   const buttons = texts(a.buttons);
   if (buttons.length > 0) return [ask(text(a.content), buttons)];
   // A guest has other files by the same names.
-  const media = texts(a.media).map((path) => ({ name: path.slice(path.lastIndexOf("/") + 1), path: of?.startsWith("websocket:") ? path : undefined }));
-  return [{ kind: "text", id: `#${m.index}m${c.call_id}`, turn: m.turn_id, text: text(a.content), open: false, at: m.at, media, calls: true }];
+  const media = texts(a.media).map((path) => ({
+    name: path.slice(path.lastIndexOf("/") + 1),
+    path: of?.startsWith("websocket:") ? path : undefined,
+  }));
+  return [
+    {
+      kind: "text",
+      id: `#${m.index}m${c.call_id}`,
+      turn: m.turn_id,
+      text: text(a.content),
+      open: false,
+      at: m.at,
+      media,
+      calls: true,
+    },
+  ];
 }
 
 /** answerOf reads a stored answer: the option, and the code of the question or a
@@ -89,9 +156,19 @@ function end(out: Item[], m: Said, turn: Turned | undefined) {
   turn?.notices?.forEach((n, i) => out.push({ kind: "notice", id: `#${m.index}n${i}`, text: n.text }));
   const ms = turn?.duration_ms ?? m.latency_ms;
   if (!ms && !turn?.usage && !turn?.error) return;
-  const item: EndItem = { kind: "end", id: `end:${m.turn_id ?? m.index}`, turn: m.turn_id, ms, usage: turn?.usage, model: turn?.model, stop: turn?.stop_reason, error: turn?.error };
+  const item: EndItem = {
+    kind: "end",
+    id: `end:${m.turn_id ?? m.index}`,
+    turn: m.turn_id,
+    ms,
+    usage: turn?.usage,
+    model: turn?.model,
+    stop: turn?.stop_reason,
+    error: turn?.error,
+  };
   if (turn?.fallback) item.fallback = true;
-  if (turn?.undo_id && turn.edits?.length) Object.assign(item, { undo: turn.undo_id, files: new Set(turn.edits.map((x) => x.path)).size });
+  if (turn?.undo_id && turn.edits?.length)
+    Object.assign(item, { undo: turn.undo_id, files: new Set(turn.edits.map((x) => x.path)).size });
   if (turn?.undone_by) item.undone = turn.undone_by;
   out.push(item);
 }
@@ -112,7 +189,8 @@ function nested(items: Item[], running?: readonly string[]): Item[] {
   return out.filter((i) => i.kind !== "note" || !i.task || !placed.has(i.task));
 }
 
-const sayingOf = (i: Item) => (i.kind === "text" || i.kind === "thought" ? `${i.kind} ${i.turn} ${i.text.trim()}` : undefined);
+const sayingOf = (i: Item) =>
+  i.kind === "text" || i.kind === "thought" ? `${i.kind} ${i.turn} ${i.text.trim()}` : undefined;
 
 /** named gives stored texts the ids under which they are on the screen: an element
  *  that changes its name is built anew, and loses where the person reads. */
@@ -145,7 +223,13 @@ function isLive(i: Item, running: string | undefined): boolean {
  *  waits in the outbox is not on the page yet. */
 export function withPage(t: Thread, page: ThreadPage): Thread {
   const newest = named(itemsOf(page), t.items);
-  const at = t.loaded && page.has_more ? Math.max(0, t.items.findIndex((i) => i.id === newest[0]?.id)) : 0;
+  const at =
+    t.loaded && page.has_more
+      ? Math.max(
+          0,
+          t.items.findIndex((i) => i.id === newest[0]?.id),
+        )
+      : 0;
   const items = at > 0 ? nested([...t.items.slice(0, at), ...newest], page.subagents) : newest;
   const turn = t.running?.turn;
   const has = new Set(items.map((i) => i.id));
@@ -157,8 +241,14 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
     if (isLive(i, turn) && !known(i) && !(i.kind === "thought" && n < stored)) items.push(i);
   });
   // What a command printed so far, and what a subagent did, is in no page.
-  const output = new Map(t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])));
-  const all = (t.running ? revived(items, turn) : items).map((i) => (i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id) ? { ...i, output: output.get(i.id) } : i));
+  const output = new Map(
+    t.items.flatMap((i) => (i.kind === "tool" && i.output !== undefined ? [[i.id, i.output]] : [])),
+  );
+  const all = (t.running ? revived(items, turn) : items).map((i) =>
+    i.kind === "tool" && (i.phase === "running" || works(i)) && output.has(i.id)
+      ? { ...i, output: output.get(i.id) }
+      : i,
+  );
   const older = at > 0 ? {} : { more: page.has_more, before: page.before };
   return { ...t, items: all, ...older, loaded: true, stale: false, frozen: undefined };
 }
@@ -167,21 +257,41 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
 export function withOlder(t: Thread, page: ThreadPage): Thread {
   const has = new Set(t.items.map((i) => i.id));
   const older = itemsOf(page).filter((i) => !has.has(i.id));
-  return { ...t, items: nested([...older, ...t.items], t.newer ? undefined : page.subagents), more: page.has_more && page.messages.length > 0, before: page.before };
+  return {
+    ...t,
+    items: nested([...older, ...t.items], t.newer ? undefined : page.subagents),
+    more: page.has_more && page.messages.length > 0,
+    before: page.before,
+  };
 }
 
 /** withNewer puts a newer page behind what is shown. */
 export function withNewer(t: Thread, page: ThreadPage): Thread {
   const has = new Set(t.items.map((i) => i.id));
   const items = itemsOf(page).filter((i) => !has.has(i.id));
-  return { ...t, items: nested([...t.items, ...items], page.has_newer ? undefined : page.subagents), newer: page.has_newer === true && page.messages.length > 0, after: page.after ?? t.after };
+  return {
+    ...t,
+    items: nested([...t.items, ...items], page.has_newer ? undefined : page.subagents),
+    newer: page.has_newer === true && page.messages.length > 0,
+    after: page.after ?? t.after,
+  };
 }
 
 /** withSent shows a message that was typed here, and is not accepted yet. */
 export function withSent(t: Thread, m: Outgoing): Thread {
   const at = t.items.findIndex((i) => i.kind === "user" && i.turn === m.turn);
   const state = m.failed === undefined ? ("pending" as const) : ("failed" as const);
-  const item: Item = { kind: "user", id: `user:${m.turn}`, turn: m.turn, text: storedAs(m.text), at: m.at, media: m.media?.map(({ name, blob }) => ({ name, blob })), command: storedAs(m.text).startsWith("/"), state, why: m.failed };
+  const item: Item = {
+    kind: "user",
+    id: `user:${m.turn}`,
+    turn: m.turn,
+    text: storedAs(m.text),
+    at: m.at,
+    media: m.media?.map(({ name, blob }) => ({ name, blob })),
+    command: storedAs(m.text).startsWith("/"),
+    state,
+    why: m.failed,
+  };
   if (at < 0) return { ...t, items: settled([...t.items, item]) };
   const old = t.items[at]!;
   if (old.kind === "user" && old.state === "sent") return t;

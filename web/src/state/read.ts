@@ -5,7 +5,20 @@ import { useEffect, useState } from "preact/hooks";
 import { Refused, read } from "../wire/api";
 import type { Failure } from "../wire/types";
 
-export const topics = ["sessions", "questions", "automations", "channels", "pairing", "mcp", "memory", "settings", "budget", "log", "doctor", "devices"] as const;
+export const topics = [
+  "sessions",
+  "questions",
+  "automations",
+  "channels",
+  "pairing",
+  "mcp",
+  "memory",
+  "settings",
+  "budget",
+  "log",
+  "doctor",
+  "devices",
+] as const;
 export type Topic = (typeof topics)[number];
 
 const versions = new Map<Topic, Signal<number>>();
@@ -43,7 +56,11 @@ export interface Reading<T> {
 
 /** useRead reads a path below api/, and again after a change of the topic. The
  *  previous answer stays until the next one is there. */
-export function useRead<T>(path: string | undefined, query: Record<string, string | number | undefined> = {}, topic?: Topic): Reading<T> {
+export function useRead<T>(
+  path: string | undefined,
+  query: Record<string, string | number | undefined> = {},
+  topic?: Topic,
+): Reading<T> {
   const [state, setState] = useState<{ of?: string; data?: T; failure?: Failure }>({});
   const [again, setAgain] = useState(0);
   const of = path === undefined ? undefined : path + JSON.stringify(query);
@@ -53,11 +70,21 @@ export function useRead<T>(path: string | undefined, query: Record<string, strin
     let left = false;
     read<T>(path, query).then(
       (data) => left || setState({ of, data }),
-      (e) => left || setState((s) => ({ of, data: s.of === of ? s.data : undefined, failure: e instanceof Refused ? e.failure : { status: 0, message: String(e) } })),
+      (e) =>
+        left ||
+        setState((s) => ({
+          of,
+          data: s.of === of ? s.data : undefined,
+          failure: e instanceof Refused ? e.failure : { status: 0, message: String(e) },
+        })),
     );
     return () => {
       left = true;
     };
   }, [of, n, again]);
-  return { data: state.of === of ? state.data : undefined, failure: state.of === of ? state.failure : undefined, reload: () => setAgain((x) => x + 1) };
+  return {
+    data: state.of === of ? state.data : undefined,
+    failure: state.of === of ? state.failure : undefined,
+    reload: () => setAgain((x) => x + 1),
+  };
 }

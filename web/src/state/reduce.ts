@@ -30,14 +30,29 @@ export function reduce(t: Thread, e: Event): Thread {
     case "user_message":
       return user(t, e);
     case "message_accepted":
-      return update(t, "user", (i) => i.turn === e.turn_id, (i) => ({ ...i, state: "sent", why: undefined }));
+      return update(
+        t,
+        "user",
+        (i) => i.turn === e.turn_id,
+        (i) => ({ ...i, state: "sent", why: undefined }),
+      );
     case "file_edit":
       return edits(t, e);
     case "question_gone":
     case "question_expired": // what was answered stays so
-      return update(t, "question", (i) => i.id === e.question_id && i.state !== "answered", (i) => ({ ...i, state: i.state === "sent" && !e.text ? "answered" : "gone", why: e.text }));
+      return update(
+        t,
+        "question",
+        (i) => i.id === e.question_id && i.state !== "answered",
+        (i) => ({ ...i, state: i.state === "sent" && !e.text ? "answered" : "gone", why: e.text }),
+      );
     case "question_answered":
-      return update(t, "question", (i) => i.id === e.question_id, (i) => ({ ...i, state: "answered", option: e.option ?? i.option, remark: e.remark, why: undefined }));
+      return update(
+        t,
+        "question",
+        (i) => i.id === e.question_id,
+        (i) => ({ ...i, state: "answered", option: e.option ?? i.option, remark: e.remark, why: undefined }),
+      );
     case "goal_status":
       return status(t, e);
     case "goal_state":
@@ -67,8 +82,19 @@ const outputMost = 64 * 1024;
 function printed(t: Thread, e: Event): Thread {
   const n = findLast(t, "tool", (i) => i.id === e.call_id);
   if (n < 0 && !t.running) return t; // a subagent that was started long ago
-  const old = (t.items[n] as ToolItem | undefined) ?? { kind: "tool" as const, id: e.call_id ?? "", turn: now(t), name: "exec", args: "", phase: "running" as const };
-  const item: ToolItem = { ...old, phase: old.phase !== "lost" ? old.phase : old.result === undefined ? "running" : "done", output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost) };
+  const old = (t.items[n] as ToolItem | undefined) ?? {
+    kind: "tool" as const,
+    id: e.call_id ?? "",
+    turn: now(t),
+    name: "exec",
+    args: "",
+    phase: "running" as const,
+  };
+  const item: ToolItem = {
+    ...old,
+    phase: old.phase !== "lost" ? old.phase : old.result === undefined ? "running" : "done",
+    output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost),
+  };
   return n < 0 ? add(t, item) : replace(t, n, item);
 }
 
@@ -78,7 +104,8 @@ function attached(t: Thread, e: Event): Thread {
   const known = t.read !== undefined && (e.seq ?? 0) < t.read; // the replayed events are in the page already
   // What was being written is said again, or was lost with a gateway that died; what is still open is asked again.
   const again = (i: Item) =>
-    ((i.kind === "text" || i.kind === "thought") && i.open) || (i.kind === "tool" && i.phase === "writing") ||
+    ((i.kind === "text" || i.kind === "thought") && i.open) ||
+    (i.kind === "tool" && i.phase === "writing") ||
     (i.kind === "question" && i.code !== undefined && (i.state === "open" || i.state === "sent"));
   const items = missed ? t.items.filter((i) => !again(i)) : t.items;
   return {
@@ -100,7 +127,11 @@ function attached(t: Thread, e: Event): Thread {
 
 const add = (t: Thread, i: Item): Thread => ({ ...t, items: [...t.items, i] });
 
-function findLast<K extends Item["kind"]>(t: Thread, kind: K, fits: (i: Extract<Item, { kind: K }>) => boolean): number {
+function findLast<K extends Item["kind"]>(
+  t: Thread,
+  kind: K,
+  fits: (i: Extract<Item, { kind: K }>) => boolean,
+): number {
   for (let n = t.items.length - 1; n >= 0; n--) {
     const i = t.items[n]!;
     if (i.kind === kind && fits(i as Extract<Item, { kind: K }>)) return n;
@@ -141,7 +172,12 @@ function stream(t: Thread, e: Event, kind: "text" | "thought"): Thread {
 /** close ends the text of a kind that is being written. It keeps its id: an element
  *  that gets another is built anew. */
 function close(t: Thread, kind: "text" | "thought"): Thread {
-  return update(t, kind, (i) => i.open, (i) => ({ ...i, open: false }));
+  return update(
+    t,
+    kind,
+    (i) => i.open,
+    (i) => ({ ...i, open: false }),
+  );
 }
 
 function streamEnd(t: Thread, e: Event): Thread {
@@ -155,15 +191,27 @@ function toolDelta(t: Thread, e: Event): Thread {
   const id = e.call_id ?? "";
   const n = findLast(t, "tool", (i) => i.id === id);
   const old = t.items[n] as ToolItem | undefined;
-  if (!old) return add(t, { kind: "tool", id, turn: now(t), name: e.name ?? "", args: e.arguments ?? "", phase: "writing" });
+  if (!old)
+    return add(t, { kind: "tool", id, turn: now(t), name: e.name ?? "", args: e.arguments ?? "", phase: "writing" });
   if (old.phase !== "writing") return t;
   return replace(t, n, { ...old, args: old.args + (e.arguments ?? "") });
 }
 
 function tool(t: Thread, e: ToolEvent): Thread {
   const n = findLast(t, "tool", (i) => i.id === e.call_id);
-  const old = (t.items[n] as ToolItem | undefined) ?? { kind: "tool" as const, id: e.call_id, turn: now(t), name: e.name, args: "", phase: "running" as const };
-  const item: ToolItem = { ...old, name: e.name || old.name, args: e.arguments === undefined ? old.args : textOf(e.arguments) };
+  const old = (t.items[n] as ToolItem | undefined) ?? {
+    kind: "tool" as const,
+    id: e.call_id,
+    turn: now(t),
+    name: e.name,
+    args: "",
+    phase: "running" as const,
+  };
+  const item: ToolItem = {
+    ...old,
+    name: e.name || old.name,
+    args: e.arguments === undefined ? old.args : textOf(e.arguments),
+  };
   if (e.phase === "start") item.phase = "running";
   else {
     item.phase = e.denied ? "denied" : e.phase === "error" ? "error" : "done";
@@ -182,9 +230,20 @@ function message(t: Thread, e: Event): Thread {
     const known = findLast(t, "question", (i) => i.id === q.id) >= 0;
     const lost = (i: QuestionItem) => i.id === q.id && i.state === "sent" && i.code !== undefined;
     if (known) return update(t, "question", lost, (i) => ({ ...i, state: "open", option: undefined }));
-    return add(t, { kind: "question", id: q.id, turn: e.turn_id, text: e.text ?? "", options: q.options ?? [], code: q.code, expires: q.expires, detail: q.detail, state: "open" });
+    return add(t, {
+      kind: "question",
+      id: q.id,
+      turn: e.turn_id,
+      text: e.text ?? "",
+      options: q.options ?? [],
+      code: q.code,
+      expires: q.expires,
+      detail: q.detail,
+      state: "open",
+    });
   }
-  if (e.kind === "notice") return add(t, { kind: "notice", id: `notice@${t.seq ?? t.items.length}`, text: e.text ?? "" });
+  if (e.kind === "notice")
+    return add(t, { kind: "notice", id: `notice@${t.seq ?? t.items.length}`, text: e.text ?? "" });
   if (e.kind) return t; // hints for clients that show no tools
   return answer(t, e);
 }
@@ -214,14 +273,27 @@ function user(t: Thread, e: Event): Thread {
   if (e.turn_id && findLast(t, "user", (i) => i.turn === e.turn_id) >= 0) return t; // our own
   const text = storedAs(e.text ?? "");
   const media = e.media_urls?.map((m) => ({ name: m.name ?? m.url, url: m.url }));
-  const said = add(t, { kind: "user", id: `user:${e.turn_id ?? t.seq ?? t.items.length}`, turn: e.turn_id, text, media, state: "sent", command: text.startsWith("/") });
+  const said = add(t, {
+    kind: "user",
+    id: `user:${e.turn_id ?? t.seq ?? t.items.length}`,
+    turn: e.turn_id,
+    text,
+    media,
+    state: "sent",
+    command: text.startsWith("/"),
+  });
   return { ...said, items: settled(said.items) };
 }
 
 function edits(t: Thread, e: Event): Thread {
   let out = t;
   for (const edit of e.edits ?? []) {
-    out = update(out, "tool", (i) => i.id === edit.call_id, (i) => ({ ...i, edits: [...(i.edits ?? []), edit] }));
+    out = update(
+      out,
+      "tool",
+      (i) => i.id === edit.call_id,
+      (i) => ({ ...i, edits: [...(i.edits ?? []), edit] }),
+    );
   }
   return out;
 }
@@ -231,8 +303,16 @@ function status(t: Thread, e: Event): Thread {
   // A turn that we know nothing of had begun before we came, or what began it is
   // no message of a client: a job, the result of a subagent. Without a number, the
   // gateway tells a new connection of a turn that goes on: we may have missed its begin.
-  const known = (e.seq !== undefined || t.resumed) && e.turn_id !== undefined && t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
-  return { ...t, items: begun(revived(t.items, e.turn_id), e.turn_id), running: { turn: e.turn_id, since: e.started_at }, partial: known ? t.partial : (e.turn_id ?? "") };
+  const known =
+    (e.seq !== undefined || t.resumed) &&
+    e.turn_id !== undefined &&
+    t.items.some((i) => i.kind === "user" && i.turn === e.turn_id);
+  return {
+    ...t,
+    items: begun(revived(t.items, e.turn_id), e.turn_id),
+    running: { turn: e.turn_id, since: e.started_at },
+    partial: known ? t.partial : (e.turn_id ?? ""),
+  };
 }
 
 /** begun notes that the turn of a message has begun: from now on the log has it. */
@@ -247,12 +327,25 @@ function turnEnd(t: Thread, e: Event): Thread {
   const first = `end:${e.turn_id ?? e.id ?? t.seq ?? t.items.length}`;
   const id = findLast(t, "end", (i) => i.id === first) < 0 ? first : `end:${e.id ?? t.seq ?? t.items.length}`;
   if (findLast(t, "end", (i) => i.id === id) >= 0) return t;
-  const end: EndItem = { kind: "end", id, turn: e.turn_id, ms: e.latency_ms, usage: e.usage, model: e.model, stop: e.stop_reason, error: textOf(e.error) || undefined };
+  const end: EndItem = {
+    kind: "end",
+    id,
+    turn: e.turn_id,
+    ms: e.latency_ms,
+    usage: e.usage,
+    model: e.model,
+    stop: e.stop_reason,
+    error: textOf(e.error) || undefined,
+  };
   if (e.id) end.of = e.id;
   if (e.fallback) end.fallback = true;
   if (e.undo_id) Object.assign(end, { undo: e.undo_id, files: changedFiles(t, e.turn_id) });
   // The line below the turn says what failed.
-  let items: Item[] = t.items.filter((i) => !(i.kind === "tool" && i.phase === "writing") && !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error));
+  let items: Item[] = t.items.filter(
+    (i) =>
+      !(i.kind === "tool" && i.phase === "writing") &&
+      !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error),
+  );
   const unknown = items.some((i) => i.kind === "tool" && i.phase === "running"); // their results may be in the log
   items = items.map((i) => (i.kind === "tool" && i.phase === "running" ? { ...i, phase: "lost" as const } : i));
   items = [...begun(items, e.turn_id)];
@@ -267,7 +360,14 @@ function turnEnd(t: Thread, e: Event): Thread {
   if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
   const how = { stopsAnother: stops, cleared: cleared > 0, sameTurnAgain: id !== first, unknown };
   const stale = mustRead(t, e.turn_id, how);
-  return { ...(reply ? t : add(t, end)), goal: e.goal_state ?? t.goal, running: undefined, used: undefined, partial: undefined, stale };
+  return {
+    ...(reply ? t : add(t, end)),
+    goal: e.goal_state ?? t.goal,
+    running: undefined,
+    used: undefined,
+    partial: undefined,
+    stale,
+  };
 }
 
 interface Ending {
@@ -296,7 +396,9 @@ function answeredTwice(t: Thread): boolean {
 
 /** changedFiles counts the files that a turn changed. */
 function changedFiles(t: Thread, turn: string | undefined): number {
-  const paths = t.items.flatMap((i) => (i.kind === "tool" && i.turn === turn ? (i.edits ?? []).map((x) => x.path) : []));
+  const paths = t.items.flatMap((i) =>
+    i.kind === "tool" && i.turn === turn ? (i.edits ?? []).map((x) => x.path) : [],
+  );
   return new Set(paths).size;
 }
 
@@ -304,6 +406,12 @@ function changedFiles(t: Thread, turn: string | undefined): number {
 function failed(t: Thread, e: Event): Thread {
   const why = [e.detail, e.reason].filter(Boolean).join(": ");
   const n = findLast(t, "user", (i) => e.turn_id !== undefined && i.turn === e.turn_id && i.state !== "sent");
-  if (n >= 0) return update(t, "user", (i) => i.turn === e.turn_id, (i) => ({ ...i, state: "failed", why }));
+  if (n >= 0)
+    return update(
+      t,
+      "user",
+      (i) => i.turn === e.turn_id,
+      (i) => ({ ...i, state: "failed", why }),
+    );
   return add(t, { kind: "notice", id: `error@${t.items.length}`, text: why, bad: true });
 }

@@ -3,12 +3,31 @@ import { signal } from "@preact/signals";
 
 /** Names of the pages besides conversations; pages/table.ts has one entry for each. */
 export const names = [
-  "setup", "inbox", "automations", "memory", "usage", "changes", "search", "replay",
-  "channels", "skills", "mcp", "settings", "status", "log", "doctor", "devices", "preferences",
+  "setup",
+  "inbox",
+  "automations",
+  "memory",
+  "usage",
+  "changes",
+  "search",
+  "replay",
+  "channels",
+  "skills",
+  "mcp",
+  "settings",
+  "status",
+  "log",
+  "doctor",
+  "devices",
+  "preferences",
 ] as const;
 export type PageName = (typeof names)[number];
 
-export type Route = { page: "chat"; key?: string; at?: number } | { page: "nowhere" } | { page: "sign-in"; code: string } | { page: PageName; rest: string[] };
+export type Route =
+  | { page: "chat"; key?: string; at?: number }
+  | { page: "nowhere" }
+  | { page: "sign-in"; code: string }
+  | { page: PageName; rest: string[] };
 
 export function parseRoute(hash: string): Route {
   const parts = hash.replace(/^#\/?/, "").split("/");
@@ -16,7 +35,11 @@ export function parseRoute(hash: string): Route {
     case "in":
       return { page: "sign-in", code: parts[1] ?? "" };
     case "c":
-      return { page: "chat", key: parts[1] ? decode(parts[1]) : undefined, ...(/^\d{1,9}$/.test(parts[2] ?? "") ? { at: Number(parts[2]) } : {}) };
+      return {
+        page: "chat",
+        key: parts[1] ? decode(parts[1]) : undefined,
+        ...(/^\d{1,9}$/.test(parts[2] ?? "") ? { at: Number(parts[2]) } : {}),
+      };
   }
   const page = names.find((n) => n === parts[0]);
   if (page) return { page, rest: parts.slice(1).map(decode) };
@@ -32,7 +55,8 @@ function decode(s: string): string {
 }
 
 /** chatHref is the address of a conversation, or of a message in it. */
-export const chatHref = (key: string, at?: number) => "#/c/" + encodeURIComponent(key) + (at === undefined ? "" : "/" + at);
+export const chatHref = (key: string, at?: number) =>
+  "#/c/" + encodeURIComponent(key) + (at === undefined ? "" : "/" + at);
 
 export const route = signal<Route>({ page: "chat" });
 

@@ -11,7 +11,13 @@ import { chatHref, go } from "./route";
 import { fail } from "./toast";
 
 export function send(chat: string, text: string, media: Outgoing["media"] = []) {
-  const m: Outgoing = { chat, turn: uuid(), text, at: new Date(serverNow()).toISOString(), ...(media.length > 0 ? { media } : {}) };
+  const m: Outgoing = {
+    chat,
+    turn: uuid(),
+    text,
+    at: new Date(serverNow()).toISOString(),
+    ...(media.length > 0 ? { media } : {}),
+  };
   wired.outbox.add(m);
   if (keyOf(chat) === fresh.peek()) {
     go(chatHref(keyOf(chat)));
@@ -25,7 +31,14 @@ export function send(chat: string, text: string, media: Outgoing["media"] = []) 
 
 function transmit(m: Outgoing) {
   const media = m.media?.map(({ upload_id, name }) => ({ upload_id, name }));
-  const frame = { type: "message", chat_id: m.chat, turn_id: m.turn, content: m.text, language: language.peek(), ...(media ? { media } : {}) };
+  const frame = {
+    type: "message",
+    chat_id: m.chat,
+    turn_id: m.turn,
+    content: m.text,
+    language: language.peek(),
+    ...(media ? { media } : {}),
+  };
   if (wired.socket?.send(frame)) wired.socket.prove(); // it is accepted at once
 }
 
@@ -58,8 +71,10 @@ export function stop(chat: string) {
   wired.socket?.send({ type: "stop", chat_id: chat, language: language.peek(), ...(turn ? { turn_id: turn } : {}) });
 }
 
-export const setModel = (chat: string, choice: { model?: string; preset?: string }) => wired.socket?.send({ type: "set_model", chat_id: chat, ...choice }) ?? false;
-export const setScope = (chat: string, scope: Scope) => wired.socket?.send({ type: "set_workspace_scope", chat_id: chat, workspace_scope: scope }) ?? false;
+export const setModel = (chat: string, choice: { model?: string; preset?: string }) =>
+  wired.socket?.send({ type: "set_model", chat_id: chat, ...choice }) ?? false;
+export const setScope = (chat: string, scope: Scope) =>
+  wired.socket?.send({ type: "set_workspace_scope", chat_id: chat, workspace_scope: scope }) ?? false;
 
 /** forks wait for the chat that they become. */
 const forks: ((chat: string) => void)[] = [];
@@ -85,7 +100,11 @@ export async function fork(key: string, before: number, text?: string) {
 export async function indexOf(key: string, item: UserItem | TextItem): Promise<number | undefined> {
   if (item.index !== undefined) return item.index;
   await readNewest(key);
-  const found = thread(key).peek().items.findLast((i): i is UserItem | TextItem => i.kind === item.kind && i.turn === item.turn && i.text === item.text);
+  const found = thread(key)
+    .peek()
+    .items.findLast(
+      (i): i is UserItem | TextItem => i.kind === item.kind && i.turn === item.turn && i.text === item.text,
+    );
   return found?.kind === "text" && found.calls ? undefined : found?.index;
 }
 
@@ -102,9 +121,12 @@ const answerFrame = (chat: string, question: string, option: string, remark: str
 export function answer(chat: string, question: string, option: string, remark: string): boolean {
   const t = thread(keyOf(chat));
   const item = t.peek().items.find((i) => i.kind === "question" && i.id === question);
-  if (item?.kind === "question" && item.code === undefined) send(chat, option); // an ordinary question
+  if (item?.kind === "question" && item.code === undefined)
+    send(chat, option); // an ordinary question
   else if (!wired.socket?.send(answerFrame(chat, question, option, remark))) return false;
-  const items = t.peek().items.map((i) => (i.kind === "question" && i.id === question ? { ...i, state: "sent" as const, option } : i));
+  const items = t
+    .peek()
+    .items.map((i) => (i.kind === "question" && i.id === question ? { ...i, state: "sent" as const, option } : i));
   t.value = { ...t.peek(), items };
   return true;
 }

@@ -5,7 +5,22 @@ import { Outbox } from "../wire/outbox";
 import { Socket } from "../wire/socket";
 import type { Link, Wire } from "../wire/socket";
 import type { Event, Gateway } from "../wire/types";
-import { asking, chatOf, gateway, keyOf, link, newer, reachable, setClock, setDrafts, temporaries, thread, threads, unsaved, wired } from "./base";
+import {
+  asking,
+  chatOf,
+  gateway,
+  keyOf,
+  link,
+  newer,
+  reachable,
+  setClock,
+  setDrafts,
+  temporaries,
+  thread,
+  threads,
+  unsaved,
+  wired,
+} from "./base";
 import { ended, over, readAgain, readMissed, readNewest, readSidebar, refreshSessions, setSidebar } from "./chats";
 import type { Thread } from "./items";
 import { Drafts, nameOf, storage, uuid } from "./local";
@@ -41,14 +56,20 @@ export async function start() {
   });
   const store = storage();
   unsaved.value = store === undefined;
-  if (known?.gateway !== state.gateway) { // signed in again: what is only in memory stays
+  if (known?.gateway !== state.gateway) {
+    // signed in again: what is only in memory stays
     const early = known ? [] : wired.outbox.unsent(); // written before the gateway was known
     wired.outbox = new Outbox(store, nameOf(state.gateway, "outbox"));
     for (const m of early) wired.outbox.add(m);
     setDrafts(new Drafts(store, state.gateway));
   }
   if (!state.signed_in) return;
-  wired.socket ??= new Socket(host(state.gateway), { event: enqueue, link: linked, ready, seq: (chat) => threads.get(keyOf(chat))?.peek().seq });
+  wired.socket ??= new Socket(host(state.gateway), {
+    event: enqueue,
+    link: linked,
+    ready,
+    seq: (chat) => threads.get(keyOf(chat))?.peek().seq,
+  });
   wired.socket.connect();
   void refreshSessions();
 }
@@ -150,7 +171,8 @@ function ready() {
 onChange("sessions", () => {
   void refreshSessions();
   // Other chats add to a conversation that several share.
-  for (const key of api.kept.keys()) if (wired.socket?.has(chatOf(key)!) && !thread(key).peek().running) void readAgain(key);
+  for (const key of api.kept.keys())
+    if (wired.socket?.has(chatOf(key)!) && !thread(key).peek().running) void readAgain(key);
 });
 
 /** topical handles an event that belongs to no conversation. */
@@ -211,7 +233,8 @@ function apply() {
       const key = e.chat_id === undefined ? undefined : keyOf(e.chat_id);
       if (key === undefined) {
         topical(e);
-        if (e.event === "runtime_model_updated") for (const [k, t] of threads) changed.set(k, reduce(changed.get(k) ?? t.peek(), e));
+        if (e.event === "runtime_model_updated")
+          for (const [k, t] of threads) changed.set(k, reduce(changed.get(k) ?? t.peek(), e));
         continue;
       }
       if (e.event === "error" && !e.turn_id && temporaries.peek().includes(key)) {
@@ -227,7 +250,8 @@ function apply() {
       if (t.stale) void readNewest(key);
     }
     let open = 0;
-    for (const t of threads.values()) for (const i of t.peek().items) if (i.kind === "question" && i.state === "open" && i.code !== undefined) open++;
+    for (const t of threads.values())
+      for (const i of t.peek().items) if (i.kind === "question" && i.state === "open" && i.code !== undefined) open++;
     asking.value = open;
   });
 }
@@ -239,7 +263,7 @@ function notice(key: string, e: Event) {
       if (e.temporary) begun(key, e.chat_id!);
       else if (!wired.socket?.has(e.chat_id!)) forked(e.chat_id!);
       if (e.session === undefined) api.kept.delete(key);
-      else api.kept.set(key, e.session), void readAgain(key);
+      else (api.kept.set(key, e.session), void readAgain(key));
       break;
     case "message_accepted":
       if (e.turn_id) wired.outbox.remove(e.turn_id);

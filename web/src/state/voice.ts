@@ -45,7 +45,11 @@ export async function record(): Promise<Recording> {
         recorder.onstop = () => {
           end();
           const reader = new FileReader();
-          reader.onload = () => done({ data: String(reader.result).replace(/^data:([^;,]+)[^,]*?;base64,/, "data:$1;base64,"), ms: Math.round(performance.now() - began) });
+          reader.onload = () =>
+            done({
+              data: String(reader.result).replace(/^data:([^;,]+)[^,]*?;base64,/, "data:$1;base64,"),
+              ms: Math.round(performance.now() - began),
+            });
           reader.onerror = () => failed("decode");
           reader.readAsDataURL(new Blob(pieces, { type: recorder.mimeType }));
         };

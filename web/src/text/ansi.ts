@@ -21,7 +21,8 @@ export function ansi(text: string): Run[] {
     else out.push({ text: piece, cls });
   };
   // eslint-disable-next-line no-control-regex
-  const sequence = /\u001b\[([0-9;]*)m|\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]{0,4096}(?:\u0007|\u001b\\)|\u001b[@-Z\\-_]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+  const sequence =
+    /\u001b\[([0-9;]*)m|\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]{0,4096}(?:\u0007|\u001b\\)|\u001b[@-Z\\-_]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
   let at = 0;
   for (let m = sequence.exec(text); m; m = sequence.exec(text)) {
     put(text.slice(at, m.index));
@@ -30,13 +31,14 @@ export function ansi(text: string): Run[] {
     const codes = m[1].split(";").map(Number);
     for (let i = 0; i < codes.length; i++) {
       const c = codes[i]!;
-      if (c === 0) (fg = ""), (bold = faint = underline = false);
+      if (c === 0) ((fg = ""), (bold = faint = underline = false));
       else if (c === 1) bold = true;
       else if (c === 2) faint = true;
       else if (c === 4) underline = true;
       else if (c === 22) bold = faint = false;
       else if (c === 24) underline = false;
-      else if (c === 38 || c === 48) i += codes[i + 1] === 5 ? 2 : 4; // more colours than we have
+      else if (c === 38 || c === 48)
+        i += codes[i + 1] === 5 ? 2 : 4; // more colours than we have
       else if (c === 39) fg = "";
       else if (c >= 30 && c <= 37) fg = c === 30 || c === 37 ? "" : `fg-${c - 30}`;
       else if (c >= 90 && c <= 97) fg = c === 90 ? "fg-8" : c === 97 ? "" : `fg-${c - 90}`;

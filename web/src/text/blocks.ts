@@ -52,7 +52,7 @@ export class Markdown {
   /** work parses one step further; it reports whether more is left. */
   work(): boolean {
     this.blocks.length = this.fixed;
-    for (let left = budget; left > 0 && this.done < this.text.length; ) {
+    for (let left = budget; left > 0 && this.done < this.text.length;) {
       const before = this.done;
       if (!this.step()) return false; // the rest is the end, which may still change
       left -= this.done - before;
@@ -98,8 +98,14 @@ export class Markdown {
       const ended = at + line.length < this.text.length;
       const close = line.length < 1024 && /^ {0,3}(`{3,}|~{3,})[ \t]*$/.exec(line);
       if (close && close[1]![0] === fence[0] && close[1]!.length >= fence.length) {
-        const block: Block = { type: "code", lang, text: this.text.slice(start, Math.max(start, at - 1)), closed: true };
-        if (!ended) this.blocks.push(block); // the line may go on, and be part of the code
+        const block: Block = {
+          type: "code",
+          lang,
+          text: this.text.slice(start, Math.max(start, at - 1)),
+          closed: true,
+        };
+        if (!ended)
+          this.blocks.push(block); // the line may go on, and be part of the code
         else this.finish(block, at + line.length + 1 - this.done);
         return ended;
       }
@@ -135,7 +141,7 @@ export class Markdown {
     // The last two blocks may grow: a list, a table, a paragraph. Others may still
     // become one with those up to an empty line.
     let keep = tokens.length;
-    for (let solid = 0; keep > 0 && solid < 2; ) if (tokens[--keep]!.type !== "space") solid++;
+    for (let solid = 0; keep > 0 && solid < 2;) if (tokens[--keep]!.type !== "space") solid++;
     while (keep > 0 && tokens[keep - 1]!.type !== "space" && !tokens[keep - 1]!.raw.endsWith("\n\n")) keep--;
     if (sealed || (keep === 0 && !whole)) {
       const last = tokens[tokens.length - 1];
@@ -181,7 +187,8 @@ function hostile(line: string): boolean {
   if (line.length > longLine) return true;
   if (line.length < maxMarkers) return false;
   const start = /^[\s>*+\-\d.)]*/.exec(line)![0];
-  if (start.length > maxIndent || (start.match(/[>*+\-)]|\d\./g)?.length ?? 0) > maxMarkers) return !/^[-*_=\s]+$/.test(line);
+  if (start.length > maxIndent || (start.match(/[>*+\-)]|\d\./g)?.length ?? 0) > maxMarkers)
+    return !/^[-*_=\s]+$/.test(line);
   let pipes = 0;
   for (let i = line.indexOf("|"); i >= 0; i = line.indexOf("|", i + 1)) if (++pipes > maxPipes) return true;
   return false;
@@ -190,7 +197,10 @@ function hostile(line: string): boolean {
 function lex(part: string): Token[] {
   cost.block += part.length;
   const lexer = new Lexer({ ...options });
-  const tokens = lexer.blockTokens(part.replace(/\r\n?|\0/g, (c) => (c === "\0" ? "\ufffd" : "\n".padStart(c.length))), []);
+  const tokens = lexer.blockTokens(
+    part.replace(/\r\n?|\0/g, (c) => (c === "\0" ? "\ufffd" : "\n".padStart(c.length))),
+    [],
+  );
   // References to addresses that are written elsewhere stay text: the text
   // before them may be on the screen already.
   lexer.tokens.links = {};

@@ -20,9 +20,15 @@ export function Code({ lang, text, closed }: { lang: string; text: string; close
     <div class="code">
       <div class="head">
         <span>{lang || t("chat.code")}</span>
-        <button type="button" class="button plain" onClick={() => void copy(text)}>{t("chat.copy")}</button>
+        <button type="button" class="button plain" onClick={() => void copy(text)}>
+          {t("chat.copy")}
+        </button>
       </div>
-      <pre tabIndex={0}><code>{pieces ? pieces.map(([kind, piece]) => (kind ? <span class={"h-" + kind}>{piece}</span> : piece)) : text}</code></pre>
+      <pre tabIndex={0}>
+        <code>
+          {pieces ? pieces.map(([kind, piece]) => (kind ? <span class={"h-" + kind}>{piece}</span> : piece)) : text}
+        </code>
+      </pre>
     </div>
   );
 }

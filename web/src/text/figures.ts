@@ -5,14 +5,19 @@ const locale = () => (language.value === "zh" ? "zh-CN" : undefined);
 
 /** dayName is a day without a time zone, such as 2026-05-04. */
 export const dayName = (date: string, style: "short" | "long" = "short") =>
-  new Date(date + "T12:00:00").toLocaleDateString(locale(), style === "short" ? { month: "short", day: "numeric" } : { dateStyle: "medium" });
+  new Date(date + "T12:00:00").toLocaleDateString(
+    locale(),
+    style === "short" ? { month: "short", day: "numeric" } : { dateStyle: "medium" },
+  );
 
 /** when is a moment: its time today, otherwise with its date. */
 export function when(at: string, now = Date.now()): string {
   const d = new Date(at);
   if (Number.isNaN(d.getTime())) return at;
   const today = d.toDateString() === new Date(now).toDateString();
-  return today ? d.toLocaleTimeString(locale(), { timeStyle: "short" }) : d.toLocaleString(locale(), { dateStyle: "medium", timeStyle: "short" });
+  return today
+    ? d.toLocaleTimeString(locale(), { timeStyle: "short" })
+    : d.toLocaleString(locale(), { dateStyle: "medium", timeStyle: "short" });
 }
 
 export const dateOf = (at: string) => {

@@ -3,13 +3,23 @@
 import type { ComponentChild } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-export interface Formula { type: "math"; raw: string; text: string; display: boolean }
+export interface Formula {
+  type: "math";
+  raw: string;
+  text: string;
+  display: boolean;
+}
 
 const longest = 10 << 10;
 const slice = 8; // milliseconds of drawing in one task
 const kept = 500; // drawn formulas
 
-const forms: [open: string, close: string, display: boolean][] = [["$$", "$$", true], ["\\[", "\\]", true], ["\\(", "\\)", false], ["$", "$", false]];
+const forms: [open: string, close: string, display: boolean][] = [
+  ["$$", "$$", true],
+  ["\\[", "\\]", true],
+  ["\\(", "\\)", false],
+  ["$", "$", false],
+];
 
 /** formula is the one that a text begins with. Single dollars next to a space or
  *  before a letter or digit are prices and variables. */
@@ -19,7 +29,8 @@ export function formula(src: string): Formula | undefined {
   const [open, close, display] = form;
   const part = src.slice(0, longest);
   let end = part.indexOf(close, open.length);
-  while (end >= 0 && /\\*$/.exec(part.slice(Math.max(0, end - 64), end))![0].length % 2 === 1) end = part.indexOf(close, end + 1);
+  while (end >= 0 && /\\*$/.exec(part.slice(Math.max(0, end - 64), end))![0].length % 2 === 1)
+    end = part.indexOf(close, end + 1);
   const text = part.slice(open.length, end);
   if (end < 0 || text.trim() === "" || /\n[ \t]*\n/.test(text) || (!display && text.includes("`"))) return undefined;
   if (open === "$" && (/^\s|\s$|\n/.test(text) || /\w/.test(part[end + 1] ?? ""))) return undefined;
@@ -42,7 +53,14 @@ function startBlock(src: string): number | undefined {
 }
 
 /** formulas are what the lexer of Markdown has to know. */
-export const formulas = { block: [block], startBlock: [startBlock], inline: [formula], startInline: [(src: string) => src.search(/(?<![\w\\])\$(?!\s)/)], renderers: {}, childTokens: {} };
+export const formulas = {
+  block: [block],
+  startBlock: [startBlock],
+  inline: [formula],
+  startInline: [(src: string) => src.search(/(?<![\w\\])\$(?!\s)/)],
+  renderers: {},
+  childTokens: {},
+};
 
 const drawn = new Map<string, ComponentChild>(); // null: it stays text
 const waiting = new Set<() => void>();
@@ -65,7 +83,10 @@ function enqueue(job: () => void) {
   if (busy) return;
   busy = true;
   // After a failure the next formula tries again.
-  import("./math").then((m) => ((draw = m.draw), setTimeout(run)), () => ((busy = false), waiting.clear()));
+  import("./math").then(
+    (m) => ((draw = m.draw), setTimeout(run)),
+    () => ((busy = false), waiting.clear()),
+  );
 }
 
 export function MathView({ of }: { of: Formula }) {
@@ -84,5 +105,11 @@ export function MathView({ of }: { of: Formula }) {
   }, [id]);
   const made = state?.id === id ? state.made : drawn.get(id);
   if (!made) return <code class={display ? "tex block" : "tex"}>{of.raw.trim()}</code>;
-  return display ? <span class="formula block" tabIndex={0}>{made}</span> : <span class="formula">{made}</span>;
+  return display ? (
+    <span class="formula block" tabIndex={0}>
+      {made}
+    </span>
+  ) : (
+    <span class="formula">{made}</span>
+  );
 }

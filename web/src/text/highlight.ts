@@ -32,11 +32,14 @@ function next() {
   if (!worker) return finish(job.id, undefined);
   worker.postMessage({ id: job.id, lang: job.lang, text: job.text });
   // A worker that has to be loaded first gets more time for its first job.
-  timer = setTimeout(() => {
-    worker?.terminate();
-    worker = undefined;
-    finish(job.id, undefined);
-  }, first ? 5000 : patience);
+  timer = setTimeout(
+    () => {
+      worker?.terminate();
+      worker = undefined;
+      finish(job.id, undefined);
+    },
+    first ? 5000 : patience,
+  );
 }
 
 function finish(id: number, pieces: Piece[] | undefined) {

@@ -33,7 +33,10 @@ function middle(x: string[], y: string[]): DiffLine[] {
   const best = new Uint16Array((x.length + 1) * wide); // length of the common sequence of the rests
   for (let i = x.length - 1; i >= 0; i--) {
     for (let j = y.length - 1; j >= 0; j--) {
-      best[i * wide + j] = x[i] === y[j] ? best[(i + 1) * wide + j + 1]! + 1 : Math.max(best[(i + 1) * wide + j]!, best[i * wide + j + 1]!);
+      best[i * wide + j] =
+        x[i] === y[j]
+          ? best[(i + 1) * wide + j + 1]! + 1
+          : Math.max(best[(i + 1) * wide + j]!, best[i * wide + j + 1]!);
     }
   }
   const out: DiffLine[] = [];
@@ -44,7 +47,8 @@ function middle(x: string[], y: string[]): DiffLine[] {
       out.push({ kind: "same", text: x[i]! });
       i++;
       j++;
-    } else if (j >= y.length || (i < x.length && best[(i + 1) * wide + j]! >= best[i * wide + j + 1]!)) out.push(del[i++]!);
+    } else if (j >= y.length || (i < x.length && best[(i + 1) * wide + j]! >= best[i * wide + j + 1]!))
+      out.push(del[i++]!);
     else out.push(add[j++]!);
   }
   return out;

@@ -64,9 +64,18 @@ export class Text extends Component<Props> {
     let same = 0;
     while (same < blocks.length && from[same] === blocks[same]) same++;
     parts.length = Math.min(parts.length, Math.floor(same / part));
-    for (let n = parts.length * part; n < blocks.length; n += part) parts.push(<div key={n} class="part">{drawn.slice(n, n + part)}</div>);
+    for (let n = parts.length * part; n < blocks.length; n += part)
+      parts.push(
+        <div key={n} class="part">
+          {drawn.slice(n, n + part)}
+        </div>,
+      );
     this.from = blocks;
     this.drawn = drawn;
-    return <div class="md" aria-busy={this.timer !== undefined && !this.props.open}>{parts.slice()}</div>;
+    return (
+      <div class="md" aria-busy={this.timer !== undefined && !this.props.open}>
+        {parts.slice()}
+      </div>
+    );
   }
 }

@@ -14,7 +14,11 @@ export function renderBlock(b: Block, key: number): ComponentChild {
     case "code":
       return <Code key={key} lang={b.lang} text={b.text} closed={b.closed} />;
     case "plain":
-      return <p key={key} class="plain">{b.text}</p>;
+      return (
+        <p key={key} class="plain">
+          {b.text}
+        </p>
+      );
     case "tokens":
       return <BlockTokens key={key} tokens={b.tokens} />;
   }
@@ -50,19 +54,34 @@ function blockToken(token: Token, key: number): ComponentChild {
     case "hr":
       return <hr key={key} />;
     default: // HTML, definitions, and what is newer than this page
-      return <p key={key} class="plain">{t.raw.replace(/\n+$/, "")}</p>;
+      return (
+        <p key={key} class="plain">
+          {t.raw.replace(/\n+$/, "")}
+        </p>
+      );
   }
 }
 
 function list(t: Tokens.List, key: number): ComponentChild {
   const items = t.items.map((item, n) => (
     <li key={n} class={item.task ? "task" : undefined}>
-      {item.task && <input type="checkbox" checked={item.checked} disabled aria-label={item.checked ? say("chat.task.done") : say("chat.task.open")} />}
+      {item.task && (
+        <input
+          type="checkbox"
+          checked={item.checked}
+          disabled
+          aria-label={item.checked ? say("chat.task.done") : say("chat.task.open")}
+        />
+      )}
       {item.tokens.filter((c) => c.type !== "checkbox").map(blockToken)}
     </li>
   ));
   if (!t.ordered) return <ul key={key}>{items}</ul>;
-  return <ol key={key} start={typeof t.start === "number" && t.start !== 1 ? t.start : undefined}>{items}</ol>;
+  return (
+    <ol key={key} start={typeof t.start === "number" && t.start !== 1 ? t.start : undefined}>
+      {items}
+    </ol>
+  );
 }
 
 function table(t: Tokens.Table, key: number): ComponentChild {
@@ -71,10 +90,24 @@ function table(t: Tokens.Table, key: number): ComponentChild {
     <div key={key} class="table" tabIndex={0}>
       <table>
         <thead>
-          <tr>{t.header.map((c, n) => <th key={n} scope="col" class={side(n)}>{inline(c.tokens)}</th>)}</tr>
+          <tr>
+            {t.header.map((c, n) => (
+              <th key={n} scope="col" class={side(n)}>
+                {inline(c.tokens)}
+              </th>
+            ))}
+          </tr>
         </thead>
         <tbody>
-          {t.rows.map((row, r) => <tr key={r}>{row.map((c, n) => <td key={n} class={side(n)}>{inline(c.tokens)}</td>)}</tr>)}
+          {t.rows.map((row, r) => (
+            <tr key={r}>
+              {row.map((c, n) => (
+                <td key={n} class={side(n)}>
+                  {inline(c.tokens)}
+                </td>
+              ))}
+            </tr>
+          ))}
         </tbody>
       </table>
     </div>
@@ -116,8 +149,17 @@ function inlineToken(token: Token, key: number): ComponentChild {
 function anchor(href: string, label: ComponentChild, raw: string, key: number): ComponentChild {
   const safe = safeHref(href);
   if (safe === undefined) return raw;
-  if (safe.startsWith("#")) return <a key={key} href={safe}>{label}</a>;
-  return <a key={key} href={ownHref(safe) ? mediaSrc(safe) : safe} target="_blank" rel="noopener noreferrer nofollow">{label}</a>;
+  if (safe.startsWith("#"))
+    return (
+      <a key={key} href={safe}>
+        {label}
+      </a>
+    );
+  return (
+    <a key={key} href={ownHref(safe) ? mediaSrc(safe) : safe} target="_blank" rel="noopener noreferrer nofollow">
+      {label}
+    </a>
+  );
 }
 
 // An image of ours is shown. One from elsewhere would tell its server that the

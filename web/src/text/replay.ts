@@ -5,7 +5,18 @@ import { covered } from "./series";
 /** Placed is a step by the milliseconds behind the begin of the turn. */
 export type Placed = ReplayStep & { from: number; to: number };
 /** Times: unknown are calls without a price. */
-export type Times = { steps: Placed[]; total: number; model: number; tools: number; people: number; other: number; calls: number; tokens: number; usd: number; unknown: number };
+export type Times = {
+  steps: Placed[];
+  total: number;
+  model: number;
+  tools: number;
+  people: number;
+  other: number;
+  calls: number;
+  tokens: number;
+  usd: number;
+  unknown: number;
+};
 
 /** timesOf places the steps of a turn. Things that went on side by side count
  *  once; what nothing covers is our own time. */

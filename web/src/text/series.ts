@@ -13,18 +13,41 @@ export function causeOf(source: string): Cause {
 }
 
 /** Bucket is the sum of some days, of which to is the last. */
-export type Bucket = { from: string; to: string; values: Record<Cause, number>; total: number; requests: number; tokens: number; usd: number };
+export type Bucket = {
+  from: string;
+  to: string;
+  values: Record<Cause, number>;
+  total: number;
+  requests: number;
+  tokens: number;
+  usd: number;
+};
 
 const dayMS = 24 * 3600 * 1000;
-export const addDays = (date: string, n: number) => new Date(Date.parse(date + "T00:00:00Z") + n * dayMS).toISOString().slice(0, 10);
+export const addDays = (date: string, n: number) =>
+  new Date(Date.parse(date + "T00:00:00Z") + n * dayMS).toISOString().slice(0, 10);
 
 /** buckets sums days up, so many each, from the first day on; days without calls
  *  are 0. The last bucket ends with the last day. */
-export function buckets(days: readonly Day[], since: string, span: number, size: number, of: (u: Used) => number): Bucket[] {
+export function buckets(
+  days: readonly Day[],
+  since: string,
+  span: number,
+  size: number,
+  of: (u: Used) => number,
+): Bucket[] {
   const out: Bucket[] = [];
   const first = span % size === 0 ? size : span % size;
   for (let at = 0, n = first; at < span; at += n, n = size) {
-    out.push({ from: addDays(since, at), to: addDays(since, at + n - 1), values: { chat: 0, jobs: 0, other: 0 }, total: 0, requests: 0, tokens: 0, usd: 0 });
+    out.push({
+      from: addDays(since, at),
+      to: addDays(since, at + n - 1),
+      values: { chat: 0, jobs: 0, other: 0 },
+      total: 0,
+      requests: 0,
+      tokens: 0,
+      usd: 0,
+    });
   }
   for (const d of days) {
     const b = out.find((x) => d.date >= x.from && d.date <= x.to);

@@ -26,7 +26,13 @@ function Modal({ title, onClose, children }: Props) {
     return () => before instanceof HTMLElement && before.focus();
   }, []);
   return (
-    <dialog ref={ref} class="dialog" aria-labelledby={id} onClose={onClose} onClick={(e) => e.target === ref.current && ref.current?.close()}>
+    <dialog
+      ref={ref}
+      class="dialog"
+      aria-labelledby={id}
+      onClose={onClose}
+      onClick={(e) => e.target === ref.current && ref.current?.close()}
+    >
       <h2 id={id}>{title}</h2>
       {children}
     </dialog>

@@ -10,7 +10,10 @@ export function Growing<R>({ rows, children }: { rows: readonly R[]; children(ro
   const more = most < rows.length;
   useEffect(() => {
     if (!more || !end.current) return;
-    const near = new IntersectionObserver((seen) => seen.some((e) => e.isIntersecting) && setMost((n) => n + step), { root: end.current.closest(".page"), rootMargin: "1000px" });
+    const near = new IntersectionObserver((seen) => seen.some((e) => e.isIntersecting) && setMost((n) => n + step), {
+      root: end.current.closest(".page"),
+      rootMargin: "1000px",
+    });
     near.observe(end.current);
     return () => near.disconnect();
   }, [more, most]);

@@ -26,7 +26,16 @@ export type IconName = keyof typeof paths;
 
 export function Icon({ name, class: extra }: { name: IconName; class?: string }) {
   return (
-    <svg class={extra ? "icon " + extra : "icon"} viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width={name === "more" ? 2.5 : 1.5} stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+    <svg
+      class={extra ? "icon " + extra : "icon"}
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      stroke-width={name === "more" ? 2.5 : 1.5}
+      stroke-linecap="round"
+      stroke-linejoin="round"
+      aria-hidden="true"
+    >
       <path d={paths[name]} />
     </svg>
   );

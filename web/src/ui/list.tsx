@@ -19,7 +19,19 @@ export function State({ tone, children }: { tone: Tone; children: ComponentChild
 }
 
 /** Row is one thing of a list. */
-export function Row({ href, title, state, about, children }: { href?: string; title: string; state?: ComponentChildren; about?: ComponentChildren; children?: ComponentChildren }) {
+export function Row({
+  href,
+  title,
+  state,
+  about,
+  children,
+}: {
+  href?: string;
+  title: string;
+  state?: ComponentChildren;
+  about?: ComponentChildren;
+  children?: ComponentChildren;
+}) {
   return (
     <li class="thing">
       <div class="what">
@@ -33,14 +45,30 @@ export function Row({ href, title, state, about, children }: { href?: string; ti
 }
 
 /** Confirm asks before something is lost. */
-export function Confirm({ title, text, action, onConfirm, onClose }: { title: string; text?: string; action: string; onConfirm(): void; onClose(): void }) {
+export function Confirm({
+  title,
+  text,
+  action,
+  onConfirm,
+  onClose,
+}: {
+  title: string;
+  text?: string;
+  action: string;
+  onConfirm(): void;
+  onClose(): void;
+}) {
   return (
     <Dialog title={title} onClose={onClose}>
       <form method="dialog" onSubmit={onConfirm}>
         {text && <p>{text}</p>}
         <div class="row">
-          <button type="button" class="button" onClick={(e) => e.currentTarget.closest("dialog")?.close()}>{t("dialog.cancel")}</button>
-          <button type="submit" class="button danger">{action}</button>
+          <button type="button" class="button" onClick={(e) => e.currentTarget.closest("dialog")?.close()}>
+            {t("dialog.cancel")}
+          </button>
+          <button type="submit" class="button danger">
+            {action}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -51,8 +79,12 @@ export function Confirm({ title, text, action, onConfirm, onClose }: { title: st
 export function Copy({ text, label }: { text: string; label: string }) {
   return (
     <div class="copy">
-      <pre tabIndex={0} aria-label={label}>{text}</pre>
-      <button type="button" class="button" onClick={() => void copy(text)}>{t("chat.copy")}</button>
+      <pre tabIndex={0} aria-label={label}>
+        {text}
+      </pre>
+      <button type="button" class="button" onClick={() => void copy(text)}>
+        {t("chat.copy")}
+      </button>
     </div>
   );
 }

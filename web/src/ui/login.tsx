@@ -31,7 +31,7 @@ export function Login({ title, steps, onClose }: { title: string; steps: Steps; 
           if (s.ask) return; // the next step follows the answer
         }
       } catch (e) {
-        if (!left) fail(e), onClose(false);
+        if (!left) (fail(e), onClose(false));
       }
     };
     void follow(sent === undefined ? steps.start() : steps.next(sent.text));
@@ -56,17 +56,45 @@ export function Login({ title, steps, onClose }: { title: string; steps: Steps; 
         {!step && <p role="status">{common("app.loading")}</p>}
         {step?.note && <p class="note">{visible(step.note)}</p>}
         {step?.qr_image && <img class="qr" src={step.qr_image} alt={t("login.qr")} />}
-        {href && <p><a href={href} target="_blank" rel="noreferrer noopener">{t("login.open")}</a></p>}
-        {step?.code && <><p class="hint">{t("login.code")}</p><Copy label={t("login.code")} text={visible(step.code)} /></>}
+        {href && (
+          <p>
+            <a href={href} target="_blank" rel="noreferrer noopener">
+              {t("login.open")}
+            </a>
+          </p>
+        )}
+        {step?.code && (
+          <>
+            <p class="hint">{t("login.code")}</p>
+            <Copy label={t("login.code")} text={visible(step.code)} />
+          </>
+        )}
         {(step?.ask || step?.paste) && (
           <Field label={step.ask ? visible(step.ask) : t("login.paste")}>
-            <input class="input" {...((step.hidden ? { type: "password" } : {}) as { type?: "text" })} autocomplete="off" required value={answer} onInput={(e) => setAnswer(e.currentTarget.value)} />
+            <input
+              class="input"
+              {...((step.hidden ? { type: "password" } : {}) as { type?: "text" })}
+              autocomplete="off"
+              required
+              value={answer}
+              onInput={(e) => setAnswer(e.currentTarget.value)}
+            />
           </Field>
         )}
-        {step && !step.ask && <p class="hint" role="status">{t("login.waiting")}</p>}
+        {step && !step.ask && (
+          <p class="hint" role="status">
+            {t("login.waiting")}
+          </p>
+        )}
         <div class="row">
-          <button type="button" class="button" onClick={(e) => e.currentTarget.closest("dialog")?.close()}>{common("dialog.cancel")}</button>
-          {(step?.ask || step?.paste) && <button type="submit" class="button primary">{t("login.send")}</button>}
+          <button type="button" class="button" onClick={(e) => e.currentTarget.closest("dialog")?.close()}>
+            {common("dialog.cancel")}
+          </button>
+          {(step?.ask || step?.paste) && (
+            <button type="submit" class="button primary">
+              {t("login.send")}
+            </button>
+          )}
         </div>
       </form>
     </Dialog>

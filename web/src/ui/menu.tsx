@@ -31,7 +31,14 @@ export function MenuButton({ label, actions, text }: { label: string; actions: A
   const toggle = () => {
     const r = button.current!.getBoundingClientRect();
     const room = actions.length * 44 + 16;
-    setAt(at ? undefined : { top: r.bottom + room > innerHeight ? r.top - room + 8 : r.bottom + 4, left: Math.max(8, Math.min(r.left, innerWidth - 180)) });
+    setAt(
+      at
+        ? undefined
+        : {
+            top: r.bottom + room > innerHeight ? r.top - room + 8 : r.bottom + 4,
+            left: Math.max(8, Math.min(r.left, innerWidth - 180)),
+          },
+    );
   };
   const close = () => {
     setAt(undefined);
@@ -49,14 +56,34 @@ export function MenuButton({ label, actions, text }: { label: string; actions: A
   };
   return (
     <>
-      <button ref={button} type="button" class={text ? "button" : "button plain square"} aria-label={text ? undefined : label} aria-haspopup="menu" aria-expanded={at !== undefined} onClick={toggle}>
+      <button
+        ref={button}
+        type="button"
+        class={text ? "button" : "button plain square"}
+        aria-label={text ? undefined : label}
+        aria-haspopup="menu"
+        aria-expanded={at !== undefined}
+        onClick={toggle}
+      >
         {text}
         <Icon name={text ? "chevron" : "more"} class={text && "turned"} />
       </button>
       {at && (
-        <div ref={list} class="menu" role="menu" aria-label={label} style={{ top: `${at.top}px`, left: `${at.left}px` }} onKeyDown={keys}>
+        <div
+          ref={list}
+          class="menu"
+          role="menu"
+          aria-label={label}
+          style={{ top: `${at.top}px`, left: `${at.left}px` }}
+          onKeyDown={keys}
+        >
           {actions.map((a) => (
-            <button type="button" role="menuitem" class={a.danger ? "danger" : undefined} onClick={() => (close(), a.run())}>
+            <button
+              type="button"
+              role="menuitem"
+              class={a.danger ? "danger" : undefined}
+              onClick={() => (close(), a.run())}
+            >
               {a.icon && <Icon name={a.icon} />}
               {a.label}
             </button>

@@ -8,10 +8,17 @@ export function Read<T>({ of, children }: { of: Reading<T>; children(data: T): C
     <>
       {of.failure && (
         <p class="wrong" role="alert">
-          {failureText(of.failure)} <button type="button" class="button" onClick={of.reload}>{t("read.again")}</button>
+          {failureText(of.failure)}{" "}
+          <button type="button" class="button" onClick={of.reload}>
+            {t("read.again")}
+          </button>
         </p>
       )}
-      {of.data === undefined && !of.failure && <p class="hint" role="status">{t("app.loading")}</p>}
+      {of.data === undefined && !of.failure && (
+        <p class="hint" role="status">
+          {t("app.loading")}
+        </p>
+      )}
       {of.data !== undefined && children(of.data)}
     </>
   );

@@ -1,5 +1,13 @@
 // Tabs are links: each part of a page has its address.
-export function Tabs({ label, current, tabs }: { label: string; current: string; tabs: { name: string; title: string; href: string; count?: number }[] }) {
+export function Tabs({
+  label,
+  current,
+  tabs,
+}: {
+  label: string;
+  current: string;
+  tabs: { name: string; title: string; href: string; count?: number }[];
+}) {
   return (
     <nav class="tabs" aria-label={label}>
       {tabs.map((x) => (

@@ -44,10 +44,12 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
 }
 
 export const readState = () => call<Gateway>("webui/state");
-export const login = (body: { code: string } | { device: true } | { poll: string }) => call<LoginReply>("webui/login", body);
+export const login = (body: { code: string } | { device: true } | { poll: string }) =>
+  call<LoginReply>("webui/login", body);
 export const logout = () => call<unknown>("webui/logout", {});
 
-export const readCommands = (language: string) => call<{ commands: SlashCommand[] }>(`api/commands?language=${language}`);
+export const readCommands = (language: string) =>
+  call<{ commands: SlashCommand[] }>(`api/commands?language=${language}`);
 
 export function readSessions(query: string, limit: number): Promise<SessionPage> {
   return call(`api/sessions?limit=${limit}&query=${encodeURIComponent(query)}`);
@@ -100,7 +102,8 @@ export function upload(file: Blob, name: string, type: string, progress: (share:
 /** read asks for something below api/; values of the query that are undefined are left out. */
 export function read<T>(path: string, query: Record<string, string | number | undefined> = {}): Promise<T> {
   const q = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") q.set(name, String(value));
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== "") q.set(name, String(value));
   const tail = q.toString();
   return call(`api/${path}${tail ? "?" + tail : ""}`);
 }

@@ -18,7 +18,13 @@ export interface Store {
 
 function valid(m: unknown): m is Outgoing {
   const o = m as Outgoing | null;
-  return typeof o === "object" && o !== null && typeof o.chat === "string" && typeof o.turn === "string" && typeof o.text === "string";
+  return (
+    typeof o === "object" &&
+    o !== null &&
+    typeof o.chat === "string" &&
+    typeof o.turn === "string" &&
+    typeof o.text === "string"
+  );
 }
 
 /** kept says that a message may be in the store: a temporary chat leaves nothing behind. */

@@ -37,7 +37,24 @@ interface Waiting {
   failed(f: Failure): void;
 }
 
-const texts = ["chat_id", "text", "id", "turn_id", "stream_id", "kind", "call_id", "name", "arguments", "question_id", "request_id", "status", "topic", "title", "model_name", "model_preset"] as const;
+const texts = [
+  "chat_id",
+  "text",
+  "id",
+  "turn_id",
+  "stream_id",
+  "kind",
+  "call_id",
+  "name",
+  "arguments",
+  "question_id",
+  "request_id",
+  "status",
+  "topic",
+  "title",
+  "model_name",
+  "model_preset",
+] as const;
 
 /** sound reports whether something is an event whose members can be used. */
 function sound(e: unknown): e is Event {
@@ -149,7 +166,8 @@ export class Socket {
 
   private join(chat: string) {
     const seq = this.to.seq(chat);
-    if (chat.startsWith("@")) this.send({ type: "watch", key: chat.slice(1), ...(seq === undefined ? {} : { last_seq: seq }) });
+    if (chat.startsWith("@"))
+      this.send({ type: "watch", key: chat.slice(1), ...(seq === undefined ? {} : { last_seq: seq }) });
     else if (seq === undefined) this.send({ type: "attach", chat_id: chat });
     else this.send({ type: "resume", chat_id: chat, last_seq: seq });
   }

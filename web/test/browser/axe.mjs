@@ -19,10 +19,25 @@ export const looks = {
 export async function check(page, where) {
   await page.evaluate(source);
   // Colours are those of the end: what fades in has others on its way.
-  await page.evaluate(() => Promise.all(document.getAnimations().filter((a) => a.effect?.getComputedTiming().endTime !== Infinity).map((a) => a.finished.catch(() => {}))));
+  await page.evaluate(() =>
+    Promise.all(
+      document
+        .getAnimations()
+        .filter((a) => a.effect?.getComputedTiming().endTime !== Infinity)
+        .map((a) => a.finished.catch(() => {})),
+    ),
+  );
   const found = await page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
-    return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")}`);
+    const { violations } = await globalThis.axe.run(document, {
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+    });
+    return violations.map(
+      (v) =>
+        `${v.id}: ${v.nodes
+          .map((n) => n.target.join(" "))
+          .slice(0, 3)
+          .join(", ")}`,
+    );
   });
   assert.deepEqual(found, [], where);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
@@ -39,7 +54,12 @@ function unusable() {
   const opacity = (e) => (e ? Number(getComputedStyle(e).opacity) * opacity(e.parentElement) : 1);
   const problems = [];
   for (const b of buttons) {
-    if (!b.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }) || b.closest("[inert]") || b.closest("details:not([open])")) continue;
+    if (
+      !b.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }) ||
+      b.closest("[inert]") ||
+      b.closest("details:not([open])")
+    )
+      continue;
     const name = (b.getAttribute("aria-label") || b.innerText || b.className).trim().slice(0, 60);
     b.scrollIntoView({ block: "nearest", inline: "nearest" });
     const r = b.getBoundingClientRect();
@@ -51,9 +71,11 @@ function unusable() {
     const before = document.activeElement;
     if (hidden) b.focus({ preventScroll: true });
     if (opacity(b) < 0.99 && !b.disabled) problems.push(`${name}: has the opacity ${opacity(b)}`);
-    if (b.scrollWidth > Math.ceil(b.clientWidth) + 1 && getComputedStyle(b).textOverflow !== "ellipsis") problems.push(`${name}: is ${b.clientWidth} px wide, its text ${b.scrollWidth}`);
+    if (b.scrollWidth > Math.ceil(b.clientWidth) + 1 && getComputedStyle(b).textOverflow !== "ellipsis")
+      problems.push(`${name}: is ${b.clientWidth} px wide, its text ${b.scrollWidth}`);
     const hit = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
-    if (!hit || !(b.contains(hit) || hit.contains(b) && hit.closest("label, button, a"))) problems.push(`${name}: at its centre is ${hit ? hit.tagName + "." + hit.className : "nothing"}`);
+    if (!hit || !(b.contains(hit) || (hit.contains(b) && hit.closest("label, button, a"))))
+      problems.push(`${name}: at its centre is ${hit ? hit.tagName + "." + hit.className : "nothing"}`);
     if (hidden) before?.focus?.({ preventScroll: true });
   }
   return problems;

@@ -14,7 +14,16 @@ export const launch = () =>
   chromium.launch({
     executablePath: executable,
     timeout: wait,
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
 
 /** newPage: text is how large text is, for people who make all of it larger. */
@@ -32,7 +41,14 @@ export async function newPage(browser, { text = 1, ...options } = {}) {
   const page = await context.newPage();
   const problems = [];
   page.on("pageerror", (e) => problems.push(String(e)));
-  page.on("console", (m) => m.type() === "error" && !/WebSocket|Failed to load resource/.test(m.text()) && problems.push(m.text()));
-  page.on("request", (q) => !/^((https?|wss?):\/\/127\.0\.0\.1|data:|blob:|about:)/.test(q.url()) && problems.push("request to " + q.url()));
+  page.on(
+    "console",
+    (m) => m.type() === "error" && !/WebSocket|Failed to load resource/.test(m.text()) && problems.push(m.text()),
+  );
+  page.on(
+    "request",
+    (q) =>
+      !/^((https?|wss?):\/\/127\.0\.0\.1|data:|blob:|about:)/.test(q.url()) && problems.push("request to " + q.url()),
+  );
   return { page, context, problems };
 }

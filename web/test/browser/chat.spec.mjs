@@ -66,7 +66,10 @@ pageTest("messages typed while offline are sent once and in order", async ({ pag
   stub.refuse = false;
   await until("delivery", () => stub.accepted.length === 2);
   await until("the state", async () => (await page.getByText("Waiting to be sent").count()) === 0);
-  const sent = stub.threads.get("websocket:a").filter((m) => m.role === "user").map((m) => m.content);
+  const sent = stub.threads
+    .get("websocket:a")
+    .filter((m) => m.role === "user")
+    .map((m) => m.content);
   assert.deepEqual(sent, ["first", "second"]);
 });
 
@@ -93,7 +96,12 @@ pageTest("a connection that is cut in an answer loses and doubles nothing", asyn
 });
 
 pageTest("an approval is answered once, and not by an early click", async ({ page, stub }) => {
-  const question = { id: "q1", code: "k7f2", options: ["yes", "no", "turn", "session"], expires: new Date(Date.now() + 3_600_000).toISOString() };
+  const question = {
+    id: "q1",
+    code: "k7f2",
+    options: ["yes", "no", "turn", "session"],
+    expires: new Date(Date.now() + 3_600_000).toISOString(),
+  };
   stub.script = (s, chat, m) => {
     s.begin(chat, m.turn_id);
     s.emit(chat, { event: "message", text: "Run rm\u202e -rf?", id: "o1", turn_id: m.turn_id, question });
@@ -117,12 +125,19 @@ pageTest("an approval is answered once, and not by an early click", async ({ pag
   assert.deepEqual(stub.answers, []);
   await page.fill(".approval input", "be careful");
   await until("the answer", async () => {
-    if (stub.answers.length === 0) await page.getByRole("button", { name: "Deny" }).click({ timeout: 60_000 }).catch(() => {});
+    if (stub.answers.length === 0)
+      await page
+        .getByRole("button", { name: "Deny" })
+        .click({ timeout: 60_000 })
+        .catch(() => {});
     return stub.answers.length > 0;
   });
   await page.getByText("Answered: Deny").waitFor();
   assert.equal(stub.answers.length, 1);
-  assert.deepEqual({ ...stub.answers[0], type: undefined }, { type: undefined, chat_id: "a", question_id: "q1", option: "no", language: "en", remark: "be careful" });
+  assert.deepEqual(
+    { ...stub.answers[0], type: undefined },
+    { type: undefined, chat_id: "a", question_id: "q1", option: "no", language: "en", remark: "be careful" },
+  );
 });
 
 pageTest("stop names the turn, and is there only while one runs", async ({ page, stub }) => {
@@ -137,7 +152,16 @@ pageTest("stop names the turn, and is there only while one runs", async ({ page,
 
 pageTest("conversations are found, renamed and deleted", async ({ page, stub }) => {
   const at = new Date().toISOString();
-  const row = (key, title) => ({ key, title, preview: "", created_at: at, updated_at: at, messages: 1, bytes: 1, running: false });
+  const row = (key, title) => ({
+    key,
+    title,
+    preview: "",
+    created_at: at,
+    updated_at: at,
+    messages: 1,
+    bytes: 1,
+    running: false,
+  });
   stub.sessions = [row("websocket:a", "Invoices"), row("websocket:b", "Trip"), row("telegram:9", "Ana")];
   await page.goto(stub.url);
   await page.getByRole("link", { name: "Ana" }).click();
@@ -153,11 +177,19 @@ pageTest("conversations are found, renamed and deleted", async ({ page, stub }) 
   await until("the deletion", async () => (await page.getByRole("link", { name: "Invoices" }).count()) === 0);
   await page.fill("input[type=search]", "bergen");
   await until("the search", async () => (await page.locator(".chat-row").count()) === 1);
-  assert.deepEqual(stub.requests.map((r) => r.action), ["session.rename", "session.erase"]);
+  assert.deepEqual(
+    stub.requests.map((r) => r.action),
+    ["session.rename", "session.erase"],
+  );
 });
 
 pageTest("a long conversation opens at its end, mounts little and loads older pages", async ({ page, stub }) => {
-  const all = Array.from({ length: 10_000 }, (_, i) => ({ index: i, role: i % 2 ? "assistant" : "user", content: `Message number ${i}. ` + "Some words. ".repeat(i % 13), turn_id: `t${i >> 1}` }));
+  const all = Array.from({ length: 10_000 }, (_, i) => ({
+    index: i,
+    role: i % 2 ? "assistant" : "user",
+    content: `Message number ${i}. ` + "Some words. ".repeat(i % 13),
+    turn_id: `t${i >> 1}`,
+  }));
   stub.threads.set("websocket:long", all);
   await page.goto(stub.url + "#/c/websocket%3Along");
   await page.getByText("Message number 9999.").waitFor();
@@ -182,7 +214,9 @@ pageTest("scrolling up while an answer comes in holds its position", async ({ pa
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await send(page, "go");
   const thread = page.locator(".thread");
-  await until("the end in view", () => thread.evaluate((e) => e.scrollTop > 1000 && e.scrollHeight - e.scrollTop - e.clientHeight < 60));
+  await until("the end in view", () =>
+    thread.evaluate((e) => e.scrollTop > 1000 && e.scrollHeight - e.scrollTop - e.clientHeight < 60),
+  );
   await thread.evaluate((e) => e.scrollTo(0, e.scrollTop - 700));
   await page.getByRole("button", { name: "Latest messages" }).waitFor();
   const top = await thread.evaluate((e) => e.scrollTop);
@@ -219,7 +253,8 @@ pageTest("Enter that ends a composition does not send", async ({ page, stub }) =
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.fill("#composer", "ni hao");
   await page.locator("#composer").evaluate((e) => {
-    const press = (o) => e.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...o }));
+    const press = (o) =>
+      e.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...o }));
     press({ isComposing: true });
     press({ keyCode: 229 });
     e.dispatchEvent(new CompositionEvent("compositionend", { bubbles: true }));

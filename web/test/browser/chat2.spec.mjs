@@ -6,8 +6,21 @@ import { launch, newPage } from "./browser.mjs";
 useBrowser();
 
 const at = new Date().toISOString();
-const row = (key, title, more = {}) => ({ key, title, preview: "", created_at: at, updated_at: at, messages: 1, bytes: 1, running: false, ...more });
-const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const row = (key, title, more = {}) => ({
+  key,
+  title,
+  preview: "",
+  created_at: at,
+  updated_at: at,
+  messages: 1,
+  bytes: 1,
+  running: false,
+  ...more,
+});
+const png = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 const file = (name, mimeType, buffer) => ({ name, mimeType, buffer });
 
 /** give puts files into a paste or a drop, as a person does. */
@@ -16,7 +29,10 @@ const give = (page, type, files) =>
     ({ type, files }) => {
       const data = new DataTransfer();
       for (const f of files) data.items.add(new File([f.text], f.name, { type: f.type }));
-      const e = type === "paste" ? new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }) : new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true });
+      const e =
+        type === "paste"
+          ? new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true })
+          : new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true });
       (type === "paste" ? document.getElementById("composer") : document.body).dispatchEvent(e);
     },
     { type, files },
@@ -25,7 +41,10 @@ const give = (page, type, files) =>
 pageTest("files are attached by picker, paste and drop, and go with the message", async ({ page, stub }) => {
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.locator("#composer").waitFor();
-  await page.setInputFiles("input[type=file]", [file("dot.png", "image/png", png), file("gone.txt", "text/plain", Buffer.from("x"))]);
+  await page.setInputFiles("input[type=file]", [
+    file("dot.png", "image/png", png),
+    file("gone.txt", "text/plain", Buffer.from("x")),
+  ]);
   await give(page, "paste", [{ name: "notes.md", type: "", text: "# Notes" }]);
   await give(page, "drop", [{ name: "evil\u202etxt.py", type: "", text: "print(1)" }]);
   await until("the uploads", () => stub.uploads.length === 4);
@@ -38,7 +57,11 @@ pageTest("files are attached by picker, paste and drop, and go with the message"
   await saying(page, "Hello.").waitFor();
   const sent = stub.frames.find((f) => f.type === "message");
   const names = stub.uploads.map((u) => u.name);
-  assert.deepEqual(sent.media.map((m) => names[Number(m.upload_id.slice(2)) - 1]).sort(), ["dot.png", "evil\u202etxt.py", "notes.md"]);
+  assert.deepEqual(sent.media.map((m) => names[Number(m.upload_id.slice(2)) - 1]).sort(), [
+    "dot.png",
+    "evil\u202etxt.py",
+    "notes.md",
+  ]);
   assert.equal(await page.locator(".attached").count(), 0);
   assert.match(await page.locator(".user img").getAttribute("src"), /^blob:/);
   assert.match(await page.locator(".user .files").innerText(), /notes\.md[^]*evil\\u\{202e\}txt/);
@@ -53,7 +76,11 @@ pageTest("files that cannot be sent are refused at once, with the limit", async 
   await page.getByText("tool.exe: this type of file is not supported.").waitFor();
   await page.setInputFiles("input[type=file]", [file("big.txt", "text/plain", Buffer.alloc((6 << 20) + 1, 120))]);
   await page.getByText("big.txt is too large: at most 6 MiB").waitFor();
-  await give(page, "paste", [1, 2, 3, 4, 5].map((n) => ({ name: `${n}.txt`, type: "text/plain", text: "x" })));
+  await give(
+    page,
+    "paste",
+    [1, 2, 3, 4, 5].map((n) => ({ name: `${n}.txt`, type: "text/plain", text: "x" })),
+  );
   await page.getByText("5.txt was not attached: a message has at most 4 files.").waitFor();
   await until("the uploads", () => stub.uploads.length === 4);
   assert.deepEqual(stub.uploads.map((u) => u.name).sort(), ["1.txt", "2.txt", "3.txt", "4.txt"]);
@@ -89,7 +116,9 @@ pageTest("a paste that is longer than a message becomes a file, a shorter one st
     page.evaluate((text) => {
       const data = new DataTransfer();
       data.setData("text/plain", text);
-      document.getElementById("composer").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+      document
+        .getElementById("composer")
+        .dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
     }, text);
   await paste("a line of text\n".repeat(20_000));
   await page.getByText("The pasted text is attached as a file").waitFor();
@@ -122,7 +151,9 @@ pageTest("conversations are pinned, archived and restored, and unread answers co
   await page.getByRole("link", { name: "Invoices" }).waitFor();
   assert.match(page.url(), /websocket%3Aa$/);
   await page.getByRole("link", { name: "Ana" }).click();
-  await until("that it was seen", () => stub.requests.some((r) => r.action === "session.seen" && r.payload.key === "telegram:9"));
+  await until("that it was seen", () =>
+    stub.requests.some((r) => r.action === "session.seen" && r.payload.key === "telegram:9"),
+  );
   await until("the title again", async () => !(await page.title()).startsWith("("));
   stub.sessions = stub.sessions.map((s) => (s.key === "websocket:a" ? { ...s, unread: 3 } : s));
   stub.tell({ topic: "sessions" });
@@ -140,16 +171,30 @@ pageTest("a conversation of another channel is live, and nothing can be sent int
   stub.emit("@telegram:9", { event: "goal_status", status: "running", turn_id: "m2" });
   stub.emit("@telegram:9", { event: "delta", text: "At nine.", stream_id: "s" });
   await saying(page, "At nine.").waitFor();
-  stub.threads.get("telegram:9").push({ index: 1, role: "user", content: "When is the train?", at, turn_id: "m2" }, { index: 2, role: "assistant", content: "At nine.", at, turn_id: "m2" });
+  stub.threads
+    .get("telegram:9")
+    .push(
+      { index: 1, role: "user", content: "When is the train?", at, turn_id: "m2" },
+      { index: 2, role: "assistant", content: "At nine.", at, turn_id: "m2" },
+    );
   stub.emit("@telegram:9", { event: "stream_end", stream_id: "s" });
   stub.emit("@telegram:9", { event: "turn_end", turn_id: "m2", id: "o" });
-  await until("the stored page", async () => (await saying(page, "At nine.").count()) === 1 && (await page.getByText("When is the train?").count()) === 1);
+  await until(
+    "the stored page",
+    async () =>
+      (await saying(page, "At nine.").count()) === 1 && (await page.getByText("When is the train?").count()) === 1,
+  );
   assert.equal(await page.locator("#composer").count(), 0);
   assert.equal(await page.getByRole("button", { name: "Continue from here" }).count(), 0);
 });
 
 pageTest("a question stays open over a reload, and one answer closes it in all tabs", async ({ page, stub }) => {
-  const question = { id: "q1", code: "k7f2", options: ["yes", "no"], expires: new Date(Date.now() + 300_000).toISOString() };
+  const question = {
+    id: "q1",
+    code: "k7f2",
+    options: ["yes", "no"],
+    expires: new Date(Date.now() + 300_000).toISOString(),
+  };
   stub.script = (s, chat, m) => {
     s.begin(chat, m.turn_id);
     s.emit(chat, { event: "message", text: "Run rm?", turn_id: m.turn_id, question });
@@ -168,7 +213,11 @@ pageTest("a question stays open over a reload, and one answer closes it in all t
     await other.goto(stub.url + "#/c/websocket%3Aa");
     await other.locator(".approval").waitFor();
     await until("the answer", async () => {
-      if (stub.answers.length === 0) await other.getByRole("button", { name: "Allow once" }).click({ timeout: 5000 }).catch(() => {});
+      if (stub.answers.length === 0)
+        await other
+          .getByRole("button", { name: "Allow once" })
+          .click({ timeout: 5000 })
+          .catch(() => {});
       return stub.answers.length > 0;
     });
     await page.locator(".asked-before").waitFor();
@@ -192,24 +241,27 @@ pageTest("a message during a turn joins it", async ({ page, stub }) => {
   await until("the page knows", async () => (await page.getByText("Waiting to be sent").count()) === 0);
 });
 
-pageTest("a temporary chat is not in the list, survives a lost connection, and ends when the gateway forgot it", async ({ page, stub }) => {
-  await page.goto(stub.url);
-  await page.getByRole("button", { name: "More about conversations" }).click();
-  await page.getByRole("menuitem", { name: "Temporary chat" }).click();
-  await page.getByText("This chat is not stored.").waitFor();
-  assert.match(page.url(), /websocket%3Atemp-1$/);
-  await send(page, "secret");
-  await saying(page, "Hello.").waitFor();
-  stub.drop();
-  await until("it is back", () => stub.frames.some((f) => f.type === "resume" && f.chat_id === "temp-1"));
-  await send(page, "once more");
-  await until("two answers", async () => (await saying(page, "Hello.").count()) === 2);
-  stub.forgotten = "temp-1";
-  stub.drop();
-  await page.getByText("This temporary chat has ended.").waitFor();
-  assert.equal(await page.locator(".notice").count(), 0);
-  await until("no row", async () => (await page.locator(".side section", { hasText: "Temporary" }).count()) === 0);
-});
+pageTest(
+  "a temporary chat is not in the list, survives a lost connection, and ends when the gateway forgot it",
+  async ({ page, stub }) => {
+    await page.goto(stub.url);
+    await page.getByRole("button", { name: "More about conversations" }).click();
+    await page.getByRole("menuitem", { name: "Temporary chat" }).click();
+    await page.getByText("This chat is not stored.").waitFor();
+    assert.match(page.url(), /websocket%3Atemp-1$/);
+    await send(page, "secret");
+    await saying(page, "Hello.").waitFor();
+    stub.drop();
+    await until("it is back", () => stub.frames.some((f) => f.type === "resume" && f.chat_id === "temp-1"));
+    await send(page, "once more");
+    await until("two answers", async () => (await saying(page, "Hello.").count()) === 2);
+    stub.forgotten = "temp-1";
+    stub.drop();
+    await page.getByText("This temporary chat has ended.").waitFor();
+    assert.equal(await page.locator(".notice").count(), 0);
+    await until("no row", async () => (await page.locator(".side section", { hasText: "Temporary" }).count()) === 0);
+  },
+);
 
 pageTest("the header names the new usual model", async ({ page, stub }) => {
   await page.goto(stub.url + "#/c/websocket%3Aa");
@@ -230,7 +282,11 @@ pageTest("the model and the folder of a chat are chosen in its header", async ({
   const sent = stub.frames.filter((f) => f.type.startsWith("set_"));
   assert.deepEqual(sent, [
     { type: "set_model", chat_id: "a", preset: "fast" },
-    { type: "set_workspace_scope", chat_id: "a", workspace_scope: { project_path: "/home/me/other", access_mode: "restricted" } },
+    {
+      type: "set_workspace_scope",
+      chat_id: "a",
+      workspace_scope: { project_path: "/home/me/other", access_mode: "restricted" },
+    },
   ]);
   await page.locator("dialog").waitFor({ state: "detached" });
 });
@@ -247,17 +303,30 @@ pageTest("a message is edited and sent again in a new chat", async ({ page, stub
   await until("the draft", async () => (await page.inputValue("#composer")) === "two");
   await page.locator(".user", { hasText: "one" }).waitFor();
   await until("the rest is gone", async () => (await page.locator(".user").count()) === 1);
-  assert.deepEqual(stub.frames.filter((f) => f.type === "fork_chat"), [{ type: "fork_chat", source_chat_id: "a", before_index: 2 }]);
+  assert.deepEqual(
+    stub.frames.filter((f) => f.type === "fork_chat"),
+    [{ type: "fork_chat", source_chat_id: "a", before_index: 2 }],
+  );
 });
 
 pageTest("files of a stored message stay inside of its bubble", async ({ page, stub }) => {
   const name = "a-very-long-name-of-a-picture-".repeat(12) + ".png";
-  stub.threads.set("websocket:a", [{ index: 0, role: "user", content: "Look", at, attachments: [{ name, url: "/api/media/sig/payload" }, { name: name.replace("png", "pdf") }] }]);
+  stub.threads.set("websocket:a", [
+    {
+      index: 0,
+      role: "user",
+      content: "Look",
+      at,
+      attachments: [{ name, url: "/api/media/sig/payload" }, { name: name.replace("png", "pdf") }],
+    },
+  ]);
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.locator(".user .files li").first().waitFor();
   const outside = await page.locator(".user").evaluate((bubble) => {
     const edge = bubble.getBoundingClientRect().right;
-    return [...bubble.querySelectorAll(".files *")].filter((e) => e.getBoundingClientRect().right > edge + 1).map((e) => e.tagName);
+    return [...bubble.querySelectorAll(".files *")]
+      .filter((e) => e.getBoundingClientRect().right > edge + 1)
+      .map((e) => e.tagName);
   });
   assert.deepEqual(outside, []);
 });
@@ -275,24 +344,58 @@ pageTest("a call says whether it waits, failed or was denied", async ({ page, st
   const call = (call_id, command, more) => ({ call_id, name: "exec", arguments: { command }, ...more });
   stub.threads.set("websocket:a", [
     { index: 0, role: "user", content: "go", turn_id: "t", at },
-    { index: 1, role: "assistant", content: "", turn_id: "t", at, tool_calls: [call("k1", "true", { result: "\n\nExit code: 0" }), call("k2", "false", { result: "\n\nExit code: 1" }), call("k3", "rm x", { result: "no", denied: true, is_error: true })] },
+    {
+      index: 1,
+      role: "assistant",
+      content: "",
+      turn_id: "t",
+      at,
+      tool_calls: [
+        call("k1", "true", { result: "\n\nExit code: 0" }),
+        call("k2", "false", { result: "\n\nExit code: 1" }),
+        call("k3", "rm x", { result: "no", denied: true, is_error: true }),
+      ],
+    },
     { index: 2, role: "assistant", content: "Done.", turn_id: "t", at, latency_ms: 10 },
   ]);
   stub.script = (s, chat, m) => {
     s.begin(chat, m.turn_id);
-    s.emit(chat, { event: "message", kind: "progress", text: "", tool_events: [{ phase: "start", call_id: "k4", name: "exec", arguments: { command: "sleep 1" } }] });
-    s.emit(chat, { event: "message", text: "May I?", turn_id: m.turn_id, question: { id: "q", code: "c", options: ["yes", "no"], detail: { tool: "exec", call_id: "k4", command: "sleep 1" } } });
+    s.emit(chat, {
+      event: "message",
+      kind: "progress",
+      text: "",
+      tool_events: [{ phase: "start", call_id: "k4", name: "exec", arguments: { command: "sleep 1" } }],
+    });
+    s.emit(chat, {
+      event: "message",
+      text: "May I?",
+      turn_id: m.turn_id,
+      question: {
+        id: "q",
+        code: "c",
+        options: ["yes", "no"],
+        detail: { tool: "exec", call_id: "k4", command: "sleep 1" },
+      },
+    });
   };
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.getByText("Done.").waitFor();
   await send(page, "go");
   await page.locator(".approval").waitFor();
   const lines = await page.locator("details.tool > summary").allInnerTexts();
-  assert.deepEqual(lines.map((l) => l.replace(/\s+/g, " ").trim()), ["Ran true", "Run false Exit code 1", "Run rm x Not run: denied", "Run sleep 1 Waits for your answer"]);
+  assert.deepEqual(
+    lines.map((l) => l.replace(/\s+/g, " ").trim()),
+    ["Ran true", "Run false Exit code 1", "Run rm x Not run: denied", "Run sleep 1 Waits for your answer"],
+  );
 });
 
 pageTest("an address with an index shows that message, and pages on both sides", async ({ page, stub }) => {
-  const all = Array.from({ length: 1000 }, (_, i) => ({ index: i, role: i % 2 ? "assistant" : "user", content: `message number ${i}`, at }));
+  const all = Array.from({ length: 1000 }, (_, i) => ({
+    index: i,
+    role: i % 2 ? "assistant" : "user",
+    content: `message number ${i}`,
+    at,
+  }));
   stub.threads.set("websocket:a", all);
   await page.goto(stub.url + "#/c/websocket%3Aa/500");
   await page.locator(".found", { hasText: "message number 500" }).waitFor();
@@ -344,7 +447,9 @@ pageTest("a missed number and a resync make the page read again", async ({ page,
   stub.sessions = [row("websocket:a", "Invoices")];
   await page.goto(stub.url);
   await page.getByRole("link", { name: "Invoices" }).waitFor();
-  await until("the subscription", () => stub.frames.some((f) => f.type === "subscribe" && f.topics.includes("sessions")));
+  await until("the subscription", () =>
+    stub.frames.some((f) => f.type === "subscribe" && f.topics.includes("sessions")),
+  );
   stub.sessions = [row("websocket:a", "Renamed")];
   stub.tell({ event: "changed", topic: "budget", n: 7 });
   await page.getByRole("link", { name: "Renamed" }).waitFor();

@@ -8,7 +8,10 @@ useBrowser();
 for (const [name, [text, most]] of Object.entries(inputs)) {
   pageTest(`the page does not hang: ${name}`, async ({ page, stub }) => {
     // Both ways: stored, and streamed in pieces.
-    stub.threads.set("websocket:a", [{ index: 0, role: "user", content: text, turn_id: "t" }, { index: 1, role: "assistant", content: text, turn_id: "t", latency_ms: 1 }]);
+    stub.threads.set("websocket:a", [
+      { index: 0, role: "user", content: text, turn_id: "t" },
+      { index: 1, role: "assistant", content: text, turn_id: "t", latency_ms: 1 },
+    ]);
     await page.goto(stub.url + "#/c/websocket%3Aa");
     await page.locator(".item").first().waitFor();
     stub.script = (s, chat, m) => s.say(chat, m.turn_id, text, { size: Math.max(1, Math.ceil(text.length / 40)) });
@@ -26,7 +29,12 @@ for (const [name, [text, most]] of Object.entries(inputs)) {
 
 pageTest("without storage the page works and says that it keeps nothing", async ({ page, stub }) => {
   await page.addInitScript(() => {
-    for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: () => { throw new DOMException("blocked", "SecurityError"); } });
+    for (const name of ["localStorage", "sessionStorage"])
+      Object.defineProperty(window, name, {
+        get: () => {
+          throw new DOMException("blocked", "SecurityError");
+        },
+      });
   });
   await page.goto(stub.url + "#/c/websocket%3Aa");
   await page.getByText("This browser stores nothing for this page").waitFor();
@@ -67,7 +75,12 @@ for (const [name, off] of Object.entries({ "a day ahead": 86_400_000, "a day beh
   pageTest(`a clock that is ${name} does not close a question`, async ({ page, stub }) => {
     stub.script = (s, chat, m) => {
       s.begin(chat, m.turn_id);
-      s.emit(chat, { event: "message", text: "May I?", turn_id: m.turn_id, question: { id: "q", code: "c", options: ["yes", "no"], expires: new Date(Date.now() + 290_000).toISOString() } });
+      s.emit(chat, {
+        event: "message",
+        text: "May I?",
+        turn_id: m.turn_id,
+        question: { id: "q", code: "c", options: ["yes", "no"], expires: new Date(Date.now() + 290_000).toISOString() },
+      });
     };
     await page.addInitScript((off) => {
       const now = Date.now;
@@ -84,23 +97,38 @@ for (const [name, off] of Object.entries({ "a day ahead": 86_400_000, "a day beh
     await page.locator(".approval").waitFor();
     assert.match(await page.locator(".approval").innerText(), /[0-4]:[0-5]\d left/);
     await until("the answer", async () => {
-      await page.getByRole("button", { name: "Deny" }).click({ timeout: 2000 }).catch(() => {});
+      await page
+        .getByRole("button", { name: "Deny" })
+        .click({ timeout: 2000 })
+        .catch(() => {});
       return stub.answers.length > 0;
     });
   });
 }
 
-pageTest("without script the document explains itself", async ({ page, stub }) => {
-  await page.goto(stub.url);
-  const text = page.locator(".no-script");
-  await text.waitFor();
-  assert.match(await text.innerText(), /This page needs JavaScript\.[^]*此页面需要 JavaScript/);
-  const top = await text.evaluate((e) => document.elementFromPoint(innerWidth / 2, 80)?.closest(".no-script") === e);
-  assert.ok(top, "something covers it");
-  assert.equal(await text.locator("a").first().getAttribute("href"), "readyz");
-}, { javaScriptEnabled: false });
+pageTest(
+  "without script the document explains itself",
+  async ({ page, stub }) => {
+    await page.goto(stub.url);
+    const text = page.locator(".no-script");
+    await text.waitFor();
+    assert.match(await text.innerText(), /This page needs JavaScript\.[^]*此页面需要 JavaScript/);
+    const top = await text.evaluate((e) => document.elementFromPoint(innerWidth / 2, 80)?.closest(".no-script") === e);
+    assert.ok(top, "something covers it");
+    assert.equal(await text.locator("a").first().getAttribute("href"), "readyz");
+  },
+  { javaScriptEnabled: false },
+);
 
-for (const [name, answer] of Object.entries({ "500 to everything": { status: 500, body: "broken" }, "a page of a proxy": { status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1><script>window.pwned=1</script>" }, "garbage": { status: 200, body: "{" } })) {
+for (const [name, answer] of Object.entries({
+  "500 to everything": { status: 500, body: "broken" },
+  "a page of a proxy": {
+    status: 502,
+    contentType: "text/html",
+    body: "<h1>Bad gateway</h1><script>window.pwned=1</script>",
+  },
+  garbage: { status: 200, body: "{" },
+})) {
   pageTest(`a gateway that answers ${name} costs no typed text`, async ({ page, stub }) => {
     await page.goto(stub.url + "#/c/websocket%3Aa");
     await page.fill("#composer:not([disabled])", "typed");

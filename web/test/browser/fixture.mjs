@@ -76,7 +76,8 @@ export function rigTest(name, run, { signIn = true, timeout = patience, ...optio
       await run({ page, rig, context, problems, browser });
       assert.deepEqual(problems, []);
     } catch (e) {
-      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${name.replace(/\W+/g, "-")}.png` }).catch(() => {});
+      if (process.env.SHOTS)
+        await page.screenshot({ path: `${process.env.SHOTS}/${name.replace(/\W+/g, "-")}.png` }).catch(() => {});
       throw await told(e, page, rig.gateway?.log);
     } finally {
       await context.close();
@@ -96,7 +97,13 @@ export async function newChat(page) {
 /** ended waits for the end of the newest turn, and until all of it is on the screen. */
 export async function ended(page, turns = 1) {
   const none = async (what) => (await what.count()) === 0;
-  await until("the end of the turn", async () => (await page.locator(".footer").count()) >= turns && (await none(page.getByRole("button", { name: "Stop" }))) && (await none(page.locator(".md[aria-busy=true]"))));
+  await until(
+    "the end of the turn",
+    async () =>
+      (await page.locator(".footer").count()) >= turns &&
+      (await none(page.getByRole("button", { name: "Stop" }))) &&
+      (await none(page.locator(".md[aria-busy=true]"))),
+  );
 }
 
 export const said = (page) => page.locator(".list").innerText();

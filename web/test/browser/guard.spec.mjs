@@ -23,7 +23,9 @@ const listener = useListener();
 
 let foreign;
 before(async () => {
-  const server = createServer((_, r) => r.writeHead(200, { "Content-Type": "text/html" }).end("<!doctype html><title>foreign</title><body>"));
+  const server = createServer((_, r) =>
+    r.writeHead(200, { "Content-Type": "text/html" }).end("<!doctype html><title>foreign</title><body>"),
+  );
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   foreign = { server, port: server.address().port };
 });
@@ -44,9 +46,22 @@ const tries = (base) => ({
   media: `new Promise((done) => { const i = new Image(); i.onload = () => done("shown"); i.onerror = () => done("refused"); i.src = "${base}api/media/guessed/picture.png"; })`,
 });
 
-for (const [name, host] of Object.entries({ "another port of localhost": "127.0.0.1", "a name that resolves to 127.0.0.1": "evil.test" })) {
+for (const [name, host] of Object.entries({
+  "another port of localhost": "127.0.0.1",
+  "a name that resolves to 127.0.0.1": "evil.test",
+})) {
   test(`a page of ${name} gets nothing`, { timeout: patience }, async () => {
-    const browser = await chromium.launch({ executablePath: executable, timeout: wait, args: ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--host-resolver-rules=MAP evil.test 127.0.0.1"] });
+    const browser = await chromium.launch({
+      executablePath: executable,
+      timeout: wait,
+      args: [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--host-resolver-rules=MAP evil.test 127.0.0.1",
+      ],
+    });
     try {
       const { context, page } = await newPage(browser);
       const { rig } = await sharedRig();
@@ -58,13 +73,22 @@ for (const [name, host] of Object.entries({ "another port of localhost": "127.0.
         const got = {};
         for (const [what, code] of Object.entries(tries(base))) got[what] = await other.evaluate(code);
         assert.equal(got.socket, "refused", `${base} socket`);
-        for (const what of ["read", "readWithHeader", "post"]) assert.equal(got[what], "refused", `${base} ${what}: ${got[what]}`);
+        for (const what of ["read", "readWithHeader", "post"])
+          assert.equal(got[what], "refused", `${base} ${what}: ${got[what]}`);
         assert.equal(got.frame, "closed", `${base} frame`);
         assert.equal(got.script, "refused", `${base} script`);
         assert.equal(got.media, "refused", `${base} media`);
       }
       const frames = other.frames().filter((f) => f !== other.mainFrame());
-      for (const f of frames) assert.equal(await f.locator("#composer").count().catch(() => 0), 0, "the page is in a frame");
+      for (const f of frames)
+        assert.equal(
+          await f
+            .locator("#composer")
+            .count()
+            .catch(() => 0),
+          0,
+          "the page is in a frame",
+        );
       // Nothing of it signed the owner out.
       await page.reload();
       await page.waitForSelector("#composer:not([disabled])");
@@ -90,12 +114,19 @@ async function pages() {
 /** plants put hostile text where the program keeps what others wrote. Add one for
  *  every new place. */
 const plants = {
-  memory: (rig, all) => writeFile(join(rig.gateway.workspace, "USER.md"), all.map((p) => "- " + p.replaceAll("\n", " ").slice(0, 150)).join("\n") + "\n"),
+  memory: (rig, all) =>
+    writeFile(
+      join(rig.gateway.workspace, "USER.md"),
+      all.map((p) => "- " + p.replaceAll("\n", " ").slice(0, 150)).join("\n") + "\n",
+    ),
   skill: async (rig, all) => {
     for (let i = 0; i < 30; i++) {
       const dir = join(rig.gateway.workspace, "skills", "skill-" + i);
       await mkdir(dir, { recursive: true });
-      await writeFile(join(dir, "SKILL.md"), `---\nname: skill-${i}\ndescription: ${JSON.stringify(all[i * 6])}\n---\n${all.slice(i * 6, i * 6 + 6).join("\n\n")}\n`);
+      await writeFile(
+        join(dir, "SKILL.md"),
+        `---\nname: skill-${i}\ndescription: ${JSON.stringify(all[i * 6])}\n---\n${all.slice(i * 6, i * 6 + 6).join("\n\n")}\n`,
+      );
     }
   },
   "file names": async (rig, all) => {
@@ -106,48 +137,82 @@ const plants = {
   },
 };
 
-rigTest("hostile text in what the program keeps shows as text, and no secret reaches the browser", async ({ page, rig, context }) => {
-  const all = payloads(listener.url);
-  for (const plant of Object.values(plants)) await plant(rig, all);
-  // Everything the browser receives: documents, reads, and frames of the socket.
-  const received = [];
-  page.on("response", (r) => void r.text().then((t) => received.push(t), () => {}));
-  page.on("websocket", (s) => s.on("framereceived", (f) => received.push(String(f.payload))));
-  rig.model.on("hostile turn", async (s) => {
-    await s.think(all.slice(0, 20).join("\n\n"));
-    await s.text(all.join("\n\n"), { size: 500 });
-    s.call("exec", { command: `printf '%s' ${JSON.stringify(all[0])}` });
-    s.call("list_dir", { path: "." });
-    s.call("read_file", { path: "USER.md" });
-    s.call("read_file", { path: "../config.json" });
-  }, (s) => s.text("The end of it."));
-  await newChat(page);
-  await send(page, "hostile turn " + all.slice(0, 40).join("\n").replaceAll("\0", ""));
-  await ended(page);
-  for (const name of await pages()) {
-    await page.evaluate((n) => (location.hash = "#/" + n), name);
-    await page.locator("main h1").waitFor();
-    await until(`${name} is there`, async () => (await page.getByText("Loading", { exact: true }).count()) === 0);
-    await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-    for (const tag of ["iframe", "object", "embed", "base", "meta[http-equiv]", "form[action]", "#app style", "#app script", "#app link", "[onclick]", "[onerror]"]) {
-      assert.equal(await page.locator(tag).count(), 0, `${name}: ${tag}`);
+rigTest(
+  "hostile text in what the program keeps shows as text, and no secret reaches the browser",
+  async ({ page, rig, context }) => {
+    const all = payloads(listener.url);
+    for (const plant of Object.values(plants)) await plant(rig, all);
+    // Everything the browser receives: documents, reads, and frames of the socket.
+    const received = [];
+    page.on(
+      "response",
+      (r) =>
+        void r.text().then(
+          (t) => received.push(t),
+          () => {},
+        ),
+    );
+    page.on("websocket", (s) => s.on("framereceived", (f) => received.push(String(f.payload))));
+    rig.model.on(
+      "hostile turn",
+      async (s) => {
+        await s.think(all.slice(0, 20).join("\n\n"));
+        await s.text(all.join("\n\n"), { size: 500 });
+        s.call("exec", { command: `printf '%s' ${JSON.stringify(all[0])}` });
+        s.call("list_dir", { path: "." });
+        s.call("read_file", { path: "USER.md" });
+        s.call("read_file", { path: "../config.json" });
+      },
+      (s) => s.text("The end of it."),
+    );
+    await newChat(page);
+    await send(page, "hostile turn " + all.slice(0, 40).join("\n").replaceAll("\0", ""));
+    await ended(page);
+    for (const name of await pages()) {
+      await page.evaluate((n) => (location.hash = "#/" + n), name);
+      await page.locator("main h1").waitFor();
+      await until(`${name} is there`, async () => (await page.getByText("Loading", { exact: true }).count()) === 0);
+      await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+      for (const tag of [
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "meta[http-equiv]",
+        "form[action]",
+        "#app style",
+        "#app script",
+        "#app link",
+        "[onclick]",
+        "[onerror]",
+      ]) {
+        assert.equal(await page.locator(tag).count(), 0, `${name}: ${tag}`);
+      }
+      for (const href of await page.locator("a").evaluateAll((l) => l.map((a) => a.getAttribute("href") ?? ""))) {
+        assert.doesNotMatch(href.trim(), /^(javascript|data|vbscript|file|blob):|^#\/in\//i, name);
+      }
+      assert.equal(await page.evaluate(() => window.pwned), undefined, name);
     }
-    for (const href of await page.locator("a").evaluateAll((l) => l.map((a) => a.getAttribute("href") ?? ""))) {
-      assert.doesNotMatch(href.trim(), /^(javascript|data|vbscript|file|blob):|^#\/in\//i, name);
-    }
-    assert.equal(await page.evaluate(() => window.pwned), undefined, name);
-  }
-  assert.deepEqual(listener.asked, []);
-  // Nothing that was planted in the configuration is in what the browser has.
-  const kept = await page.evaluate(async () => {
-    const out = [JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage }), document.cookie, location.href, document.documentElement.outerHTML];
-    for (const db of await indexedDB.databases()) out.push(JSON.stringify(db));
-    for (const name of await caches.keys()) {
-      for (const q of await (await caches.open(name)).keys()) out.push(q.url + (await (await caches.match(q)).text()));
-    }
-    return out.join("\n");
-  });
-  await until("what was received", () => received.length > 20);
-  const bytes = received.join("\n") + kept;
-  for (const s of [...secrets, (await context.cookies())[0].value]) assert.ok(!bytes.includes(s), `${s.slice(0, 8)}... reached the page`);
-});
+    assert.deepEqual(listener.asked, []);
+    // Nothing that was planted in the configuration is in what the browser has.
+    const kept = await page.evaluate(async () => {
+      const out = [
+        JSON.stringify({ ...localStorage }),
+        JSON.stringify({ ...sessionStorage }),
+        document.cookie,
+        location.href,
+        document.documentElement.outerHTML,
+      ];
+      for (const db of await indexedDB.databases()) out.push(JSON.stringify(db));
+      for (const name of await caches.keys()) {
+        for (const q of await (await caches.open(name)).keys())
+          out.push(q.url + (await (await caches.match(q)).text()));
+      }
+      return out.join("\n");
+    });
+    await until("what was received", () => received.length > 20);
+    const bytes = received.join("\n") + kept;
+    for (const s of [...secrets, (await context.cookies())[0].value])
+      assert.ok(!bytes.includes(s), `${s.slice(0, 8)}... reached the page`);
+  },
+);

@@ -18,7 +18,12 @@ const card = (page) => page.locator(".approval:not(.closed)");
 const call = (page, words) => page.locator("details.tool:not(.asked-before)", { hasText: words });
 
 rigTest("a call waits, is shown as such after a reload, and reads Denied", async ({ page, rig }) => {
-  rig.model.on("write it", (s) => s.call("list_dir", { path: "." }), (s) => s.call("write_file", { path: "asked.txt", content: "yes\n" }), async (s) => (await s.wait("denied"), await s.text("Then not.")));
+  rig.model.on(
+    "write it",
+    (s) => s.call("list_dir", { path: "." }),
+    (s) => s.call("write_file", { path: "asked.txt", content: "yes\n" }),
+    async (s) => (await s.wait("denied"), await s.text("Then not.")),
+  );
   await newChat(page);
   await send(page, "hello");
   await ended(page);
@@ -33,32 +38,46 @@ rigTest("a call waits, is shown as such after a reload, and reads Denied", async
   assert.doesNotMatch(await page.locator(".list").innerText(), /No result/);
   assert.match(await page.locator(".so-far").innerText(), /^So far\s+2\.4k tokens/);
   await until("the answer counts", async () => {
-    await card(page).getByRole("button", { name: "Deny" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
+    await card(page)
+      .getByRole("button", { name: "Deny" })
+      .click({ timeout: 2000 })
+      .catch(() => {}); // a click in the first half second does nothing
     return (await card(page).count()) === 0;
   });
   // While the turn goes on, and when it has ended.
   await until("it was denied at once", async () => /^Writing[^]*Denied$/.test(await waits.innerText()));
   await page.reload();
-  await until("it was denied in a turn that goes on", async () => /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""));
+  await until("it was denied in a turn that goes on", async () =>
+    /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""),
+  );
   assert.equal(await saying(page, "Then not.").count(), 0);
   rig.model.gate("denied").open();
   await saying(page, "Then not.").waitFor();
   await ended(page, 2);
   for (const again of [false, true]) {
     if (again) await page.reload();
-    await until(`it was denied, ${again}`, async () => /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""));
+    await until(`it was denied, ${again}`, async () =>
+      /^Writing[^]*Denied$/.test((await waits.count()) ? await waits.innerText() : ""),
+    );
     await page.locator(".so-far").waitFor({ state: "detached" });
   }
 });
 
 rigTest("a question that was asked on Telegram is answered in the inbox", async ({ page, rig }) => {
-  rig.model.on("write from afar", (s) => s.call("write_file", { path: "afar.txt", content: "yes\n" }), (s) => s.text("It is written."));
+  rig.model.on(
+    "write from afar",
+    (s) => s.call("write_file", { path: "afar.txt", content: "yes\n" }),
+    (s) => s.text("It is written."),
+  );
   telegram.says(7, "ana", "write from afar");
   await until("the question", () => telegram.sent.some((m) => m.text?.includes("afar.txt")));
   await page.goto(rig.url + "#/inbox");
   await card(page).waitFor();
   await until("the answer counts", async () => {
-    await card(page).getByRole("button", { name: "Allow once" }).click({ timeout: 2000 }).catch(() => {}); // a click in the first half second does nothing
+    await card(page)
+      .getByRole("button", { name: "Allow once" })
+      .click({ timeout: 2000 })
+      .catch(() => {}); // a click in the first half second does nothing
     return (await card(page).count()) === 0;
   });
   await until("the answer on Telegram", () => telegram.sent.some((m) => m.text?.includes("It is written.")));
@@ -67,13 +86,20 @@ rigTest("a question that was asked on Telegram is answered in the inbox", async 
 
 rigTest("a conversation on Telegram is read live, each topic by itself", async ({ page, rig }) => {
   const here = (topic, word) => {
-    rig.model.on(`say ${word}`, (s) => s.call("list_dir", { path: "." }), (s) => s.text(`Here is ${word}.`));
+    rig.model.on(
+      `say ${word}`,
+      (s) => s.call("list_dir", { path: "." }),
+      (s) => s.text(`Here is ${word}.`),
+    );
     telegram.says(7, "ana", `say ${word}`, topic);
     return until(`the answer ${word}`, () => telegram.sent.some((m) => m.text?.includes(`Here is ${word}.`)));
   };
   await here(undefined, "apple");
   await here(5, "pear");
-  for (const [key, other, topic, mine, theirs] of [["telegram:7", 5, undefined, "plum", "fig"], ["telegram:7:topic:5", undefined, 5, "lime", "date"]]) {
+  for (const [key, other, topic, mine, theirs] of [
+    ["telegram:7", 5, undefined, "plum", "fig"],
+    ["telegram:7:topic:5", undefined, 5, "lime", "date"],
+  ]) {
     await page.goto(`${rig.url}#/c/${encodeURIComponent(key)}`);
     await page.locator(".footer").first().waitFor();
     const turns = await page.locator(".footer").count();
@@ -93,8 +119,16 @@ rigTest("a conversation on Telegram is read live, each topic by itself", async (
 });
 
 rigTest("a subagent works in the card of its call, and its answer is there", async ({ page, rig }) => {
-  rig.model.on("ask another", (s) => s.call("spawn", { task: "Count the sheep", label: "sheep" }), (s) => s.text("Started."));
-  rig.model.on("Count the sheep", (s) => s.call("list_dir", { path: "." }), async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")));
+  rig.model.on(
+    "ask another",
+    (s) => s.call("spawn", { task: "Count the sheep", label: "sheep" }),
+    (s) => s.text("Started."),
+  );
+  rig.model.on(
+    "Count the sheep",
+    (s) => s.call("list_dir", { path: "." }),
+    async (s) => (await s.wait("sheep"), await s.text("There are **7** sheep.")),
+  );
   rig.model.on("A subagent of this conversation", (s) => s.text("Seven, it says."));
   await newChat(page);
   await send(page, "ask another");
@@ -102,7 +136,9 @@ rigTest("a subagent works in the card of its call, and its answer is there", asy
   const spawn = call(page, "Count the sheep");
   for (const again of [false, true]) {
     if (again) await page.reload();
-    await until(`it works, ${again}`, async () => /Works in the background$/.test((await spawn.count()) ? (await spawn.locator("summary").innerText()) : ""));
+    await until(`it works, ${again}`, async () =>
+      /Works in the background$/.test((await spawn.count()) ? await spawn.locator("summary").innerText() : ""),
+    );
     if (again) continue;
     await spawn.locator("summary").click(); // what it does is in the card
     await spawn.locator("pre", { hasText: /^ls / }).waitFor();
@@ -111,7 +147,9 @@ rigTest("a subagent works in the card of its call, and its answer is there", asy
   await until("it is said once", async () => (await saying(page, "Seven, it says.").count()) === 1); // twice if a page had it before the events, until it is read again
   for (const again of [false, true]) {
     if (again) await page.reload();
-    await until(`it has ended, ${again}`, async () => /Finished$/.test((await spawn.count()) ? await spawn.innerText() : ""));
+    await until(`it has ended, ${again}`, async () =>
+      /Finished$/.test((await spawn.count()) ? await spawn.innerText() : ""),
+    );
     await spawn.locator("summary").click();
     assert.equal(await spawn.locator("strong").innerText(), "7");
     assert.equal(await page.locator("article.user").count(), 1);
@@ -121,7 +159,13 @@ rigTest("a subagent works in the card of its call, and its answer is there", asy
 
 rigTest("a temporary chat goes on after a lost connection", async ({ page, rig }) => {
   rig.model.on("remember seven", (s) => s.text("I do."));
-  rig.model.on("which number", (s) => s.text(s.request.messages.some((m) => JSON.stringify(m.content).includes("remember seven")) ? "It was seven." : "I forgot."));
+  rig.model.on("which number", (s) =>
+    s.text(
+      s.request.messages.some((m) => JSON.stringify(m.content).includes("remember seven"))
+        ? "It was seven."
+        : "I forgot.",
+    ),
+  );
   await page.getByRole("button", { name: "More about conversations" }).click();
   await page.getByRole("menuitem", { name: "Temporary chat" }).click();
   await page.getByText("This chat is not stored.").waitFor();

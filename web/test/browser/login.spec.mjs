@@ -3,20 +3,46 @@ import assert from "node:assert/strict";
 import { pageTest, until, useBrowser } from "./fixture.mjs";
 
 useBrowser();
-const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+const pixel =
+  "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
 function offer(stub) {
-  stub.reads.set("settings/nanobot-features", { channels: [{ name: "weixin", title: "Weixin", login: true, configured: true, enabled: true, state: "failed", reason: "log in <b>first</b>\u202e" }] });
+  stub.reads.set("settings/nanobot-features", {
+    channels: [
+      {
+        name: "weixin",
+        title: "Weixin",
+        login: true,
+        configured: true,
+        enabled: true,
+        state: "failed",
+        reason: "log in <b>first</b>\u202e",
+      },
+    ],
+  });
   stub.reads.set("settings/pairing", { pending: [], approved: [] });
-  stub.reads.set("settings/channel-schema", { name: "weixin", title: "Weixin", needed: [], schema: { type: "object", properties: { limits: { type: "object", additionalProperties: { type: "string" } } } }, settings: { limits: { a: "1" } } });
+  stub.reads.set("settings/channel-schema", {
+    name: "weixin",
+    title: "Weixin",
+    needed: [],
+    schema: { type: "object", properties: { limits: { type: "object", additionalProperties: { type: "string" } } } },
+    settings: { limits: { a: "1" } },
+  });
 }
 
 const sent = (stub, action) => stub.requests.filter((f) => f.action === action).map((f) => f.payload);
 
 pageTest("a login shows a code to scan, then asks, then closes", async ({ page, stub }) => {
   offer(stub);
-  stub.acts.set("settings.channel.connect.start", { state: "waiting", qr_image: pixel, url: "javascript:alert(1)", note: "Scan it" });
-  stub.acts.set("settings.channel.connect.poll", (p) => (p.answer ? { state: "done" } : { state: "waiting", ask: "Password", hidden: true }));
+  stub.acts.set("settings.channel.connect.start", {
+    state: "waiting",
+    qr_image: pixel,
+    url: "javascript:alert(1)",
+    note: "Scan it",
+  });
+  stub.acts.set("settings.channel.connect.poll", (p) =>
+    p.answer ? { state: "done" } : { state: "waiting", ask: "Password", hidden: true },
+  );
   await page.goto(stub.url + "#/channels/weixin");
   await page.getByText("log in <b>first</b>\\u{202e}").waitFor();
   await page.getByRole("button", { name: "Connect the account" }).click();
@@ -26,7 +52,10 @@ pageTest("a login shows a code to scan, then asks, then closes", async ({ page, 
   assert.equal(await page.getByRole("dialog").getByRole("link").count(), 0); // no link to a script
   await page.getByRole("button", { name: "Send" }).click();
   await until("the dialog is closed", async () => (await page.getByRole("dialog").count()) === 0);
-  assert.deepEqual(sent(stub, "settings.channel.connect.poll").map((p) => p.answer), [undefined, "secret"]);
+  assert.deepEqual(
+    sent(stub, "settings.channel.connect.poll").map((p) => p.answer),
+    [undefined, "secret"],
+  );
   assert.deepEqual(sent(stub, "settings.channel.connect.cancel"), []);
 });
 
@@ -35,7 +64,13 @@ pageTest("an account is connected before there are settings", async ({ page, stu
   const state = stub.reads.get("settings/nanobot-features").channels[0];
   Object.assign(state, { configured: false, enabled: false, state: "stopped", reason: undefined });
   stub.acts.set("settings.channel.connect.start", { state: "waiting", qr_image: pixel });
-  stub.acts.set("settings.channel.connect.poll", () => (Object.assign(state, { configured: true, enabled: true, state: "running", identity: "Ana" }), { state: "done" }));
+  stub.acts.set(
+    "settings.channel.connect.poll",
+    () => (
+      Object.assign(state, { configured: true, enabled: true, state: "running", identity: "Ana" }),
+      { state: "done" }
+    ),
+  );
   await page.goto(stub.url + "#/channels/weixin");
   await page.getByRole("button", { name: "Connect the account" }).click();
   await page.getByText("Connected.").waitFor();
@@ -82,5 +117,8 @@ pageTest("a form changes maps and sends only what changed", async ({ page, stub 
   await page.getByRole("button", { name: "Remove a" }).click();
   await page.getByRole("button", { name: "Save" }).click();
   await until("it is sent", () => sent(stub, "settings.channel.configure").length === 1);
-  assert.deepEqual(sent(stub, "settings.channel.configure")[0], { name: "weixin", settings: { limits: { a: null, b: "2" } } });
+  assert.deepEqual(sent(stub, "settings.channel.configure")[0], {
+    name: "weixin",
+    settings: { limits: { a: null, b: "2" } },
+  });
 });

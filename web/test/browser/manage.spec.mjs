@@ -19,7 +19,10 @@ let browser, gateway, telegram, files;
 before(async () => {
   files = await mkdtemp(join(tmpdir(), "nanobot-manage-"));
   telegram = await new Telegram().start();
-  gateway = await new Gateway({ gateway: { port: 0 }, channels: { telegram: { enabled: false, apiBase: telegram.url } } }).start();
+  gateway = await new Gateway({
+    gateway: { port: 0 },
+    channels: { telegram: { enabled: false, apiBase: telegram.url } },
+  }).start();
   browser = await launch();
 });
 after(async () => {
@@ -151,7 +154,9 @@ manageTest("Telegram in four steps; requests are approved with the person's code
   await page.getByText("All settings").click();
   await field(page, "Reply to message").check();
   await button(page, "Save").click();
-  await until("it is saved", async () => /"replyToMessage": true/.test(await readFile(join(gateway.data, "config.json"), "utf8")));
+  await until("it is saved", async () =>
+    /"replyToMessage": true/.test(await readFile(join(gateway.data, "config.json"), "utf8")),
+  );
   assert.match(await readFile(join(gateway.data, "config.json"), "utf8"), /good_token/);
 });
 
@@ -172,7 +177,8 @@ manageTest("a second account of a platform stands beside the first", async ({ pa
     assert.equal(config.channels["telegram.work"].apiBase, other.url);
     assert.equal(config.channels.telegram.apiBase, telegram.url);
     await at("#/channels");
-    for (const name of ["telegram", "telegram.work"]) await page.locator(`a[href="#/channels/${name}"]`).first().waitFor();
+    for (const name of ["telegram", "telegram.work"])
+      await page.locator(`a[href="#/channels/${name}"]`).first().waitFor();
     other.says(21, "kim", "hello");
     await until("an answer of the second account", () => other.sent.some((m) => m.chat_id == 21));
     await at("#/channels/telegram.work");
@@ -190,7 +196,9 @@ manageTest("a skill: written with a check, disabled, enabled, deleted", async ({
   await page.getByLabel("SKILL.md").fill("no front matter");
   await page.locator(".checks .state.bad").first().waitFor();
   await until("it cannot be saved", () => button(page, "Save").isDisabled());
-  await page.getByLabel("SKILL.md").fill("---\nname: tea\ndescription: How to make tea\n---\n# Tea\n\nBoil <script>alert(1)</script> water.\n");
+  await page
+    .getByLabel("SKILL.md")
+    .fill("---\nname: tea\ndescription: How to make tea\n---\n# Tea\n\nBoil <script>alert(1)</script> water.\n");
   await page.locator(".state.good", { hasText: "No problems" }).waitFor();
   await button(page, "Save").click();
   await page.getByLabel("Text", { exact: true }).getByText("Boil <script>").waitFor();
@@ -245,7 +253,9 @@ manageTest("an MCP server: added, tested, accepted, changed, removed", async ({ 
   await button(page, "Choose tools").click();
   await page.getByLabel("time", { exact: true }).uncheck();
   await button(page, "Save the choice").click();
-  await until("the choice is saved", async () => /"enabledTools": \[\s*"echo"\s*\]/.test(await readFile(join(gateway.data, "config.json"), "utf8")));
+  await until("the choice is saved", async () =>
+    /"enabledTools": \[\s*"echo"\s*\]/.test(await readFile(join(gateway.data, "config.json"), "utf8")),
+  );
   await button(page, "Disable").click();
   await page.locator(".spread .state", { hasText: "Off" }).waitFor();
   await button(page, "Remove").click();
@@ -256,7 +266,9 @@ manageTest("an MCP server: added, tested, accepted, changed, removed", async ({ 
   await field(page, "JSON block").fill("{ not json");
   await button(page, "Import").click();
   await page.getByText("neither JSON nor a link").waitFor();
-  await field(page, "JSON block").fill(JSON.stringify({ mcpServers: { files: { command: "no-such-program" }, "bad name": { command: "x" } } }));
+  await field(page, "JSON block").fill(
+    JSON.stringify({ mcpServers: { files: { command: "no-such-program" }, "bad name": { command: "x" } } }),
+  );
   await button(page, "Import").click();
   await page.getByText("bad name was skipped").waitFor();
   await link(page, "files").click();
@@ -264,15 +276,35 @@ manageTest("an MCP server: added, tested, accepted, changed, removed", async ({ 
   await page.getByRole("alert").getByText("not in PATH").waitFor();
 });
 
-const pages = ["automations", "automations/new", "automations/calendar", "automations/heartbeat", "channels", "channels/people", "channels/discord", "channels/telegram/setup", "skills", "skills/+new", "skills/+install", "skills/weather", "mcp", "mcp/+add", "mcp/+import"];
+const pages = [
+  "automations",
+  "automations/new",
+  "automations/calendar",
+  "automations/heartbeat",
+  "channels",
+  "channels/people",
+  "channels/discord",
+  "channels/telegram/setup",
+  "skills",
+  "skills/+new",
+  "skills/+install",
+  "skills/weather",
+  "mcp",
+  "mcp/+add",
+  "mcp/+import",
+];
 
 for (const [name, options] of Object.entries(looks)) {
-  manageTest(`axe finds nothing: ${name}`, async ({ page, at }) => {
-    for (const hash of pages) {
-      await at("#/" + hash);
-      await page.locator(".page h2, .page .things").first().waitFor();
-      for (const more of await page.locator(".page details").all()) await more.evaluate((d) => (d.open = true));
-      await check(page, hash);
-    }
-  }, options);
+  manageTest(
+    `axe finds nothing: ${name}`,
+    async ({ page, at }) => {
+      for (const hash of pages) {
+        await at("#/" + hash);
+        await page.locator(".page h2, .page .things").first().waitFor();
+        for (const more of await page.locator(".page details").all()) await more.evaluate((d) => (d.open = true));
+        await check(page, hash);
+      }
+    },
+    options,
+  );
 }

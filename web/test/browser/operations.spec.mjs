@@ -12,21 +12,63 @@ const hostile = "<img src=x onerror=alert(1)> \u202eevil\u0007";
 function status(stub) {
   stub.reads.set("status", {
     gateway: {
-      version: "1.2.3", pid: 7, started_at: at, address: "127.0.0.1:18790", model: "scripted", ready: true, problems: ["only 100 MB are free"], after_restart: ["gateway.port"],
-      agent: { turns: 1, waiting: 0 }, queue: { inbound: 0, outbound: { telegram: 2 } }, jobs: 3,
-      channels: [{ name: "telegram", enabled: true, state: "failed", error: "wrong token", received: 1, sent: 2, failed: 3 }, { name: "slack", enabled: false, state: "stopped", received: 0, sent: 0, failed: 0 }],
+      version: "1.2.3",
+      pid: 7,
+      started_at: at,
+      address: "127.0.0.1:18790",
+      model: "scripted",
+      ready: true,
+      problems: ["only 100 MB are free"],
+      after_restart: ["gateway.port"],
+      agent: { turns: 1, waiting: 0 },
+      queue: { inbound: 0, outbound: { telegram: 2 } },
+      jobs: 3,
+      channels: [
+        { name: "telegram", enabled: true, state: "failed", error: "wrong token", received: 1, sent: 2, failed: 3 },
+        { name: "slack", enabled: false, state: "stopped", received: 0, sent: 0, failed: 0 },
+      ],
     },
-    memory_bytes: 30 << 20, errors: [{ id: "e-1", at, level: "error", message: "a turn failed", attrs: [["err", hostile]] }],
+    memory_bytes: 30 << 20,
+    errors: [{ id: "e-1", at, level: "error", message: "a turn failed", attrs: [["err", hostile]] }],
   });
 }
 
-const line = (n, level = "info") => ({ id: `s-${n}`, at, level, message: `line ${n} ${hostile}`, attrs: [["session", "websocket:a"], ["err", hostile]] });
+const line = (n, level = "info") => ({
+  id: `s-${n}`,
+  at,
+  level,
+  message: `line ${n} ${hostile}`,
+  attrs: [
+    ["session", "websocket:a"],
+    ["err", hostile],
+  ],
+});
 
 function everything(stub) {
   status(stub);
-  stub.reads.set("devices", { devices: [device("d1", "Chromium on Linux"), device("d2", hostile)], waiting: [{ digits: "271828", name: hostile, address: "10.0.0.9", local: true, expires: new Date(Date.now() + 600_000).toISOString() }] });
+  stub.reads.set("devices", {
+    devices: [device("d1", "Chromium on Linux"), device("d2", hostile)],
+    waiting: [
+      {
+        digits: "271828",
+        name: hostile,
+        address: "10.0.0.9",
+        local: true,
+        expires: new Date(Date.now() + 600_000).toISOString(),
+      },
+    ],
+  });
   stub.reads.set("log", { lines: [line(3, "error"), line(2, "warn"), line(1)], before: "s-1" });
-  stub.reads.set("doctor", { running: false, started_at: at, findings: [{ id: "config", state: "ok", detail: "fine" }, { id: "files", state: "fail", detail: hostile, fix: "chmod", changes: ["chmod 0600 /home/x/config.json"] }, { id: "disk", state: "warn", detail: "little" }, { id: "skill.x", state: "skip", detail: "no" }] });
+  stub.reads.set("doctor", {
+    running: false,
+    started_at: at,
+    findings: [
+      { id: "config", state: "ok", detail: "fine" },
+      { id: "files", state: "fail", detail: hostile, fix: "chmod", changes: ["chmod 0600 /home/x/config.json"] },
+      { id: "disk", state: "warn", detail: "little" },
+      { id: "skill.x", state: "skip", detail: "no" },
+    ],
+  });
   stub.reads.set("push", { enabled: true, key: "BKey", devices: [] });
 }
 
@@ -36,14 +78,27 @@ pageTest("a sign-in request is on every page at once, and is answered there", as
   stub.reads.set("devices", () => (reads++, { devices: [device("d1", "Chromium on Linux")], waiting }));
   status(stub);
   const answered = [];
-  for (const action of ["approve", "deny"]) stub.acts.set("device." + action, (p) => (answered.push(`${action} ${p.digits}`), (waiting = []), {}));
+  for (const action of ["approve", "deny"])
+    stub.acts.set("device." + action, (p) => (answered.push(`${action} ${p.digits}`), (waiting = []), {}));
   const ask = (digits) => {
-    waiting = [{ digits, name: "Safari on iPhone", address: "192.168.1.9", local: false, expires: new Date(Date.now() + 600_000).toISOString() }];
+    waiting = [
+      {
+        digits,
+        name: "Safari on iPhone",
+        address: "192.168.1.9",
+        local: false,
+        expires: new Date(Date.now() + 600_000).toISOString(),
+      },
+    ];
     stub.tell("devices");
   };
   const press = (name) =>
     until(name, async () => {
-      if (waiting.length > 0) await page.getByRole("button", { name }).click({ timeout: 2000 }).catch(() => {});
+      if (waiting.length > 0)
+        await page
+          .getByRole("button", { name })
+          .click({ timeout: 2000 })
+          .catch(() => {});
       return waiting.length === 0;
     });
   await page.goto(stub.url);
@@ -51,7 +106,10 @@ pageTest("a sign-in request is on every page at once, and is answered there", as
   await page.fill("#composer:not([disabled])", "half a thought");
   // A click that was meant for what was there before does nothing.
   await page.evaluate(() => {
-    new MutationObserver(() => document.querySelectorAll(".request button").forEach((b) => b.click())).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => document.querySelectorAll(".request button").forEach((b) => b.click())).observe(
+      document.body,
+      { childList: true, subtree: true },
+    );
   });
   ask("314159");
   await page.getByText("314159").waitFor();
@@ -76,7 +134,12 @@ pageTest("a sign-in request is on every page at once, and is answered there", as
 pageTest("devices: list, sign out another, add a phone by QR code", async ({ page, stub }) => {
   everything(stub);
   stub.acts.set("device.revoke", () => ({}));
-  stub.acts.set("device.link", (p) => ({ link: p.base + "#/in/CODE", image: "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", expires_in: 300 }));
+  stub.acts.set("device.link", (p) => ({
+    link: p.base + "#/in/CODE",
+    image:
+      "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+    expires_in: 300,
+  }));
   await page.goto(stub.url + "#/devices");
   await page.locator(".rows li").nth(1).waitFor();
   await page.getByText("this device", { exact: true }).waitFor();
@@ -96,21 +159,44 @@ pageTest("overview: facts, reload, restart and the page comes back, downloads", 
   everything(stub);
   stub.reads.set("devices", { devices: [], waiting: [] });
   stub.reads.set("budget", { limits: [{ name: "dailyUsd", unit: "usd", limit: 5, spent: 0.84 }] });
-  stub.reads.set("webui/automations", { automations: [{ name: "late", enabled: true, next_run: new Date(Date.now() + 9e7).toISOString() }, { name: "soon <b>", enabled: true, next_run: new Date(Date.now() + 7.5e6).toISOString() }, { name: "off", enabled: false, next_run: new Date(Date.now() + 1e6).toISOString() }] });
+  stub.reads.set("webui/automations", {
+    automations: [
+      { name: "late", enabled: true, next_run: new Date(Date.now() + 9e7).toISOString() },
+      { name: "soon <b>", enabled: true, next_run: new Date(Date.now() + 7.5e6).toISOString() },
+      { name: "off", enabled: false, next_run: new Date(Date.now() + 1e6).toISOString() },
+    ],
+  });
   stub.reads.set("backup", "the backup");
   stub.acts.set("gateway.reload", { refuse: [422, "config_refused"] });
   stub.acts.set("gateway.restart", () => (setTimeout(() => stub.drop(1012)), {}));
   await page.goto(stub.url + "#/status");
-  for (const text of ["1.2.3", "only 100 MB are free", "These settings are used after a restart: gateway.port", "wrong token", "30.0 MiB", "a turn failed", "3 jobs enabled", "Next: soon <b>, in 2 hours", "dailyUsd: $0.84 of $5.00"]) await page.getByText(text).first().waitFor();
+  for (const text of [
+    "1.2.3",
+    "only 100 MB are free",
+    "These settings are used after a restart: gateway.port",
+    "wrong token",
+    "30.0 MiB",
+    "a turn failed",
+    "3 jobs enabled",
+    "Next: soon <b>, in 2 hours",
+    "dailyUsd: $0.84 of $5.00",
+  ])
+    await page.getByText(text).first().waitFor();
   assert.equal(await page.getByText("slack").count(), 0);
   await page.getByRole("button", { name: "Reload settings" }).click();
   await page.getByText("The new configuration is not used").waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Backup" }).click()]);
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Backup" }).click(),
+  ]);
   assert.equal(await readFile(await file.path(), "utf8"), "the backup");
   const button = page.getByRole("button", { name: "Restart", exact: true });
   await button.click();
   await page.getByRole("button", { name: "Cancel" }).click();
-  assert.equal(stub.requests.some((f) => f.action === "gateway.restart"), false);
+  assert.equal(
+    stub.requests.some((f) => f.action === "gateway.restart"),
+    false,
+  );
   await button.click();
   await page.locator("dialog").getByRole("button", { name: "Restart" }).click();
   await until("the request", () => stub.requests.some((f) => f.action === "gateway.restart"));
@@ -126,7 +212,13 @@ pageTest("log: filters, older lines, new lines, hostile lines as text", async ({
     const q = Object.fromEntries(url.searchParams);
     asked.push(q);
     if (q.before) return { lines: [line(1)] };
-    return { lines: q.q === "nothing" ? [] : Array.from({ length: newest - 1 }, (_, i) => line(newest - i, i === 0 ? "error" : "info")), before: "s-2" };
+    return {
+      lines:
+        q.q === "nothing"
+          ? []
+          : Array.from({ length: newest - 1 }, (_, i) => line(newest - i, i === 0 ? "error" : "info")),
+      before: "s-2",
+    };
   });
   await page.goto(stub.url + "#/log");
   await page.getByText("line 10 ").waitFor();
@@ -149,10 +241,16 @@ pageTest("log: filters, older lines, new lines, hostile lines as text", async ({
 pageTest("doctor: findings come one by one, a fix shows what it does first", async ({ page, stub }) => {
   everything(stub);
   stub.reads.set("devices", { devices: [], waiting: [] });
-  const all = [{ id: "config", state: "ok", detail: "fine" }, { id: "security.files.modes", state: "fail", detail: "too open", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] }];
+  const all = [
+    { id: "config", state: "ok", detail: "fine" },
+    { id: "security.files.modes", state: "fail", detail: "too open", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] },
+  ];
   stub.reads.set("doctor", { running: false, findings: [] });
   stub.acts.set("doctor.run", () => (stub.reads.set("doctor", { running: true, started_at: at, findings: [] }), {}));
-  stub.acts.set("doctor.fix", () => (stub.reads.set("doctor", { running: false, started_at: at, findings: all.slice(0, 1) }), {}));
+  stub.acts.set(
+    "doctor.fix",
+    () => (stub.reads.set("doctor", { running: false, started_at: at, findings: all.slice(0, 1) }), {}),
+  );
   await page.goto(stub.url + "#/doctor");
   await page.getByText("have not run").waitFor();
   await page.getByRole("button", { name: "Run without network requests" }).click();
@@ -164,10 +262,16 @@ pageTest("doctor: findings come one by one, a fix shows what it does first", asy
   }
   await page.getByRole("button", { name: "Fix: Who can read nanobot's files" }).click();
   assert.equal(await page.locator("dialog pre").innerText(), "chmod 0600 a\nchmod 0700 b\\u{202e}");
-  assert.equal(stub.requests.some((f) => f.action === "doctor.fix"), false);
+  assert.equal(
+    stub.requests.some((f) => f.action === "doctor.fix"),
+    false,
+  );
   await page.locator("dialog").getByRole("button", { name: "Fix" }).click();
   await page.getByText("0 broken, 0 to look at, 1 fine.").waitFor();
-  assert.deepEqual(stub.requests.find((f) => f.action === "doctor.fix").payload, { id: "security.files.modes", changes: ["chmod 0600 a", "chmod 0700 b\u202e"] });
+  assert.deepEqual(stub.requests.find((f) => f.action === "doctor.fix").payload, {
+    id: "security.files.modes",
+    changes: ["chmod 0600 a", "chmod 0700 b\u202e"],
+  });
 });
 
 pageTest("palette: by keyboard, with a screen reader, to everything", async ({ page, stub }) => {
@@ -207,47 +311,50 @@ pageTest("palette: by keyboard, with a screen reader, to everything", async ({ p
   await page.waitForURL(/#\/search\/wholly%20unknown%20words$/);
 });
 
-pageTest("keys: g and a letter, j and k, e, the list; not while typing, and not if disabled", async ({ page, stub }) => {
-  everything(stub);
-  stub.reads.set("devices", { devices: [], waiting: [] });
-  stub.threads.set("websocket:a", [
-    { index: 0, role: "user", content: "Question", turn_id: "t", at },
-    { index: 1, role: "assistant", content: "Answer", reasoning: "Hm.", turn_id: "t", at, latency_ms: 100 },
-  ]);
-  await page.goto(stub.url + "#/c/websocket%3Aa");
-  await page.getByText("Answer").waitFor();
-  await page.locator("#composer").fill("");
-  await page.keyboard.type("gl?jk");
-  assert.equal(await page.inputValue("#composer"), "gl?jk");
-  await page.evaluate(() => document.activeElement.blur());
-  const focused = () => page.evaluate(() => document.activeElement.innerText);
-  await page.keyboard.press("k");
-  await page.keyboard.press("k");
-  assert.match(await focused(), /^Answer/);
-  await page.keyboard.press("k");
-  assert.match(await focused(), /Thinking/);
-  await page.keyboard.press("e");
-  await page.getByText("Hm.").waitFor();
-  await page.keyboard.press("e");
-  await page.getByText("Hm.").waitFor({ state: "hidden" });
-  await page.keyboard.press("j");
-  assert.match(await focused(), /^Answer/);
-  await page.keyboard.press("?");
-  await page.locator("dialog").getByText("Next message").waitFor();
-  await page.keyboard.press("Escape");
-  await page.locator("dialog").waitFor({ state: "detached" });
-  await page.keyboard.press("g");
-  await page.keyboard.press("d");
-  await page.waitForURL(/#\/doctor$/);
-  await page.goto(stub.url + "#/preferences");
-  await page.getByLabel("Shortcuts of a single letter").uncheck();
-  await page.evaluate(() => document.activeElement.blur());
-  await page.keyboard.press("g");
-  await page.keyboard.press("d");
-  await page.keyboard.press("Control+k");
-  await page.getByRole("combobox").waitFor();
-  assert.ok(page.url().endsWith("#/preferences"));
-});
+pageTest(
+  "keys: g and a letter, j and k, e, the list; not while typing, and not if disabled",
+  async ({ page, stub }) => {
+    everything(stub);
+    stub.reads.set("devices", { devices: [], waiting: [] });
+    stub.threads.set("websocket:a", [
+      { index: 0, role: "user", content: "Question", turn_id: "t", at },
+      { index: 1, role: "assistant", content: "Answer", reasoning: "Hm.", turn_id: "t", at, latency_ms: 100 },
+    ]);
+    await page.goto(stub.url + "#/c/websocket%3Aa");
+    await page.getByText("Answer").waitFor();
+    await page.locator("#composer").fill("");
+    await page.keyboard.type("gl?jk");
+    assert.equal(await page.inputValue("#composer"), "gl?jk");
+    await page.evaluate(() => document.activeElement.blur());
+    const focused = () => page.evaluate(() => document.activeElement.innerText);
+    await page.keyboard.press("k");
+    await page.keyboard.press("k");
+    assert.match(await focused(), /^Answer/);
+    await page.keyboard.press("k");
+    assert.match(await focused(), /Thinking/);
+    await page.keyboard.press("e");
+    await page.getByText("Hm.").waitFor();
+    await page.keyboard.press("e");
+    await page.getByText("Hm.").waitFor({ state: "hidden" });
+    await page.keyboard.press("j");
+    assert.match(await focused(), /^Answer/);
+    await page.keyboard.press("?");
+    await page.locator("dialog").getByText("Next message").waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({ state: "detached" });
+    await page.keyboard.press("g");
+    await page.keyboard.press("d");
+    await page.waitForURL(/#\/doctor$/);
+    await page.goto(stub.url + "#/preferences");
+    await page.getByLabel("Shortcuts of a single letter").uncheck();
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press("g");
+    await page.keyboard.press("d");
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").waitFor();
+    assert.ok(page.url().endsWith("#/preferences"));
+  },
+);
 
 pageTest("a text that another app shares becomes a draft, and leaves the address", async ({ page, stub }) => {
   stub.signedIn = false;
@@ -255,7 +362,10 @@ pageTest("a text that another app shares becomes a draft, and leaves the address
   await page.fill("input[name=code]", stub.code);
   assert.ok(!page.url().includes("See"));
   await page.getByRole("button", { name: "Sign in" }).click();
-  await until("the draft", async () => (await page.inputValue("#composer").catch(() => "")) === "Trip\nSee this\nhttps://x.example/");
+  await until(
+    "the draft",
+    async () => (await page.inputValue("#composer").catch(() => "")) === "Trip\nSee this\nhttps://x.example/",
+  );
   assert.equal(stub.accepted.length, 0); // the person sends it
   await send(page, await page.inputValue("#composer"));
   await saying(page, "Hello.").waitFor();
@@ -268,52 +378,77 @@ const fakePush = () => {
   Object.defineProperty(Notification, "permission", { get: () => "default" });
   Notification.requestPermission = async () => (globalThis.asked++, "granted");
   PushManager.prototype.getSubscription = async () => sub;
-  PushManager.prototype.subscribe = async (o) => (sub = { key: o.applicationServerKey, toJSON: () => ({ endpoint: "https://push.example/1", keys: { p256dh: "P", auth: "A" } }), unsubscribe: async () => ((sub = null), true) });
+  PushManager.prototype.subscribe = async (o) =>
+    (sub = {
+      key: o.applicationServerKey,
+      toJSON: () => ({ endpoint: "https://push.example/1", keys: { p256dh: "P", auth: "A" } }),
+      unsubscribe: async () => ((sub = null), true),
+    });
 };
 
-pageTest("notifications are asked for after a click only; while the gateway is away a page says so", async ({ page, stub, context }) => {
-  everything(stub);
-  stub.reads.set("devices", { devices: [], waiting: [] });
-  const here = [];
-  stub.reads.set("push", () => ({ enabled: true, key: "BKey", devices: here }));
-  stub.acts.set("push.subscribe", (p) => (here.push(p.device), {}));
-  stub.acts.set("push.unsubscribe", () => (here.pop(), {}));
-  await page.addInitScript(fakePush);
-  await page.goto(stub.url + "#/devices");
-  const enable = page.getByRole("button", { name: "Enable notifications" });
-  await enable.waitFor();
-  await page.getByText("no text, no name, no command").waitFor();
-  assert.equal(await page.evaluate(() => globalThis.asked), 0);
-  assert.equal(context.serviceWorkers().length, 0); // a page in a tab has none
-  await enable.click();
-  await page.getByText("Notifications are on.").waitFor();
-  assert.deepEqual(stub.requests.find((f) => f.action === "push.subscribe").payload, { device: "d1", endpoint: "https://push.example/1", p256dh: "P", auth: "A" });
-  const kept = await page.evaluate(async () => {
-    const out = {};
-    for (const name of await caches.keys()) out[name] = (await (await caches.open(name)).keys()).map((r) => new URL(r.url).pathname);
-    return out;
-  });
-  assert.deepEqual(kept, { "nanobot:1a2b3c4d:away": ["away.html", "main.css", "icon.svg"].map((f) => `/assets/${stub.build}/${f}`) });
-  const url = stub.url;
-  await stub.away();
-  await page.goto(url);
-  await page.getByText("The gateway does not answer.").waitFor();
-  await stub.back();
-  await page.waitForSelector("#composer:not([disabled])"); // by itself
-});
+pageTest(
+  "notifications are asked for after a click only; while the gateway is away a page says so",
+  async ({ page, stub, context }) => {
+    everything(stub);
+    stub.reads.set("devices", { devices: [], waiting: [] });
+    const here = [];
+    stub.reads.set("push", () => ({ enabled: true, key: "BKey", devices: here }));
+    stub.acts.set("push.subscribe", (p) => (here.push(p.device), {}));
+    stub.acts.set("push.unsubscribe", () => (here.pop(), {}));
+    await page.addInitScript(fakePush);
+    await page.goto(stub.url + "#/devices");
+    const enable = page.getByRole("button", { name: "Enable notifications" });
+    await enable.waitFor();
+    await page.getByText("no text, no name, no command").waitFor();
+    assert.equal(await page.evaluate(() => globalThis.asked), 0);
+    assert.equal(context.serviceWorkers().length, 0); // a page in a tab has none
+    await enable.click();
+    await page.getByText("Notifications are on.").waitFor();
+    assert.deepEqual(stub.requests.find((f) => f.action === "push.subscribe").payload, {
+      device: "d1",
+      endpoint: "https://push.example/1",
+      p256dh: "P",
+      auth: "A",
+    });
+    const kept = await page.evaluate(async () => {
+      const out = {};
+      for (const name of await caches.keys())
+        out[name] = (await (await caches.open(name)).keys()).map((r) => new URL(r.url).pathname);
+      return out;
+    });
+    assert.deepEqual(kept, {
+      "nanobot:1a2b3c4d:away": ["away.html", "main.css", "icon.svg"].map((f) => `/assets/${stub.build}/${f}`),
+    });
+    const url = stub.url;
+    await stub.away();
+    await page.goto(url);
+    await page.getByText("The gateway does not answer.").waitFor();
+    await stub.back();
+    await page.waitForSelector("#composer:not([disabled])"); // by itself
+  },
+);
 
 for (const [name, options] of Object.entries(looks)) {
-  pageTest(`axe finds nothing on the pages about the gateway: ${name}`, async ({ page, stub }) => {
-    everything(stub);
-    await page.goto(stub.url);
-    await page.locator(".request").waitFor();
-    for (const [route, ready] of [["status", ".facts"], ["log", ".log li"], ["doctor", ".rows li"], ["devices", ".rows li"]]) {
-      await page.goto(stub.url + "#/" + route);
-      await page.locator(ready).first().waitFor();
-      await check(page, route);
-    }
-    await page.keyboard.press("Control+k");
-    await page.getByRole("option").first().waitFor();
-    await check(page, "palette");
-  }, options);
+  pageTest(
+    `axe finds nothing on the pages about the gateway: ${name}`,
+    async ({ page, stub }) => {
+      everything(stub);
+      await page.goto(stub.url);
+      await page.locator(".request").waitFor();
+      for (const [route, ready] of [
+        ["status", ".facts"],
+        ["log", ".log li"],
+        ["doctor", ".rows li"],
+        ["devices", ".rows li"],
+      ]) {
+        await page.goto(stub.url + "#/" + route);
+        await page.locator(ready).first().waitFor();
+        await check(page, route);
+      }
+      await page.keyboard.press("Control+k");
+      await page.getByRole("option").first().waitFor();
+      await check(page, "palette");
+    },
+    options,
+  );
 }

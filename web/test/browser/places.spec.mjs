@@ -59,7 +59,10 @@ test("two gateways on one host do not meet in one browser", { timeout: patience 
     await rigs[1].signIn(second);
     rigs[0].model.on("who", (s) => s.text("I am the first."));
     rigs[1].model.on("who", (s) => s.text("I am the second."));
-    for (const [page, answer] of [[first, "I am the first."], [second, "I am the second."]]) {
+    for (const [page, answer] of [
+      [first, "I am the first."],
+      [second, "I am the second."],
+    ]) {
       await newChat(page);
       await send(page, "who are you");
       await saying(page, answer).waitFor();
@@ -71,7 +74,8 @@ test("two gateways on one host do not meet in one browser", { timeout: patience 
     // Ports do not separate cookies: both are there, under names of their own.
     const cookies = (await context.cookies()).map((c) => c.name);
     assert.equal(new Set(cookies).size, 2);
-    for (const c of await context.cookies()) assert.ok(c.httpOnly && c.sameSite === "Strict" && c.path === "/", JSON.stringify(c));
+    for (const c of await context.cookies())
+      assert.ok(c.httpOnly && c.sameSite === "Strict" && c.path === "/", JSON.stringify(c));
     // Signing out of one leaves the other.
     await first.evaluate(() => (location.hash = "#/preferences"));
     await first.getByRole("button", { name: "Sign out" }).click();

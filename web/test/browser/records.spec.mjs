@@ -26,7 +26,10 @@ rigTest("a turn with an approval is found, replayed and saved", async ({ page, r
   await page.getByRole("link", { name: "Replay" }).click();
   await page.locator(".lanes").waitFor();
   const steps = page.getByRole("region", { name: "Steps" });
-  assert.match(await steps.innerText(), /You\s[^]*sort the herrings[^]*scripted[^]*Waited for an answer: yes[^]*write_file[^]*fish\.md \+2 −0[^]*scripted[^]*The herrings are sorted\./);
+  assert.match(
+    await steps.innerText(),
+    /You\s[^]*sort the herrings[^]*scripted[^]*Waited for an answer: yes[^]*write_file[^]*fish\.md \+2 −0[^]*scripted[^]*The herrings are sorted\./,
+  );
   assert.match(await page.locator(".sums").innerText(), /Waiting for you\s+[\d.]+ s[^]*Tokens\s+2\.4k/);
   await page.goto(rig.url + "#/usage");
   await page.getByRole("cell", { name: "scripted" }).waitFor();
@@ -39,10 +42,19 @@ rigTest("a turn with an approval is found, replayed and saved", async ({ page, r
   await page.locator(".hits a").first().click();
   await page.locator(".list", { hasText: "herrings" }).waitFor();
 
-  await page.getByRole("button", { name: /Actions for/ }).first().click();
-  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: "Save as Markdown" }).click()]);
+  await page
+    .getByRole("button", { name: /Actions for/ })
+    .first()
+    .click();
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("menuitem", { name: "Save as Markdown" }).click(),
+  ]);
   assert.match(file.suggestedFilename(), /\.md$/);
-  assert.match(await readFile(await file.path(), "utf8"), /## You[^]*sort the herrings[^]*## nanobot[^]*The herrings are sorted\./);
+  assert.match(
+    await readFile(await file.path(), "utf8"),
+    /## You[^]*sort the herrings[^]*## nanobot[^]*The herrings are sorted\./,
+  );
 });
 
 rigTest("memory is edited in two places, undone and forgotten", async ({ page, rig, context }) => {
@@ -52,9 +64,14 @@ rigTest("memory is edited in two places, undone and forgotten", async ({ page, r
   await page.getByText("Lives in Bergen.").waitFor();
   const other = await context.newPage();
   await other.goto(rig.url + "#/memory");
-  for (const [p, town] of [[other, "Oslo"], [page, "Tromsø"]]) {
+  for (const [p, town] of [
+    [other, "Oslo"],
+    [page, "Tromsø"],
+  ]) {
     await p.getByRole("button", { name: "Edit" }).click();
-    await p.getByRole("textbox", { name: "Text of USER.md" }).fill(`# About\n\n- Prefers short answers.\n- Lives in ${town}.\n`);
+    await p
+      .getByRole("textbox", { name: "Text of USER.md" })
+      .fill(`# About\n\n- Prefers short answers.\n- Lives in ${town}.\n`);
   }
   await other.getByRole("button", { name: "Save" }).click();
   await other.locator(".words", { hasText: "Oslo" }).waitFor();

@@ -18,6 +18,12 @@ if (reason) {
   const folder = fileURLToPath(new URL(".", import.meta.url));
   // The first look at a change takes three minutes, all specs take twelve.
   const quick = ["first", "signin", "chat", "guard", "tools"].map((n) => n + ".spec.mjs");
-  const specs = readdirSync(folder).filter((n) => n.endsWith(".spec.mjs") && (!process.argv.includes("--quick") || quick.includes(n))).map((n) => folder + n);
-  process.exit(spawnSync(process.execPath, ["--test", "--test-concurrency=2", "--test-reporter=spec", ...specs], { stdio: "inherit" }).status ?? 1);
+  const specs = readdirSync(folder)
+    .filter((n) => n.endsWith(".spec.mjs") && (!process.argv.includes("--quick") || quick.includes(n)))
+    .map((n) => folder + n);
+  process.exit(
+    spawnSync(process.execPath, ["--test", "--test-concurrency=2", "--test-reporter=spec", ...specs], {
+      stdio: "inherit",
+    }).status ?? 1,
+  );
 }

@@ -21,7 +21,14 @@ function realTest(name, config, run) {
       const { page, problems } = await newPage(browser, options);
       all.push(problems);
       pages.push(page);
-      page.on("response", (r) => void r.text().then((t) => received.push(t), () => {}));
+      page.on(
+        "response",
+        (r) =>
+          void r.text().then(
+            (t) => received.push(t),
+            () => {},
+          ),
+      );
       page.on("websocket", (w) => w.on("framereceived", (f) => received.push(String(f.payload))));
       await page.goto(gateway.link());
       await page.waitForSelector("#composer:not([disabled])");
@@ -43,38 +50,53 @@ function realTest(name, config, run) {
   });
 }
 
-const withKey = (models) => ({ agents: { defaults: { model: "small-1", provider: "custom" } }, providers: { custom: { apiBase: models.base, apiKey: models.key } } });
-
-realTest("setup by mouse: a wrong key says so, the right one leads to the first answer", {}, async ({ gateway, models, open }) => {
-  const page = await open();
-  await page.getByRole("link", { name: "Set up a model" }).click();
-  await page.getByRole("heading", { name: "Choose a model source" }).waitFor();
-  await page.getByLabel("Another provider").click();
-  await page.getByRole("combobox", { name: "Provider" }).selectOption("custom");
-  await page.getByLabel("Base URL").fill(models.base);
-  await page.getByLabel("API key, if the server needs one").fill("sk-wrong-9876543210");
-  await page.getByRole("button", { name: "Next" }).click();
-  await page.getByText("The provider refused the key.").waitFor();
-  await page.getByLabel("API key, if the server needs one").fill(models.key);
-  await page.getByRole("button", { name: "Next" }).click();
-  await page.getByText("2 models.").waitFor();
-  await page.getByText("128k tokens").waitFor();
-  await page.getByLabel("large-1").click();
-  await page.getByRole("button", { name: "Next" }).click();
-  await page.getByLabel("Daily limit in US dollars").fill("3");
-  assert.ok(!gateway.text().includes(models.key), "nothing is saved before the last step");
-  await page.getByRole("button", { name: "Save and start" }).click();
-  await page.getByText("large-1").waitFor(); // the model of the new chat
-  await until("nothing to set up", async () => (await page.getByRole("link", { name: "Set up a model" }).count()) === 0);
-  assert.match(gateway.text(), /"dailyUsd": 3/);
-  await send(page, "Hello?");
-  await saying(page, models.answer).waitFor();
+const withKey = (models) => ({
+  agents: { defaults: { model: "small-1", provider: "custom" } },
+  providers: { custom: { apiBase: models.base, apiKey: models.key } },
 });
+
+realTest(
+  "setup by mouse: a wrong key says so, the right one leads to the first answer",
+  {},
+  async ({ gateway, models, open }) => {
+    const page = await open();
+    await page.getByRole("link", { name: "Set up a model" }).click();
+    await page.getByRole("heading", { name: "Choose a model source" }).waitFor();
+    await page.getByLabel("Another provider").click();
+    await page.getByRole("combobox", { name: "Provider" }).selectOption("custom");
+    await page.getByLabel("Base URL").fill(models.base);
+    await page.getByLabel("API key, if the server needs one").fill("sk-wrong-9876543210");
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText("The provider refused the key.").waitFor();
+    await page.getByLabel("API key, if the server needs one").fill(models.key);
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText("2 models.").waitFor();
+    await page.getByText("128k tokens").waitFor();
+    await page.getByLabel("large-1").click();
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByLabel("Daily limit in US dollars").fill("3");
+    assert.ok(!gateway.text().includes(models.key), "nothing is saved before the last step");
+    await page.getByRole("button", { name: "Save and start" }).click();
+    await page.getByText("large-1").waitFor(); // the model of the new chat
+    await until(
+      "nothing to set up",
+      async () => (await page.getByRole("link", { name: "Set up a model" }).count()) === 0,
+    );
+    assert.match(gateway.text(), /"dailyUsd": 3/);
+    await send(page, "Hello?");
+    await saying(page, models.answer).waitFor();
+  },
+);
 
 realTest("setup by keyboard alone", {}, async ({ gateway, models, open }) => {
   const page = await open("#/setup");
   await page.getByRole("heading", { name: "Choose a model source" }).waitFor();
-  const focused = () => page.evaluate(() => (document.activeElement === document.body ? "" : document.activeElement?.labels?.[0]?.innerText ?? document.activeElement?.innerText ?? ""));
+  const focused = () =>
+    page.evaluate(() =>
+      document.activeElement === document.body
+        ? ""
+        : (document.activeElement?.labels?.[0]?.innerText ?? document.activeElement?.innerText ?? ""),
+    );
   const tabTo = async (name) => {
     for (let i = 0; i < 60; i++) {
       if ((await focused()).includes(name)) return;
@@ -115,7 +137,10 @@ realTest("two tabs change the same setting: the second sees the difference", wit
   await b.getByRole("link", { name: "Web", exact: true }).click();
   await b.getByLabel("Results per search").waitFor();
   await b.getByRole("link", { name: "Models", exact: true }).click();
-  await until("the unsaved value", async () => (await b.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222");
+  await until(
+    "the unsaved value",
+    async () => (await b.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222",
+  );
   assert.ok(!gateway.text().includes("2222"));
   await a.getByRole("button", { name: "Save changes (1)" }).click();
   await a.locator(".toast", { hasText: "Saved." }).first().waitFor();
@@ -127,7 +152,10 @@ realTest("two tabs change the same setting: the second sees the difference", wit
   await b.getByRole("button", { name: "Save mine anyway" }).click();
   await b.locator(".toast", { hasText: "Saved." }).first().waitFor();
   assert.ok(gateway.text().includes("2222") && gateway.text().includes("0.5"));
-  await until("the other tab", async () => (await a.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222");
+  await until(
+    "the other tab",
+    async () => (await a.getByRole("spinbutton", { name: "Longest answer" }).inputValue()) === "2222",
+  );
 });
 
 realTest("an address opens the settings of one subject", withKey, async ({ open }) => {
@@ -146,7 +174,10 @@ realTest("a value that cannot be used is told at its field", withKey, async ({ g
   await page.locator(".setting", { hasText: "Temperature" }).getByRole("alert").waitFor();
   assert.equal(gateway.text(), before);
   await page.getByRole("button", { name: "Revert" }).click();
-  await until("the old value", async () => (await page.getByRole("spinbutton", { name: "Temperature" }).inputValue()) === "0.1");
+  await until(
+    "the old value",
+    async () => (await page.getByRole("spinbutton", { name: "Temperature" }).inputValue()) === "0.1",
+  );
   // Every other setting is found by a word.
   await page.getByRole("link", { name: "All", exact: true }).click();
   await page.getByLabel("Search settings").fill("botName");
@@ -156,21 +187,31 @@ realTest("a value that cannot be used is told at its field", withKey, async ({ g
   assert.match(gateway.text(), /"botName": "Ada"/);
 });
 
-realTest("the text of the file: an error at its line, a hidden key that stays", withKey, async ({ gateway, models, open }) => {
-  const page = await open("#/settings/raw");
-  const area = page.getByLabel("Configuration file");
-  const shown = await area.inputValue();
-  assert.ok(shown.includes('"apiKey": "***"'));
-  await area.fill(shown.replace('"model": "small-1",', '"model": "small-1"'));
-  await page.getByRole("button", { name: "Save the file" }).click();
-  const line = shown.split("\n").findIndex((l) => l.includes('"provider": "custom"')) + 1;
-  await page.getByRole("button", { name: `Line ${line}`, exact: true }).click();
-  await until("the line is selected", async () => (await page.evaluate(() => getSelection().toString())).includes('"provider": "custom"'));
-  await area.fill(shown.replace('"small-1"', '"large-1"').replace("{", "{ // by hand"));
-  await page.getByRole("button", { name: "Save the file" }).click();
-  await page.locator(".toast", { hasText: "Saved." }).first().waitFor();
-  assert.ok(gateway.text().includes("// by hand") && gateway.text().includes("large-1") && gateway.text().includes(models.key));
-});
+realTest(
+  "the text of the file: an error at its line, a hidden key that stays",
+  withKey,
+  async ({ gateway, models, open }) => {
+    const page = await open("#/settings/raw");
+    const area = page.getByLabel("Configuration file");
+    const shown = await area.inputValue();
+    assert.ok(shown.includes('"apiKey": "***"'));
+    await area.fill(shown.replace('"model": "small-1",', '"model": "small-1"'));
+    await page.getByRole("button", { name: "Save the file" }).click();
+    const line = shown.split("\n").findIndex((l) => l.includes('"provider": "custom"')) + 1;
+    await page.getByRole("button", { name: `Line ${line}`, exact: true }).click();
+    await until("the line is selected", async () =>
+      (await page.evaluate(() => getSelection().toString())).includes('"provider": "custom"'),
+    );
+    await area.fill(shown.replace('"small-1"', '"large-1"').replace("{", "{ // by hand"));
+    await page.getByRole("button", { name: "Save the file" }).click();
+    await page.locator(".toast", { hasText: "Saved." }).first().waitFor();
+    assert.ok(
+      gateway.text().includes("// by hand") &&
+        gateway.text().includes("large-1") &&
+        gateway.text().includes(models.key),
+    );
+  },
+);
 
 realTest("a version is compared and restored", withKey, async ({ gateway, models, open }) => {
   const page = await open("#/settings/models");
@@ -211,7 +252,12 @@ realTest("a rule is saved, and a call is tested against it", withKey, async ({ g
 for (const [look, options] of Object.entries(looks)) {
   realTest(`axe finds nothing in setup and settings: ${look}`, withKey, async ({ gateway, open }) => {
     const page = await open("#/setup", options);
-    for (const where of ["setup", ...["models", "providers", "safety", "speech", "images", "web", "all", "raw", "versions"].map((x) => "settings/" + x)]) {
+    for (const where of [
+      "setup",
+      ...["models", "providers", "safety", "speech", "images", "web", "all", "raw", "versions"].map(
+        (x) => "settings/" + x,
+      ),
+    ]) {
       await page.goto(`http://127.0.0.1:${gateway.port}/#/${where}`);
       await page.locator(".page h2").first().waitFor();
       await until("the end of loading", async () => (await page.getByText("Loading", { exact: false }).count()) === 0);

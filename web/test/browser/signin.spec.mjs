@@ -69,7 +69,13 @@ pageTest("a refusal that is older than the sign-in does not end it", async ({ pa
   await page.goto(stub.url);
   await until("the connection", () => stub.sockets.size > 0);
   let refused = 0;
-  await page.route("**/api/memory*", (r) => (refused++, r.fulfill({ status: 401, contentType: "application/json", body: '{"error":{"code":"signed_out"}}' })));
+  await page.route(
+    "**/api/memory*",
+    (r) => (
+      refused++,
+      r.fulfill({ status: 401, contentType: "application/json", body: '{"error":{"code":"signed_out"}}' })
+    ),
+  );
   const asked = page.waitForResponse("**/webui/state");
   await page.evaluate(() => (location.hash = "#/memory"));
   await asked;

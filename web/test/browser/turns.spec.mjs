@@ -14,12 +14,13 @@ useRig({
 
 /** shown is what a person reads who opens everything, without what only a live page knows. */
 async function shown(page) {
-  const read = () => page.evaluate(() => {
-    const all = [...document.querySelectorAll(".list details")];
-    for (const d of all) d.open = true;
-    const busy = document.querySelector(".list .md[aria-busy=true]") || all.some((d) => d.children.length < 2); // what is inside comes later
-    return busy ? "" : document.querySelector(".list").innerText;
-  });
+  const read = () =>
+    page.evaluate(() => {
+      const all = [...document.querySelectorAll(".list details")];
+      for (const d of all) d.open = true;
+      const busy = document.querySelector(".list .md[aria-busy=true]") || all.some((d) => d.children.length < 2); // what is inside comes later
+      return busy ? "" : document.querySelector(".list").innerText;
+    });
   let text = "";
   await until("the text", async () => (text = await read()) && !/Thinking now|Loading/.test(text));
   return text;
@@ -33,21 +34,27 @@ async function same(page, live) {
 
 const turns = {
   "a text": {
-    steps: [(s) => s.text("# Title\n\nA **bold** word, `code`, and a list:\n\n- one\n- two\n\n```go\nfunc main() {}\n```\n")],
+    steps: [
+      (s) => s.text("# Title\n\nA **bold** word, `code`, and a list:\n\n- one\n- two\n\n```go\nfunc main() {}\n```\n"),
+    ],
     has: /Title[^]*bold[^]*func main/,
   },
   "a thought": {
     steps: [async (s) => (await s.think("I should say hello."), await s.text("Hello to you."))],
     has: /I should say hello\.[^]*Hello to you\./,
   },
-  "tools": {
+  tools: {
     steps: [
-      async (s) => (await s.text("Let me look."), s.call("list_dir", { path: "." }), s.call("exec", { command: "echo one; echo two" })),
+      async (s) => (
+        await s.text("Let me look."),
+        s.call("list_dir", { path: "." }),
+        s.call("exec", { command: "echo one; echo two" })
+      ),
       (s) => s.text("Two calls are done."),
     ],
     has: /Let me look\.[^]*one\ntwo[^]*Two calls are done\./,
   },
-  "edits": {
+  edits: {
     steps: [
       (s) => s.call("write_file", { path: "notes.md", content: "first\nsecond\n" }),
       (s) => s.call("edit_file", { path: "notes.md", old_text: "second", new_text: "third" }),
@@ -63,7 +70,10 @@ const turns = {
     says: "/goal play a goal",
     steps: [
       (s) => s.call("create_goal", { objective: "Have a list of boats", ui_summary: "a list of boats" }),
-      async (s) => (await s.text("I begin with the list."), s.call("write_file", { path: "boats.md", content: "one\n" })),
+      async (s) => (
+        await s.text("I begin with the list."),
+        s.call("write_file", { path: "boats.md", content: "one\n" })
+      ),
       (s) => s.call("update_goal", { action: "complete", recap: "The list is there." }),
       (s) => s.text("The goal is reached."),
     ],
@@ -86,7 +96,9 @@ const turns = {
     has: /the scripted model refuses/,
   },
   "a fallback": {
-    steps: [(s) => (s.request.model === "scripted" ? s.fail(404, "this model is gone") : s.text("The spare model answers."))],
+    steps: [
+      (s) => (s.request.model === "scripted" ? s.fail(404, "this model is gone") : s.text("The spare model answers.")),
+    ],
     has: /The spare model answers\.[^]*Answered by custom\/second[^]*custom\/second \(fallback\)/,
   },
 };
@@ -105,14 +117,19 @@ for (const [name, turn] of Object.entries(turns)) {
 }
 
 rigTest("the output of a running command is there after a reload, whatever came after it", async ({ page, rig }) => {
-  rig.model.on("run for long", (s) => s.call("exec", { command: "echo first; until [ -e go ]; do sleep 0.1; done; echo last" }));
+  rig.model.on("run for long", (s) =>
+    s.call("exec", { command: "echo first; until [ -e go ]; do sleep 0.1; done; echo last" }),
+  );
   rig.model.on("by the way", (s) => s.text("It ran."));
   await newChat(page);
   await send(page, "run for long");
   const output = page.locator(".output:not(.part)", { hasText: "first" });
   await output.waitFor();
   await send(page, "by the way");
-  await until("the second message is taken", async () => (await page.locator("article.user:not(:has(.state))").count()) === 2);
+  await until(
+    "the second message is taken",
+    async () => (await page.locator("article.user:not(:has(.state))").count()) === 2,
+  );
   for (const _ of [1, 2]) {
     await page.reload();
     await output.waitFor();
@@ -126,7 +143,11 @@ rigTest("the output of a running command is there after a reload, whatever came 
 
 rigTest("a file that was sent is there after a reload, and can be saved", async ({ page, rig }) => {
   await writeFile(join(rig.gateway.workspace, "report.bin"), Buffer.from([0, 1, 2, 255]));
-  rig.model.on("send the report", (s) => s.call("message", { content: "Here it is.", media: ["report.bin"] }), (s) => s.text("Sent."));
+  rig.model.on(
+    "send the report",
+    (s) => s.call("message", { content: "Here it is.", media: ["report.bin"] }),
+    (s) => s.text("Sent."),
+  );
   await newChat(page);
   await send(page, "send the report");
   await ended(page);
@@ -139,19 +160,30 @@ rigTest("a file that was sent is there after a reload, and can be saved", async 
   assert.deepEqual([...(await readFile(await file.path()))], [0, 1, 2, 255]);
 });
 
-rigTest("pictures are shown, live and after a reload: one that was sent, and one that an answer names", async ({ page, rig }) => {
-  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
-  await writeFile(join(rig.gateway.workspace, "plot.png"), png);
-  rig.model.on("draw a plot", (s) => s.call("message", { content: "Here it is.", media: ["plot.png"] }), (s) => s.text("And here: ![the plot](plot.png)\n\n![none](missing.png)"));
-  await newChat(page);
-  await send(page, "draw a plot");
-  await ended(page);
-  const drawn = () => page.locator(".list img").evaluateAll((all) => all.filter((i) => i.complete && i.naturalWidth === 1).length);
-  await until("two pictures", async () => (await drawn()) === 2);
-  await page.getByRole("button", { name: "none" }).waitFor();
-  await page.reload();
-  await until("two pictures after a reload", async () => (await drawn()) === 2);
-});
+rigTest(
+  "pictures are shown, live and after a reload: one that was sent, and one that an answer names",
+  async ({ page, rig }) => {
+    const png = Buffer.from(
+      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+      "base64",
+    );
+    await writeFile(join(rig.gateway.workspace, "plot.png"), png);
+    rig.model.on(
+      "draw a plot",
+      (s) => s.call("message", { content: "Here it is.", media: ["plot.png"] }),
+      (s) => s.text("And here: ![the plot](plot.png)\n\n![none](missing.png)"),
+    );
+    await newChat(page);
+    await send(page, "draw a plot");
+    await ended(page);
+    const drawn = () =>
+      page.locator(".list img").evaluateAll((all) => all.filter((i) => i.complete && i.naturalWidth === 1).length);
+    await until("two pictures", async () => (await drawn()) === 2);
+    await page.getByRole("button", { name: "none" }).waitFor();
+    await page.reload();
+    await until("two pictures after a reload", async () => (await drawn()) === 2);
+  },
+);
 
 rigTest("a question is there after a reload, and the next message answers it", async ({ page, rig }) => {
   rig.model.on("ask me", (s) => s.call("ask_user", { question: "Tea or coffee?", options: ["Tea", "Coffee"] }));
@@ -163,7 +195,10 @@ rigTest("a question is there after a reload, and the next message answers it", a
   await tea.waitFor();
   await ended(page);
   await same(page, await shown(page));
-  await until("the answer is taken", async () => ((await tea.count()) && (await tea.click()), page.getByText("Tea it is.").count())); // not at once: the card may have come under the mouse
+  await until(
+    "the answer is taken",
+    async () => ((await tea.count()) && (await tea.click()), page.getByText("Tea it is.").count()),
+  ); // not at once: the card may have come under the mouse
   await ended(page, 2);
   await same(page, await shown(page));
   assert.match(await shown(page), /Answer sent: Tea/);
@@ -201,46 +236,65 @@ rigTest("the reply to a command has no line below it", async ({ page }) => {
   await same(page, await shown(page));
 });
 
-rigTest("a new conversation begins empty, here and after a reload, and the old one is in the archive", async ({ page, rig }) => {
-  rig.model.on("remember the herrings", (s) => s.text("Seven herrings."));
-  rig.model.on("talk on", async (s) => (await s.text("I talk "), await rig.model.gate("on").wait));
-  rig.model.on("what now", (s) => s.text("A new day."));
-  await newChat(page);
-  await send(page, "remember the herrings");
-  await ended(page);
-  await send(page, "/new");
-  await until("the old messages are gone", async () => /^\/new\s+New conversation\./.test(await shown(page)));
-  await send(page, "what now");
-  await ended(page);
-  await send(page, "talk on");
-  await saying(page, "I talk").waitFor();
-  await send(page, "/new"); // ends the turn
-  await until("the old messages are gone again", async () => /^\/new\s+New conversation\./.test(await shown(page)));
-  await send(page, "what now");
-  await ended(page);
-  await page.reload();
-  await page.locator(".footer").first().waitFor();
-  assert.match(await shown(page), /^what now\s+A new day\./);
-  await page.getByRole("button", { name: "More about conversations" }).click();
-  await page.getByRole("menuitem", { name: "Archived conversations" }).click();
-  await page.locator(".archive", { hasText: "remember the herrings" }).waitFor();
-});
+rigTest(
+  "a new conversation begins empty, here and after a reload, and the old one is in the archive",
+  async ({ page, rig }) => {
+    rig.model.on("remember the herrings", (s) => s.text("Seven herrings."));
+    rig.model.on("talk on", async (s) => (await s.text("I talk "), await rig.model.gate("on").wait));
+    rig.model.on("what now", (s) => s.text("A new day."));
+    await newChat(page);
+    await send(page, "remember the herrings");
+    await ended(page);
+    await send(page, "/new");
+    await until("the old messages are gone", async () => /^\/new\s+New conversation\./.test(await shown(page)));
+    await send(page, "what now");
+    await ended(page);
+    await send(page, "talk on");
+    await saying(page, "I talk").waitFor();
+    await send(page, "/new"); // ends the turn
+    await until("the old messages are gone again", async () => /^\/new\s+New conversation\./.test(await shown(page)));
+    await send(page, "what now");
+    await ended(page);
+    await page.reload();
+    await page.locator(".footer").first().waitFor();
+    assert.match(await shown(page), /^what now\s+A new day\./);
+    await page.getByRole("button", { name: "More about conversations" }).click();
+    await page.getByRole("menuitem", { name: "Archived conversations" }).click();
+    await page.locator(".archive", { hasText: "remember the herrings" }).waitFor();
+  },
+);
 
 rigTest("what was said while no page was open is there once", async ({ page, rig }) => {
   const held = rig.model.gate("away");
-  rig.model.on("work alone", async (s) => (await held.wait, s.call("message", { content: "A word on the way." })), (s) => s.call("ask_user", { question: "Shall I go on?", options: ["Go on", "Enough"] }));
+  rig.model.on(
+    "work alone",
+    async (s) => (await held.wait, s.call("message", { content: "A word on the way." })),
+    (s) => s.call("ask_user", { question: "Shall I go on?", options: ["Go on", "Enough"] }),
+  );
   await newChat(page);
   await send(page, "work alone");
-  await until("the turn", async () => rig.model.requests.some((r) => JSON.stringify(r.messages).includes("work alone")));
+  await until("the turn", async () =>
+    rig.model.requests.some((r) => JSON.stringify(r.messages).includes("work alone")),
+  );
   const address = page.url();
   await page.goto("about:blank");
   held.open();
-  await until("the result", async () => rig.model.requests.some((r) => JSON.stringify(r.messages).includes("A word on the way.")));
+  await until("the result", async () =>
+    rig.model.requests.some((r) => JSON.stringify(r.messages).includes("A word on the way.")),
+  );
   await page.goto(address);
   await page.locator("article.user", { hasText: "work alone" }).waitFor(); // events come before the page is read
   await page.getByRole("button", { name: "Go on", exact: true }).waitFor();
   await ended(page);
-  const once = async () => assert.deepEqual([await page.locator("article", { hasText: "A word on the way." }).count(), await page.locator(".approval").count(), await page.locator(".footer").count()], [1, 1, 1]);
+  const once = async () =>
+    assert.deepEqual(
+      [
+        await page.locator("article", { hasText: "A word on the way." }).count(),
+        await page.locator(".approval").count(),
+        await page.locator(".footer").count(),
+      ],
+      [1, 1, 1],
+    );
   await once();
   await same(page, await shown(page));
   await once();

@@ -15,7 +15,13 @@ after(() => telegram.stop());
 
 rigTest("every chat shows the one conversation, after a reload and a restart, too", async ({ page, rig }) => {
   for (const word of ["apple", "pear", "plum"]) rig.model.on(`say ${word}`, (s) => s.text(`Here is ${word}.`));
-  const all = (...words) => until(words.join(), async () => JSON.stringify(await page.locator("article .md").allInnerTexts()) === JSON.stringify(words.map((w) => `Here is ${w}.`)));
+  const all = (...words) =>
+    until(
+      words.join(),
+      async () =>
+        JSON.stringify(await page.locator("article .md").allInnerTexts()) ===
+        JSON.stringify(words.map((w) => `Here is ${w}.`)),
+    );
   await newChat(page);
   await send(page, "say apple");
   await ended(page);

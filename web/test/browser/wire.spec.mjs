@@ -22,28 +22,34 @@ async function reconnect(page) {
 }
 
 // NANOBOT_CUTS=all cuts after each of the first 200 frames; without it after some.
-const points = Array.from({ length: 200 }, (_, i) => i + 1).filter((n) => process.env.NANOBOT_CUTS === "all" || n <= 6 || n % 23 === 0);
+const points = Array.from({ length: 200 }, (_, i) => i + 1).filter(
+  (n) => process.env.NANOBOT_CUTS === "all" || n <= 6 || n % 23 === 0,
+);
 
-rigTest("a connection that is cut after any frame loses and doubles nothing", async ({ page, rig }) => {
-  rig.model.on("cut me", async (s) => {
-    await s.think("A thought before.", { size: 4 });
-    await s.text(long, { size: 7, every: 2 });
-  });
-  for (const n of points) {
-    await newChat(page);
-    const cuts = rig.proxy.cuts;
-    rig.proxy.cutAfter(n);
-    await send(page, `cut me after ${n}`);
-    await ended(page);
-    assert.equal(rig.proxy.cuts, cuts + 1, `there were fewer than ${n} frames`);
-    assert.deepEqual(await answers(page), [long], `after frame ${n}`);
-    assert.deepEqual(await asked(page), [`cut me after ${n}`]);
-    const live = await page.locator(".list").innerText();
-    await page.reload();
-    await ended(page);
-    assert.equal(await page.locator(".list").innerText(), live, `a reload after frame ${n}`);
-  }
-}, { timeout: 900_000 });
+rigTest(
+  "a connection that is cut after any frame loses and doubles nothing",
+  async ({ page, rig }) => {
+    rig.model.on("cut me", async (s) => {
+      await s.think("A thought before.", { size: 4 });
+      await s.text(long, { size: 7, every: 2 });
+    });
+    for (const n of points) {
+      await newChat(page);
+      const cuts = rig.proxy.cuts;
+      rig.proxy.cutAfter(n);
+      await send(page, `cut me after ${n}`);
+      await ended(page);
+      assert.equal(rig.proxy.cuts, cuts + 1, `there were fewer than ${n} frames`);
+      assert.deepEqual(await answers(page), [long], `after frame ${n}`);
+      assert.deepEqual(await asked(page), [`cut me after ${n}`]);
+      const live = await page.locator(".list").innerText();
+      await page.reload();
+      await ended(page);
+      assert.equal(await page.locator(".list").innerText(), live, `a reload after frame ${n}`);
+    }
+  },
+  { timeout: 900_000 },
+);
 
 rigTest("two messages written without a connection are sent once and in order", async ({ page, rig }) => {
   rig.model.on("first", (s) => s.text("Answer one."));
@@ -62,8 +68,12 @@ rigTest("two messages written without a connection are sent once and in order", 
   await page.reload();
   await saying(page, "Answer two.").waitFor();
   assert.deepEqual(await asked(page), ["first of two", "second of two"]);
-  const all = rig.model.requests.at(-1).messages.filter((m) => m.role === "user").map((m) => JSON.stringify(m.content));
-  for (const text of ["first of two", "second of two"]) assert.equal(all.filter((m) => m.includes(text)).length, 1, text);
+  const all = rig.model.requests
+    .at(-1)
+    .messages.filter((m) => m.role === "user")
+    .map((m) => JSON.stringify(m.content));
+  for (const text of ["first of two", "second of two"])
+    assert.equal(all.filter((m) => m.includes(text)).length, 1, text);
 });
 
 rigTest("a gateway that is killed in an answer loses and doubles nothing", async ({ page, rig }) => {

@@ -14,9 +14,16 @@ const run = promisify(execFile);
 export function binary() {
   if (process.env.NANOBOT_BIN) return process.env.NANOBOT_BIN;
   const at = join(root, "web", ".unit", "nanobot");
-  const flags = spawnSync("cat", [join(root, "deploy/build.flags")]).stdout.toString().trim().replace(/\s+/g, " ");
+  const flags = spawnSync("cat", [join(root, "deploy/build.flags")])
+    .stdout.toString()
+    .trim()
+    .replace(/\s+/g, " ");
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: flags };
-  const built = spawnSync("go", ["build", "-trimpath", "-ldflags", "-s -w", "-o", at, "./cmd/nanobot"], { cwd: root, env, stdio: "inherit" });
+  const built = spawnSync("go", ["build", "-trimpath", "-ldflags", "-s -w", "-o", at, "./cmd/nanobot"], {
+    cwd: root,
+    env,
+    stdio: "inherit",
+  });
   if (built.status !== 0 || !existsSync(at)) throw new Error("nanobot cannot be built");
   process.env.NANOBOT_BIN = at;
   return at;
@@ -27,7 +34,12 @@ export function settings(model, more = {}) {
   const { tools = {}, ...rest } = more;
   return {
     gateway: { port: 0 },
-    ...(model ? { agents: { defaults: { model: "custom/scripted", provider: "custom" } }, providers: { custom: { apiBase: model.url, apiKey: "sk-planted-secret-7351" } } } : {}),
+    ...(model
+      ? {
+          agents: { defaults: { model: "custom/scripted", provider: "custom" } },
+          providers: { custom: { apiBase: model.url, apiKey: "sk-planted-secret-7351" } },
+        }
+      : {}),
     tools: { restrictToWorkspace: true, exec: { sandbox: "auto", timeout: 20 }, approval: { mode: "auto" }, ...tools },
     ...rest,
   };
@@ -48,7 +60,11 @@ export class Gateway {
       await mkdir(this.workspace, { recursive: true, mode: 0o700 });
       if (this.config) await writeFile(join(this.data, "config.json"), JSON.stringify(this.config), { mode: 0o600 });
     }
-    const child = spawn(binary(), ["gateway", "--logs"], { cwd: this.home, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(binary(), ["gateway", "--logs"], {
+      cwd: this.home,
+      env: this.env(),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     this.child = child;
     this.gone = new Promise((done) => child.on("exit", done));
     await new Promise((done, fail) => {
@@ -57,7 +73,7 @@ export class Gateway {
         said += data;
         this.output += data;
         const at = /listening\s+http:\/\/(\S+)/.exec(said)?.[1];
-        if (at) (this.address = at), done();
+        if (at) ((this.address = at), done());
       };
       child.stdout.setEncoding("utf8").on("data", hear);
       child.stderr.setEncoding("utf8").on("data", hear);

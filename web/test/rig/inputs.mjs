@@ -21,5 +21,11 @@ export const inputs = {
   "right-to-left marks": ["\u202e\u2067abc\u2069 שלום \u200f مرحبا", 1000],
   "joined emoji": ["👩‍👩‍👧‍👦".repeat(2000), 1000],
   "marks on one letter": ["a" + "\u0301".repeat(20_000), 1000],
-  "200 KB with code": [Array.from({ length: 200 }, (_, i) => `Text ${i}.\n\n\`\`\`go\nfunc f${i}() { return "${"x".repeat(900)}" }\n\`\`\`\n`).join("\n"), 30_000],
+  "200 KB with code": [
+    Array.from(
+      { length: 200 },
+      (_, i) => `Text ${i}.\n\n\`\`\`go\nfunc f${i}() { return "${"x".repeat(900)}" }\n\`\`\`\n`,
+    ).join("\n"),
+    30_000,
+  ],
 };

@@ -11,8 +11,16 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
   const reply = (body) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...body }) + "\n");
-  if (method === "initialize") return reply({ result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "rig", version: "1" } } });
-  if (method === "tools/list") return reply({ result: { tools: [tool("echo", about()), tool("time", "Tells the time")] } });
+  if (method === "initialize")
+    return reply({
+      result: {
+        protocolVersion: params.protocolVersion,
+        capabilities: { tools: {} },
+        serverInfo: { name: "rig", version: "1" },
+      },
+    });
+  if (method === "tools/list")
+    return reply({ result: { tools: [tool("echo", about()), tool("time", "Tells the time")] } });
   if (method === "ping") return reply({ result: {} });
   reply({ error: { code: -32601, message: "not known" } });
 });

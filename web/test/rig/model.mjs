@@ -70,7 +70,9 @@ class Reply {
 
   event(delta, finish = null, more = {}) {
     if (!this.response.headersSent) this.response.writeHead(200, { "Content-Type": "text/event-stream" });
-    this.response.write(`data: ${JSON.stringify({ id: "x", model: this.request.model, choices: [{ index: 0, delta, finish_reason: finish }], ...more })}\n\n`);
+    this.response.write(
+      `data: ${JSON.stringify({ id: "x", model: this.request.model, choices: [{ index: 0, delta, finish_reason: finish }], ...more })}\n\n`,
+    );
   }
 
   /** text says something, in pieces; every: milliseconds between them. */
@@ -93,7 +95,16 @@ class Reply {
 
   call(name, args) {
     const index = this.calls++;
-    this.event({ tool_calls: [{ index, id: `call_${this.model.requests.length}_${index}`, type: "function", function: { name, arguments: JSON.stringify(args) } }] });
+    this.event({
+      tool_calls: [
+        {
+          index,
+          id: `call_${this.model.requests.length}_${index}`,
+          type: "function",
+          function: { name, arguments: JSON.stringify(args) },
+        },
+      ],
+    });
   }
 
   wait(gate) {
@@ -108,7 +119,9 @@ class Reply {
 
   end() {
     if (this.failed || this.response.destroyed) return;
-    this.event({}, this.calls > 0 ? "tool_calls" : "stop", { usage: { prompt_tokens: 1200, completion_tokens: 10 + this.words } });
+    this.event({}, this.calls > 0 ? "tool_calls" : "stop", {
+      usage: { prompt_tokens: 1200, completion_tokens: 10 + this.words },
+    });
     this.response.end("data: [DONE]\n\n");
   }
 }

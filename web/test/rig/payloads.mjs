@@ -160,13 +160,13 @@ const links = (at) => [
 
 /** Markdown around HTML, languages of code, formulas and colours. */
 const texts = (at) => [
-  "```\"><script>" + act + "</script>\ncode\n```",
+  '```"><script>' + act + "</script>\ncode\n```",
   "```html\n<script>" + act + "</script>\n```",
   "```constructor\nx\n```",
   "```__proto__\nx\n```",
   "```toString\nx\n```",
   "```svg\n<svg onload=" + act + ">\n```",
-  "```mermaid\ngraph TD; A[\"<img src=x onerror=" + act + ">\"]\n```",
+  '```mermaid\ngraph TD; A["<img src=x onerror=' + act + '>"]\n```',
   "`<img src=x onerror=" + act + ">`",
   "~~~<script>\n" + act + "\n~~~",
   `| <img src=x onerror=${act}> |\n|---|\n| <script>${act}</script> |`,

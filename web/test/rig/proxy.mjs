@@ -73,10 +73,18 @@ export class Proxy {
     const path = this.path(q.url);
     this.seen.push(q.url);
     if (path === undefined || this.down) return r.writeHead(this.down ? 502 : 404).end();
-    const up = request({ ...this.target(), method: q.method, path, headers: { ...q.headers, "x-forwarded-proto": this.tls ? "https" : "http" } }, (answer) => {
-      r.writeHead(answer.statusCode, answer.headers);
-      answer.pipe(r);
-    });
+    const up = request(
+      {
+        ...this.target(),
+        method: q.method,
+        path,
+        headers: { ...q.headers, "x-forwarded-proto": this.tls ? "https" : "http" },
+      },
+      (answer) => {
+        r.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(r);
+      },
+    );
     up.on("error", () => (r.headersSent ? r.destroy() : r.writeHead(502).end()));
     q.pipe(up);
   }
@@ -128,7 +136,8 @@ class Counter {
       out.push(this.take(at + 4, false));
       this.open = true;
     }
-    for (let n = size(this.buffer); n !== undefined && n <= this.buffer.length; n = size(this.buffer)) out.push(this.take(n, (this.buffer[0] & 15) < 3));
+    for (let n = size(this.buffer); n !== undefined && n <= this.buffer.length; n = size(this.buffer))
+      out.push(this.take(n, (this.buffer[0] & 15) < 3));
     return out;
   }
 

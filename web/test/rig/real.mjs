@@ -34,16 +34,28 @@ export class Gateway {
     this.home = mkdtempSync(join(tmpdir(), "nanobot-home-"));
     this.port = await freePort();
     this.file = join(this.home, "config.json");
-    writeFileSync(this.file, JSON.stringify({ ...config, gateway: { port: this.port, heartbeat: { enabled: false }, ...config.gateway } }, null, 2), { mode: 0o600 });
+    writeFileSync(
+      this.file,
+      JSON.stringify(
+        { ...config, gateway: { port: this.port, heartbeat: { enabled: false }, ...config.gateway } },
+        null,
+        2,
+      ),
+      { mode: 0o600 },
+    );
     this.env = { PATH: process.env.PATH, HOME: this.home, NANOBOT_HOME: this.home };
     this.process = spawn(binary(), ["gateway"], { env: this.env, stdio: ["ignore", "pipe", "pipe"] });
     this.log = "";
     for (const s of [this.process.stdout, this.process.stderr]) s.on("data", (b) => (this.log += b));
     const end = Date.now() + 180_000;
     for (;;) {
-      const ok = await fetch(`http://127.0.0.1:${this.port}/readyz`).then((r) => r.ok, () => false);
+      const ok = await fetch(`http://127.0.0.1:${this.port}/readyz`).then(
+        (r) => r.ok,
+        () => false,
+      );
       if (ok) return this;
-      if (this.process.exitCode !== null || Date.now() > end) throw new Error("the gateway did not start:\n" + this.log);
+      if (this.process.exitCode !== null || Date.now() > end)
+        throw new Error("the gateway did not start:\n" + this.log);
       await new Promise((done) => setTimeout(done, 50));
     }
   }
@@ -80,9 +92,11 @@ export class ModelServer {
         r.writeHead(401, { "Content-Type": "application/json" });
         return r.end(JSON.stringify({ error: { message: `wrong key ${q.headers.authorization}` } }));
       }
-      if (q.url.endsWith("/models")) return r.end(JSON.stringify({ data: [{ id: "small-1" }, { id: "large-1", context_length: 128000 }] }));
+      if (q.url.endsWith("/models"))
+        return r.end(JSON.stringify({ data: [{ id: "small-1" }, { id: "large-1", context_length: 128000 }] }));
       r.writeHead(200, { "Content-Type": "text/event-stream" });
-      const piece = (delta, finish) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish ?? null }] })}\n\n`;
+      const piece = (delta, finish) =>
+        `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish ?? null }] })}\n\n`;
       r.end(piece({ role: "assistant", content: this.answer }) + piece({}, "stop") + "data: [DONE]\n\n");
     });
     await new Promise((done) => this.server.listen(0, "127.0.0.1", done));

@@ -7,7 +7,14 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
 const dist = new URL("../../../internal/web/pages/dist/", import.meta.url);
-const types = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml", png: "image/png", webmanifest: "application/manifest+json" };
+const types = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript",
+  css: "text/css",
+  svg: "image/svg+xml",
+  png: "image/png",
+  webmanifest: "application/manifest+json",
+};
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; " +
   "manifest-src 'self'; worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types nanobot";
@@ -28,7 +35,15 @@ export class Stub {
   reads = new Map(); // path below api/ -> answer, or a function of the address; {refuse: [status, code]} refuses
   promised = new Map(); // address of a download -> read
   // action -> answer, or a function of the payload; the same
-  acts = new Map([["download.create", ({ read }) => (this.promised.set("webui/download/t" + this.requests.length, read), { url: "webui/download/t" + this.requests.length })]]);
+  acts = new Map([
+    [
+      "download.create",
+      ({ read }) => (
+        this.promised.set("webui/download/t" + this.requests.length, read),
+        { url: "webui/download/t" + this.requests.length }
+      ),
+    ],
+  ]);
   frames = []; // all frames of pages
   forgotten; // a temporary chat that has ended
   uploads = []; // {name, type, bytes}
@@ -72,16 +87,27 @@ export class Stub {
     const url = new URL(q.url, this.url);
     r.setHeader("Content-Security-Policy", policy);
     r.setHeader("X-Content-Type-Options", "nosniff");
-    const asset = /^\/assets\/[^/]+\/([\w.-]+)$/.exec(url.pathname)?.[1] ?? { "/": "index.html", "/sw.js": "sw.js", "/manifest.webmanifest": "manifest.webmanifest" }[url.pathname];
+    const asset =
+      /^\/assets\/[^/]+\/([\w.-]+)$/.exec(url.pathname)?.[1] ??
+      { "/": "index.html", "/sw.js": "sw.js", "/manifest.webmanifest": "manifest.webmanifest" }[url.pathname];
     if (asset) {
-      const data = await readFile(fileURLToPath(new URL(asset + ".gz", dist))).then(gunzipSync, () => readFile(fileURLToPath(new URL(asset, dist)))).catch(() => undefined);
+      const data = await readFile(fileURLToPath(new URL(asset + ".gz", dist)))
+        .then(gunzipSync, () => readFile(fileURLToPath(new URL(asset, dist))))
+        .catch(() => undefined);
       r.writeHead(data ? 200 : 404, { "Content-Type": types[asset.split(".").pop()] });
-      return r.end(/^(index|away)\.html$|^sw\.js$|\.webmanifest$/.test(asset) ? String(data).replaceAll("BUILD", this.build) : data);
+      return r.end(
+        /^(index|away)\.html$|^sw\.js$|\.webmanifest$/.test(asset)
+          ? String(data).replaceAll("BUILD", this.build)
+          : data,
+      );
     }
     const file = this.promised.get(url.pathname.slice(1));
     if (file !== undefined) {
       this.promised.delete(url.pathname.slice(1));
-      return r.writeHead(200, { "Content-Disposition": `attachment; filename="chat.md"` }), r.end(this.reads.get(decodeURIComponent(file.split("?")[0])));
+      return (
+        r.writeHead(200, { "Content-Disposition": `attachment; filename="chat.md"` }),
+        r.end(this.reads.get(decodeURIComponent(file.split("?")[0])))
+      );
     }
     if (q.headers["x-nanobot-page"] !== "1") return this.refused(r, 403, "not_a_page");
     if (url.pathname === "/webui/upload") return this.upload(q, r);
@@ -89,17 +115,32 @@ export class Stub {
     for await (const piece of q) body += piece;
     if (url.pathname === "/webui/state") return this.json(r, this.state());
     if (url.pathname === "/webui/login") return this.login(r, JSON.parse(body));
-    if (url.pathname === "/webui/logout") return (this.signedIn = false), this.json(r, {});
+    if (url.pathname === "/webui/logout") return ((this.signedIn = false), this.json(r, {}));
     if (!this.signedIn) return this.refused(r, 401, "signed_out");
-    if (url.pathname === "/api/commands") return this.json(r, { commands: [{ name: "/stop", description: "Stop the turn" }, { name: "/status", description: "Show the status" }, { name: "/model", args: "[name]", description: "Show or change the model" }] });
+    if (url.pathname === "/api/commands")
+      return this.json(r, {
+        commands: [
+          { name: "/stop", description: "Stop the turn" },
+          { name: "/status", description: "Show the status" },
+          { name: "/model", args: "[name]", description: "Show or change the model" },
+        ],
+      });
     if (url.pathname === "/api/settings") return this.json(r, this.settings);
-    if (url.pathname === "/api/workspaces") return this.json(r, { workspaces: [{ path: "/home/me/work", name: "work", default: true }], default: "/home/me/work" });
+    if (url.pathname === "/api/workspaces")
+      return this.json(r, {
+        workspaces: [{ path: "/home/me/work", name: "work", default: true }],
+        default: "/home/me/work",
+      });
     if (url.pathname === "/api/webui/sidebar-state") return this.json(r, this.sidebar);
-    if (url.pathname === "/api/sessions" && url.searchParams.get("archived")) return this.json(r, { sessions: this.archived, total: this.archived.length, cursor: null });
+    if (url.pathname === "/api/sessions" && url.searchParams.get("archived"))
+      return this.json(r, { sessions: this.archived, total: this.archived.length, cursor: null });
     if (url.pathname === "/api/sessions") {
       const wanted = url.searchParams.get("query").toLowerCase();
       const found = this.sessions.filter((s) => (s.title + s.preview).toLowerCase().includes(wanted));
-      return this.json(r, { sessions: found.slice(0, Number(url.searchParams.get("limit")) || undefined), total: found.length });
+      return this.json(r, {
+        sessions: found.slice(0, Number(url.searchParams.get("limit")) || undefined),
+        total: found.length,
+      });
     }
     const known = this.reads.get(decodeURIComponent(url.pathname.slice("/api/".length)));
     if (known !== undefined) {
@@ -109,19 +150,46 @@ export class Stub {
     const key = /^\/api\/sessions\/([^/]+)\/webui-thread$/.exec(url.pathname)?.[1];
     const all = key && this.threads.get(decodeURIComponent(key));
     if (!all) return this.refused(r, 404, "not_found");
-    if (url.searchParams.has("around") || url.searchParams.has("after")) return this.json(r, part(all, url.searchParams));
+    if (url.searchParams.has("around") || url.searchParams.has("after"))
+      return this.json(r, part(all, url.searchParams));
     const before = url.searchParams.has("before") ? Number(url.searchParams.get("before")) : Infinity;
     const fits = all.filter((m) => m.index < before);
     const page = fits.slice(-Number(url.searchParams.get("limit")));
-    this.json(r, { messages: page, turns: page.filter((m) => m.usage || m.edits).map((m) => ({ turn_id: m.turn_id, duration_ms: m.latency_ms, model: m.model, usage: m.usage, error: m.error, edits: m.edits, undo_id: m.undo_id, undone_by: m.undone_by })), seq: this.chats.get(decodeURIComponent(key).slice("websocket:".length))?.seq, has_more: page.length < fits.length, before: page[0]?.index ?? null });
+    this.json(r, {
+      messages: page,
+      turns: page
+        .filter((m) => m.usage || m.edits)
+        .map((m) => ({
+          turn_id: m.turn_id,
+          duration_ms: m.latency_ms,
+          model: m.model,
+          usage: m.usage,
+          error: m.error,
+          edits: m.edits,
+          undo_id: m.undo_id,
+          undone_by: m.undone_by,
+        })),
+      seq: this.chats.get(decodeURIComponent(key).slice("websocket:".length))?.seq,
+      has_more: page.length < fits.length,
+      before: page[0]?.index ?? null,
+    });
   }
 
   async upload(q, r) {
     let n = 0;
     for await (const piece of q) n += piece.length;
     if (this.refuseUpload) return this.refused(r, ...this.refuseUpload);
-    this.uploads.push({ name: decodeURIComponent(q.headers["x-nanobot-name"]), type: q.headers["x-nanobot-type"], bytes: n });
-    this.json(r, { upload_id: `up${this.uploads.length}`, size: n, type: q.headers["x-nanobot-type"], expires_in: 3600 });
+    this.uploads.push({
+      name: decodeURIComponent(q.headers["x-nanobot-name"]),
+      type: q.headers["x-nanobot-type"],
+      bytes: n,
+    });
+    this.json(r, {
+      upload_id: `up${this.uploads.length}`,
+      size: n,
+      type: q.headers["x-nanobot-type"],
+      expires_in: 3600,
+    });
   }
 
   /** tell is an event of a topic, or of none. */
@@ -131,8 +199,22 @@ export class Stub {
   }
 
   state() {
-    const device = { id: "d1", name: "Chromium on Linux", address: "127.0.0.1", created: "2026-01-05T10:00:00Z", seen: "2026-01-05T10:00:00Z", expires: "2026-02-04T10:00:00Z" };
-    return { gateway: "1a2b3c4d", build: this.build, signed_in: this.signedIn, ...(this.signedIn ? { device } : {}), time: new Date().toISOString(), encrypted: false };
+    const device = {
+      id: "d1",
+      name: "Chromium on Linux",
+      address: "127.0.0.1",
+      created: "2026-01-05T10:00:00Z",
+      seen: "2026-01-05T10:00:00Z",
+      expires: "2026-02-04T10:00:00Z",
+    };
+    return {
+      gateway: "1a2b3c4d",
+      build: this.build,
+      signed_in: this.signedIn,
+      ...(this.signedIn ? { device } : {}),
+      time: new Date().toISOString(),
+      encrypted: false,
+    };
   }
 
   login(r, body) {
@@ -165,8 +247,12 @@ export class Stub {
 
   upgrade(q, raw) {
     if (this.refuse || !this.signedIn) return raw.destroy();
-    const accept = createHash("sha1").update(q.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
-    raw.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    const accept = createHash("sha1")
+      .update(q.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")
+      .digest("base64");
+    raw.write(
+      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
+    );
     const socket = {
       places: new Set(),
       send: (e) => raw.writable && raw.write(frame(1, Buffer.from(JSON.stringify(e)))),
@@ -201,10 +287,17 @@ export class Stub {
     switch (f.type) {
       case "attach":
       case "resume": {
-        if (f.chat_id === this.forgotten) return socket.send({ event: "error", chat_id: f.chat_id, code: "access_denied", detail: "access_denied" });
+        if (f.chat_id === this.forgotten)
+          return socket.send({ event: "error", chat_id: f.chat_id, code: "access_denied", detail: "access_denied" });
         socket.places.add(f.chat_id);
         const after = f.last_seq ?? c.seq;
-        socket.send({ event: "attached", chat_id: f.chat_id, seq: after, model_name: "scripted", ...(f.type === "resume" ? { resumed: true, complete: true } : {}) });
+        socket.send({
+          event: "attached",
+          chat_id: f.chat_id,
+          seq: after,
+          model_name: "scripted",
+          ...(f.type === "resume" ? { resumed: true, complete: true } : {}),
+        });
         for (const e of c.ring) if (e.seq > after) socket.send(e);
         for (const q of c.open ?? []) socket.send(q);
         if (c.turn) socket.send({ event: "goal_status", chat_id: f.chat_id, status: "running", turn_id: c.turn });
@@ -215,7 +308,12 @@ export class Stub {
         const known = this.accepted.includes(f.turn_id);
         if (!known) {
           this.accepted.push(f.turn_id);
-          this.store(f.chat_id, { role: "user", content: f.content, turn_id: f.turn_id, command: f.content.startsWith("/") || undefined });
+          this.store(f.chat_id, {
+            role: "user",
+            content: f.content,
+            turn_id: f.turn_id,
+            command: f.content.startsWith("/") || undefined,
+          });
         }
         socket.send({ event: "message_accepted", chat_id: f.chat_id, turn_id: f.turn_id, starts_turn: true });
         if (!known) void this.script(this, f.chat_id, f);
@@ -224,7 +322,13 @@ export class Stub {
       case "watch": {
         const id = "@" + f.key;
         socket.places.add(id);
-        socket.send({ event: "attached", chat_id: id, key: f.key, read_only: true, seq: f.last_seq ?? this.chat(id).seq });
+        socket.send({
+          event: "attached",
+          chat_id: id,
+          key: f.key,
+          read_only: true,
+          seq: f.last_seq ?? this.chat(id).seq,
+        });
         return;
       }
       case "subscribe":
@@ -233,15 +337,24 @@ export class Stub {
         if (c.turn && (!f.turn_id || f.turn_id === c.turn)) this.end(f.chat_id, c.turn);
         return;
       case "transcribe_audio":
-        if (this.unheard) return socket.send({ event: "transcription_error", request_id: f.request_id, detail: this.unheard });
+        if (this.unheard)
+          return socket.send({ event: "transcription_error", request_id: f.request_id, detail: this.unheard });
         return socket.send({ event: "transcription_result", request_id: f.request_id, text: "buy milk" });
       case "set_model":
-        return this.emit(f.chat_id, { event: "session_updated", scope: "model", model_name: f.model ?? f.preset, model_preset: f.preset ?? "model " + f.model });
+        return this.emit(f.chat_id, {
+          event: "session_updated",
+          scope: "model",
+          model_name: f.model ?? f.preset,
+          model_preset: f.preset ?? "model " + f.model,
+        });
       case "new_temporary_chat":
         socket.places.add("temp-1");
         return socket.send({ event: "attached", chat_id: "temp-1", seq: 1, temporary: true });
       case "fork_chat":
-        this.threads.set("websocket:forked", this.threads.get("websocket:" + f.source_chat_id).filter((m) => m.index < f.before_index));
+        this.threads.set(
+          "websocket:forked",
+          this.threads.get("websocket:" + f.source_chat_id).filter((m) => m.index < f.before_index),
+        );
         return socket.send({ event: "attached", chat_id: "forked", seq: 1 });
       case "answer":
         this.answers.push(f);
@@ -254,11 +367,19 @@ export class Stub {
           const known = this.acts.get(f.action);
           const answer = typeof known === "function" ? known(f.payload) : known;
           const [status, code, params] = answer.refuse ?? [];
-          return socket.send({ event: "webui_response", request_id: f.request_id, ...(status ? { error: { status, code, params, message: code } } : { result: answer }) });
+          return socket.send({
+            event: "webui_response",
+            request_id: f.request_id,
+            ...(status ? { error: { status, code, params, message: code } } : { result: answer }),
+          });
         }
         if (!/^(session\.(rename|delete|erase|archive|restore|seen)|sidebar\.update)$/.test(f.action)) {
           // A page must not take an empty answer for the one that it expects.
-          return socket.send({ event: "webui_response", request_id: f.request_id, error: { status: 404, code: "action_unknown", message: "the stub has no " + f.action } });
+          return socket.send({
+            event: "webui_response",
+            request_id: f.request_id,
+            error: { status: 404, code: "action_unknown", message: "the stub has no " + f.action },
+          });
         }
         if (f.action === "session.rename") this.sessions.find((s) => s.key === f.payload.key).title = f.payload.title;
         if (f.action === "session.erase") this.sessions = this.sessions.filter((s) => s.key !== f.payload.key);
@@ -268,9 +389,15 @@ export class Stub {
           this.archived.push({ ...s, archive_id: "a1" });
         }
         if (f.action === "session.restore") this.sessions.push(...this.archived.splice(0));
-        if (f.action === "session.seen") this.sessions = this.sessions.map((s) => (s.key === f.payload.key ? { ...s, unread: undefined } : s));
-        if (f.action === "sidebar.update") this.tell({ event: "sidebar_state_updated", state: (this.sidebar = f.payload.state) });
-        socket.send({ event: "webui_response", request_id: f.request_id, result: f.action === "session.restore" ? { key: this.sessions.at(-1).key } : {} });
+        if (f.action === "session.seen")
+          this.sessions = this.sessions.map((s) => (s.key === f.payload.key ? { ...s, unread: undefined } : s));
+        if (f.action === "sidebar.update")
+          this.tell({ event: "sidebar_state_updated", state: (this.sidebar = f.payload.state) });
+        socket.send({
+          event: "webui_response",
+          request_id: f.request_id,
+          result: f.action === "session.restore" ? { key: this.sessions.at(-1).key } : {},
+        });
     }
   }
 
@@ -287,7 +414,16 @@ export class Stub {
     const key = "websocket:" + chat;
     if (!this.threads.has(key)) {
       this.threads.set(key, []);
-      this.sessions.unshift({ key, title: "", preview: m.content, created_at: new Date().toISOString(), updated_at: new Date().toISOString(), messages: 1, bytes: 1, running: false });
+      this.sessions.unshift({
+        key,
+        title: "",
+        preview: m.content,
+        created_at: new Date().toISOString(),
+        updated_at: new Date().toISOString(),
+        messages: 1,
+        bytes: 1,
+        running: false,
+      });
     }
     const all = this.threads.get(key);
     all.push({ index: all.length, at: new Date().toISOString(), ...m });
@@ -308,9 +444,17 @@ export class Stub {
   /** say answers with a text in pieces. */
   say(chat, turn, text, { size = 7 } = {}) {
     this.begin(chat, turn);
-    for (let i = 0; i < text.length; i += size) this.emit(chat, { event: "delta", text: text.slice(i, i + size), stream_id: "s-" + turn });
+    for (let i = 0; i < text.length; i += size)
+      this.emit(chat, { event: "delta", text: text.slice(i, i + size), stream_id: "s-" + turn });
     this.emit(chat, { event: "stream_end", stream_id: "s-" + turn });
-    this.store(chat, { role: "assistant", content: text, turn_id: turn, latency_ms: 2100, model: "scripted", usage: { prompt_tokens: 17200, completion_tokens: 1000, cost_usd: 0.04 } });
+    this.store(chat, {
+      role: "assistant",
+      content: text,
+      turn_id: turn,
+      latency_ms: 2100,
+      model: "scripted",
+      usage: { prompt_tokens: 17200, completion_tokens: 1000, cost_usd: 0.04 },
+    });
     this.end(chat, turn);
   }
 }
@@ -318,14 +462,23 @@ export class Stub {
 /** part is a page around or behind an index. */
 function part(all, query) {
   const limit = Number(query.get("limit"));
-  const from = query.has("after") ? Number(query.get("after")) + 1 : Math.max(0, Number(query.get("around")) - limit / 2);
+  const from = query.has("after")
+    ? Number(query.get("after")) + 1
+    : Math.max(0, Number(query.get("around")) - limit / 2);
   const messages = all.slice(from, from + limit);
-  return { messages, has_more: from > 0, before: messages[0]?.index ?? null, has_newer: from + limit < all.length, after: messages.at(-1)?.index ?? null };
+  return {
+    messages,
+    has_more: from > 0,
+    before: messages[0]?.index ?? null,
+    has_newer: from + limit < all.length,
+    after: messages.at(-1)?.index ?? null,
+  };
 }
 
 function frame(op, data) {
   const n = data.length;
-  const head = n < 126 ? Buffer.from([128 | op, n]) : n < 65536 ? Buffer.from([128 | op, 126, n >> 8, n & 255]) : Buffer.alloc(10);
+  const head =
+    n < 126 ? Buffer.from([128 | op, n]) : n < 65536 ? Buffer.from([128 | op, 126, n >> 8, n & 255]) : Buffer.alloc(10);
   if (n >= 65536) {
     head[0] = 128 | op;
     head[1] = 127;

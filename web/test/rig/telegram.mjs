@@ -24,7 +24,17 @@ export class Telegram {
   /** says lets a person write to the bot, in a topic of the chat if there is one. */
   says(id, name, text, topic) {
     const n = ++this.#last;
-    this.#updates.push({ update_id: n, message: { message_id: n, ...(topic && { message_thread_id: topic, is_topic_message: true }), date: Math.floor(Date.now() / 1000), from: { id, is_bot: false, first_name: name, username: name }, chat: { id, type: "private", first_name: name }, text } });
+    this.#updates.push({
+      update_id: n,
+      message: {
+        message_id: n,
+        ...(topic && { message_thread_id: topic, is_topic_message: true }),
+        date: Math.floor(Date.now() / 1000),
+        from: { id, is_bot: false, first_name: name, username: name },
+        chat: { id, type: "private", first_name: name },
+        text,
+      },
+    });
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
@@ -36,10 +46,12 @@ export class Telegram {
       r.writeHead(status, { "Content-Type": "application/json" });
       r.end(JSON.stringify(value));
     };
-    if (decodeURIComponent(token ?? "") !== this.token) return reply(401, { ok: false, error_code: 401, description: "Unauthorized" });
+    if (decodeURIComponent(token ?? "") !== this.token)
+      return reply(401, { ok: false, error_code: 401, description: "Unauthorized" });
     const params = body.startsWith("{") ? JSON.parse(body) : {};
     let result = true;
-    if (method === "getMe") result = { id: parseInt(this.token), is_bot: true, first_name: "Test", username: this.name };
+    if (method === "getMe")
+      result = { id: parseInt(this.token), is_bot: true, first_name: "Test", username: this.name };
     if (method === "getWebhookInfo") result = { url: "" };
     if (method === "getUpdates") {
       this.#updates = this.#updates.filter((u) => u.update_id >= (params.offset ?? 0));
@@ -54,11 +66,22 @@ export class Telegram {
     }
     if (method.startsWith("send")) {
       this.sent.push(params);
-      result = { message_id: 1000 + this.sent.length, date: 1, chat: { id: params.chat_id, type: "private" }, text: params.text };
+      result = {
+        message_id: 1000 + this.sent.length,
+        date: 1,
+        chat: { id: params.chat_id, type: "private" },
+        text: params.text,
+      };
     }
-    if (method === "editMessageText") { // an answer that grows
+    if (method === "editMessageText") {
+      // an answer that grows
       this.sent[params.message_id - 1001].text = params.text;
-      result = { message_id: params.message_id, date: 1, chat: { id: params.chat_id, type: "private" }, text: params.text };
+      result = {
+        message_id: params.message_id,
+        date: 1,
+        chat: { id: params.chat_id, type: "private" },
+        text: params.text,
+      };
     }
     reply(200, { ok: true, result });
   }

@@ -11,7 +11,11 @@ test("letters in order match from the beginning of a word", () => {
 
 test("a whole word beats its parts, and a short name a long one", () => {
   const order = (query: string, ...names: string[]) => names.toSorted((a, b) => fuzzy(query, b) - fuzzy(query, a));
-  assert.deepEqual(order("log", "Catalogue", "Look at the gateway", "Log"), ["Log", "Catalogue", "Look at the gateway"]);
+  assert.deepEqual(order("log", "Catalogue", "Look at the gateway", "Log"), [
+    "Log",
+    "Catalogue",
+    "Look at the gateway",
+  ]);
   assert.deepEqual(order("set", "Settings as text", "Settings"), ["Settings", "Settings as text"]);
 });
 

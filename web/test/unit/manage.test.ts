@@ -23,7 +23,8 @@ test("names become words, types lose null", () => {
 test("cron expressions of the simple kind are read and written", () => {
   assert.deepEqual(weekly("30 7 * * 1,5"), { time: "07:30", days: [1, 5] });
   assert.deepEqual(weekly("0 9 * * *"), { time: "09:00", days: [] });
-  for (const hard of ["*/5 * * * *", "0 9 1 * *", "0 9 * * 1-5", "0 25 * * *", "61 1 * * *", "@daily", ""]) assert.equal(weekly(hard), undefined, hard);
+  for (const hard of ["*/5 * * * *", "0 9 1 * *", "0 9 * * 1-5", "0 25 * * *", "61 1 * * *", "@daily", ""])
+    assert.equal(weekly(hard), undefined, hard);
   for (const cron of ["30 7 * * 1,5", "0 0 * * *", "59 23 * * 0"]) {
     const { time, days } = weekly(cron)!;
     assert.equal(cronOf(time, days), cron);

@@ -34,7 +34,22 @@ test("formulas are found in all four forms", () => {
 });
 
 test("prices, variables and code are no formulas", () => {
-  const none = ["It costs $5 and $10.", "$ 5 $", "US$5 or HK$ 6", "$HOME/$USER", "`$x$` and ``\\(y\\)``", "```\n$$x$$\n```", "\\$a\\$", "$5`$`", "a $x\n\ny$", "$$\n\n$$", "$$x", "\\[x", "\\(x", "$x\ny$"];
+  const none = [
+    "It costs $5 and $10.",
+    "$ 5 $",
+    "US$5 or HK$ 6",
+    "$HOME/$USER",
+    "`$x$` and ``\\(y\\)``",
+    "```\n$$x$$\n```",
+    "\\$a\\$",
+    "$5`$`",
+    "a $x\n\ny$",
+    "$$\n\n$$",
+    "$$x",
+    "\\[x",
+    "\\(x",
+    "$x\ny$",
+  ];
   for (const text of none) assert.deepEqual(formulas(text), [], text);
 });
 
@@ -47,12 +62,23 @@ test("a formula that comes in pieces is one, also when it is long open", () => {
 
 test("long formulas and texts full of signs stay text", () => {
   assert.equal(formula("$$" + "x".repeat(11 << 10) + "$$"), undefined);
-  for (const text of ["$".repeat(20000), "$$\n".repeat(7000), "\\(".repeat(10000), "\\[\n".repeat(7000), "$x ".repeat(7000), "a$b".repeat(7000), "\\".repeat(9000) + "$"]) {
+  for (const text of [
+    "$".repeat(20000),
+    "$$\n".repeat(7000),
+    "\\(".repeat(10000),
+    "\\[\n".repeat(7000),
+    "$x ".repeat(7000),
+    "a$b".repeat(7000),
+    "\\".repeat(9000) + "$",
+  ]) {
     assert.deepEqual(formulas(text), [], JSON.stringify(text.slice(0, 6)));
   }
 });
 
-interface Made { type: string; props: Record<string, unknown> & { children?: unknown } }
+interface Made {
+  type: string;
+  props: Record<string, unknown> & { children?: unknown };
+}
 function nodes(made: unknown, out: Made[] = []): Made[] {
   if (Array.isArray(made)) for (const m of made) nodes(m, out);
   else if (made && typeof made === "object") {
@@ -61,7 +87,14 @@ function nodes(made: unknown, out: Made[] = []): Made[] {
   }
   return out;
 }
-const words = (made: unknown): string => (typeof made === "string" ? made : Array.isArray(made) ? made.map(words).join("") : made && typeof made === "object" ? words((made as Made).props.children) : "");
+const words = (made: unknown): string =>
+  typeof made === "string"
+    ? made
+    : Array.isArray(made)
+      ? made.map(words).join("")
+      : made && typeof made === "object"
+        ? words((made as Made).props.children)
+        : "";
 
 test("a formula becomes MathML", () => {
   const made = draw("\\frac{a^2}{\\sqrt{b}} \\begin{pmatrix}1&2\\\\3&4\\end{pmatrix} \\text{if } x \\le \\infty", true);
@@ -73,10 +106,33 @@ test("a formula becomes MathML", () => {
 
 test("hostile formulas make no link, image, class, id, style or address", () => {
   const bad = [
-    "\\href{javascript:alert(1)}{x}", "\\url{javascript:alert(1)}", "\\includegraphics{http://x.example/a.png}", "\\class{danger}{x}", "\\id{main}{x}",
-    "\\style{position:fixed;background:url(http://x.example)}{x}", "\\data{a=b}{x}", "\\htmlClass{danger}{x}", "\\htmlStyle{color:red}{x}", "\\htmlData{a=b}{x}",
-    "\\ref{x}", "\\label{main} x", "\\tag{<img src=x>} x", "\\text{<img src=x onerror=alert(1)>}", "\\texttip{x}{y}", "\\color{url(x)} x", "\\colorbox{red}{x}",
-    "\\hspace{-99999em} x", "\\hspace{99999em} x", "\\rule{9999em}{9999em}", "\\kern-9999pt x", "\\raisebox{9999em}{x}", "\\raisebox{-90em}{x}", "\\hskip 9999em", "\\__proto__", "\\constructor", "\\toString",
+    "\\href{javascript:alert(1)}{x}",
+    "\\url{javascript:alert(1)}",
+    "\\includegraphics{http://x.example/a.png}",
+    "\\class{danger}{x}",
+    "\\id{main}{x}",
+    "\\style{position:fixed;background:url(http://x.example)}{x}",
+    "\\data{a=b}{x}",
+    "\\htmlClass{danger}{x}",
+    "\\htmlStyle{color:red}{x}",
+    "\\htmlData{a=b}{x}",
+    "\\ref{x}",
+    "\\label{main} x",
+    "\\tag{<img src=x>} x",
+    "\\text{<img src=x onerror=alert(1)>}",
+    "\\texttip{x}{y}",
+    "\\color{url(x)} x",
+    "\\colorbox{red}{x}",
+    "\\hspace{-99999em} x",
+    "\\hspace{99999em} x",
+    "\\rule{9999em}{9999em}",
+    "\\kern-9999pt x",
+    "\\raisebox{9999em}{x}",
+    "\\raisebox{-90em}{x}",
+    "\\hskip 9999em",
+    "\\__proto__",
+    "\\constructor",
+    "\\toString",
   ];
   for (const tex of bad)
     for (const n of nodes(draw(tex, false))) {
@@ -85,12 +141,27 @@ test("hostile formulas make no link, image, class, id, style or address", () => 
         if (name === "children") continue;
         const text = JSON.stringify(value);
         assert.doesNotMatch(name, /href|src|^id$|title|data|^on|html/i, tex);
-        assert.doesNotMatch(text, /url|javascript|danger|fixed|absolute|(?<![\d.])(?:[4-9]\d|\d{3,})(?:\.\d+)?(?:em|pt|px)/, `${tex}: ${name}=${text}`);
+        assert.doesNotMatch(
+          text,
+          /url|javascript|danger|fixed|absolute|(?<![\d.])(?:[4-9]\d|\d{3,})(?:\.\d+)?(?:em|pt|px)/,
+          `${tex}: ${name}=${text}`,
+        );
       }
     }
 });
 
 test("macro bombs, deep and broken formulas stay text", () => {
-  const bombs = ["\\def\\a{\\a\\a}\\a", "\\newcommand{\\a}{xxxxxxxx}\\a", "\\gdef\\a{x}\\a", "\\let\\a\\b", "{".repeat(3000) + "}".repeat(3000), "\\sqrt{".repeat(1500) + "x" + "}".repeat(1500), "x^{".repeat(2000), "\\frac{a", "\\nosuchcommand", "\\left( x"];
+  const bombs = [
+    "\\def\\a{\\a\\a}\\a",
+    "\\newcommand{\\a}{xxxxxxxx}\\a",
+    "\\gdef\\a{x}\\a",
+    "\\let\\a\\b",
+    "{".repeat(3000) + "}".repeat(3000),
+    "\\sqrt{".repeat(1500) + "x" + "}".repeat(1500),
+    "x^{".repeat(2000),
+    "\\frac{a",
+    "\\nosuchcommand",
+    "\\left( x",
+  ];
   for (const tex of bombs) assert.equal(draw(tex, true), null, tex.slice(0, 30));
 });

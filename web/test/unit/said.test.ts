@@ -19,10 +19,14 @@ test("sentences of the program in Chinese", () => {
     ["it is not running: it is not running", "未运行：未运行"],
     ["12 MB free at /data", "/data 剩余 12 MB"],
     ["/a: b cannot be read: permission denied", "无法读取 /a: b：permission denied"],
-    ["tools.x: must be at least 1 (line 3, column 4); did you mean y?", "tools.x：不得小于 1（第 3 行，第 4 列）；是否想输入 y？"],
+    [
+      "tools.x: must be at least 1 (line 3, column 4); did you mean y?",
+      "tools.x：不得小于 1（第 3 行，第 4 列）；是否想输入 y？",
+    ],
     ["open x: permission denied; try again", "open x: permission denied; try again"],
     ["must be at least $1 {2} $& constructor", "不得小于 $1 {2} $& constructor"],
     ["toString", "toString"],
     ["it is not running: ".repeat(300), "it is not running: ".repeat(300)],
-  ]) same(translate(s, english!), chinese);
+  ])
+    same(translate(s, english!), chinese);
 });

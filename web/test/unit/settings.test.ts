@@ -8,8 +8,22 @@ const schema: SchemaNode = {
   type: ["object", "null"],
   properties: {
     $schema: { type: "string" },
-    agents: { properties: { temperature: { type: ["number", "null"], minimum: 0 }, old: { deprecated: true }, mode: { type: ["string", "null"], enum: ["a", "b", null] }, on: { type: ["boolean", "null"] } } },
-    providers: { additionalProperties: { properties: { apiKey: { type: ["string", "null"], writeOnly: true }, hosts: { type: ["array", "null"], items: { type: ["string", "null"] } } } } },
+    agents: {
+      properties: {
+        temperature: { type: ["number", "null"], minimum: 0 },
+        old: { deprecated: true },
+        mode: { type: ["string", "null"], enum: ["a", "b", null] },
+        on: { type: ["boolean", "null"] },
+      },
+    },
+    providers: {
+      additionalProperties: {
+        properties: {
+          apiKey: { type: ["string", "null"], writeOnly: true },
+          hosts: { type: ["array", "null"], items: { type: ["string", "null"] } },
+        },
+      },
+    },
     rules: { type: ["array", "null"], items: { type: ["object", "null"] } },
   },
 };
@@ -18,8 +32,12 @@ const config = { agents: { temperature: 1 }, providers: { "my.own": { apiKey: "*
 test("the settings of a schema, with the entries of open maps", () => {
   const got = flatten(schema, config).map((s) => [s.path, s.kind]);
   assert.deepEqual(got, [
-    ["agents.temperature", "number"], ["agents.mode", "choice"], ["agents.on", "switch"],
-    ["providers.my\\.own.apiKey", "secret"], ["providers.my\\.own.hosts", "list"], ["rules", "json"],
+    ["agents.temperature", "number"],
+    ["agents.mode", "choice"],
+    ["agents.on", "switch"],
+    ["providers.my\\.own.apiKey", "secret"],
+    ["providers.my\\.own.hosts", "list"],
+    ["rules", "json"],
   ]);
   assert.equal(escape("a.b[0]"), "a\\.b\\[0]");
   assert.equal(valueAt(config, ["providers", "my.own", "apiKey"]), "***");
@@ -27,8 +45,17 @@ test("the settings of a schema, with the entries of open maps", () => {
 });
 
 test("where a value comes from", () => {
-  const read = { set: [{ path: "agents.temperature", layer: "file", source: "", line: 3 }, { path: "rules.0", layer: "env", source: "" }] } as unknown as SettingsRead;
-  const by = (path: string) => originOf(read, flatten(schema, config).find((s) => s.path === path)!)?.layer;
+  const read = {
+    set: [
+      { path: "agents.temperature", layer: "file", source: "", line: 3 },
+      { path: "rules.0", layer: "env", source: "" },
+    ],
+  } as unknown as SettingsRead;
+  const by = (path: string) =>
+    originOf(
+      read,
+      flatten(schema, config).find((s) => s.path === path)!,
+    )?.layer;
   assert.deepEqual([by("agents.temperature"), by("rules"), by("agents.mode")], ["file", "env", undefined]);
 });
 

@@ -14,7 +14,11 @@ test("routes", () => {
 
 test("drafts are kept by gateway and conversation, and without storage", () => {
   const data = new Map<string, string>();
-  const store = { getItem: (k: string) => data.get(k) ?? null, setItem: (k: string, v: string) => void data.set(k, v), removeItem: (k: string) => void data.delete(k) };
+  const store = {
+    getItem: (k: string) => data.get(k) ?? null,
+    setItem: (k: string, v: string) => void data.set(k, v),
+    removeItem: (k: string) => void data.delete(k),
+  };
   new Drafts(store, "g1").write("c", "words");
   assert.equal(new Drafts(store, "g1").read("c"), "words");
   assert.equal(new Drafts(store, "g2").read("c"), "");

@@ -9,7 +9,7 @@ import { decode, dense, label, ownHref, safeHref, visible } from "../../src/text
 
 function parse(text: string): Block[] {
   const doc = new Markdown();
-  for (let left = doc.set(text); left; ) left = doc.work();
+  for (let left = doc.set(text); left;) left = doc.work();
   return doc.blocks;
 }
 
@@ -62,12 +62,26 @@ Text right after.
 Last words`;
 
 test("blocks are found", () => {
-  assert.deepEqual(kinds(parse(sample)), ["heading", "paragraph", "list", "list", "table", "blockquote", "code", "paragraph", "hr", "paragraph", "def", "paragraph"]);
+  assert.deepEqual(kinds(parse(sample)), [
+    "heading",
+    "paragraph",
+    "list",
+    "list",
+    "table",
+    "blockquote",
+    "code",
+    "paragraph",
+    "hr",
+    "paragraph",
+    "def",
+    "paragraph",
+  ]);
 });
 
 test("text that comes in pieces of any size gives the same blocks", () => {
   const want = JSON.stringify(parse(sample));
-  for (const size of [1, 2, 3, 7, 16, 50, 333]) assert.equal(JSON.stringify(stream(sample, size)), want, `pieces of ${size}`);
+  for (const size of [1, 2, 3, 7, 16, 50, 333])
+    assert.equal(JSON.stringify(stream(sample, size)), want, `pieces of ${size}`);
 });
 
 test("long text parsed in steps gives the same blocks as in one", () => {
@@ -78,11 +92,40 @@ test("long text parsed in steps gives the same blocks as in one", () => {
 });
 
 test("texts made of hard parts give the same blocks in pieces", () => {
-  const bits = ["\n", "\n\n", "- a", "  - b", "1. c", "> q", "```", "```js\n", "~~~", "**", "`", "| a | b |\n|---|---|\n", "# h", "    ind", "\t", "[x](http://a.b)", "text", "<div>", "</div>", "---", "===", "[r]: /x", "  ", "*", "\r\n"];
+  const bits = [
+    "\n",
+    "\n\n",
+    "- a",
+    "  - b",
+    "1. c",
+    "> q",
+    "```",
+    "```js\n",
+    "~~~",
+    "**",
+    "`",
+    "| a | b |\n|---|---|\n",
+    "# h",
+    "    ind",
+    "\t",
+    "[x](http://a.b)",
+    "text",
+    "<div>",
+    "</div>",
+    "---",
+    "===",
+    "[r]: /x",
+    "  ",
+    "*",
+    "\r\n",
+  ];
   let seed = 1;
   const random = () => (seed = (seed * 1103515245 + 12345) & 0x7fffffff) / 0x7fffffff;
   for (let i = 0; i < 500; i++) {
-    const text = Array.from({ length: 3 + Math.floor(random() * 25) }, () => bits[Math.floor(random() * bits.length)]).join("");
+    const text = Array.from(
+      { length: 3 + Math.floor(random() * 25) },
+      () => bits[Math.floor(random() * bits.length)],
+    ).join("");
     const want = JSON.stringify(parse(text));
     for (const size of [1, 4]) assert.equal(JSON.stringify(stream(text, size)), want, JSON.stringify(text));
   }
@@ -91,14 +134,26 @@ test("texts made of hard parts give the same blocks in pieces", () => {
 test("a table that is longer than a part keeps its head", () => {
   const blocks = parse("| a | b |\n|---|---|\n" + "| 1 | 2 |\n".repeat(3000));
   assert.ok(blocks.length > 1);
-  assert.ok(kinds(blocks).every((k) => k === "table"), kinds(blocks).join(" "));
+  assert.ok(
+    kinds(blocks).every((k) => k === "table"),
+    kinds(blocks).join(" "),
+  );
 });
 
 test("no character of the text is lost", () => {
   const text = (b: Block) => (b.type === "tokens" ? b.raw : b.text);
-  for (const source of [sample, sample.replace(/\n/g, "\r\n"), "a\r\rb", "\0", "\n\n\n", "\t- x\n\n    code\n\nend", "a\n===\nb\n---\n"]) {
+  for (const source of [
+    sample,
+    sample.replace(/\n/g, "\r\n"),
+    "a\r\rb",
+    "\0",
+    "\n\n\n",
+    "\t- x\n\n    code\n\nend",
+    "a\n===\nb\n---\n",
+  ]) {
     const all = parse(source).map(text).join("").replace(/\s/g, "");
-    for (const word of source.replace(/```\w*/g, "").match(/[a-z]{2,}/gi) ?? []) assert.ok(all.includes(word), `${word} of ${JSON.stringify(source.slice(0, 40))}`);
+    for (const word of source.replace(/```\w*/g, "").match(/[a-z]{2,}/gi) ?? [])
+      assert.ok(all.includes(word), `${word} of ${JSON.stringify(source.slice(0, 40))}`);
   }
 });
 
@@ -113,7 +168,10 @@ test("a finished block stays the same object while text comes in", () => {
 });
 
 test("streaming a long text parses each part a few times, not each time", () => {
-  const long = Array.from({ length: 400 }, (_, i) => `Paragraph ${i} with some words in it, to be long enough to count.`).join("\n\n");
+  const long = Array.from(
+    { length: 400 },
+    (_, i) => `Paragraph ${i} with some words in it, to be long enough to count.`,
+  ).join("\n\n");
   cost.block = cost.inline = 0;
   const pieces = Math.ceil(long.length / 20);
   stream(long, 20);
@@ -177,7 +235,10 @@ for (const [name, text, most] of hostile) {
           const known = new Set(doc.blocks);
           left = first ? doc.set(part) : doc.work();
           const made = doc.blocks.filter((b) => !known.has(b)).reduce((sum, b) => sum + tokensOf(b), 0);
-          assert.ok(cost.block <= mostParsed && cost.inline <= mostParsed, `${cost.block} and ${cost.inline} characters in one step`);
+          assert.ok(
+            cost.block <= mostParsed && cost.inline <= mostParsed,
+            `${cost.block} and ${cost.inline} characters in one step`,
+          );
           assert.ok(made <= mostMade, `${made} tokens in one step`);
           if (pieces > 1) break; // the rest comes with the next piece
         }
@@ -187,7 +248,24 @@ for (const [name, text, most] of hostile) {
 }
 
 test("only addresses that are safe become links", () => {
-  for (const bad of ["javascript:alert(1)", " javascript:alert(1)", "JAVASCRIPT:x", "java\nscript:x", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "//evil.example", "/settings", "evil", "blob:x", "https://", "http://\u0000x", "\u0001javascript:x", "api/../secret", "#x"]) {
+  for (const bad of [
+    "javascript:alert(1)",
+    " javascript:alert(1)",
+    "JAVASCRIPT:x",
+    "java\nscript:x",
+    "data:text/html,x",
+    "vbscript:x",
+    "file:///etc/passwd",
+    "//evil.example",
+    "/settings",
+    "evil",
+    "blob:x",
+    "https://",
+    "http://\u0000x",
+    "\u0001javascript:x",
+    "api/../secret",
+    "#x",
+  ]) {
     assert.equal(safeHref(bad), undefined, bad);
   }
   assert.equal(safeHref("https://example.com/a?b#c"), "https://example.com/a?b#c");
@@ -198,7 +276,10 @@ test("only addresses that are safe become links", () => {
 });
 
 test("entities are decoded and nothing more", () => {
-  assert.equal(decode("a &amp; b &lt;b&gt; &#39; &#x41; &unknown; &#0; &toString;"), "a & b <b> ' A &unknown; \ufffd &toString;");
+  assert.equal(
+    decode("a &amp; b &lt;b&gt; &#39; &#x41; &unknown; &#0; &toString;"),
+    "a & b <b> ' A &unknown; \ufffd &toString;",
+  );
 });
 
 test("characters that hide or reorder text are shown", () => {
@@ -211,7 +292,11 @@ test("names keep joined emoji and lose what reorders text", () => {
 });
 
 test("colours of commands become classes, the rest is dropped", () => {
-  assert.deepEqual(ansi("a\u001b[31mred\u001b[0m b"), [{ text: "a", cls: "" }, { text: "red", cls: "fg-1" }, { text: " b", cls: "" }]);
+  assert.deepEqual(ansi("a\u001b[31mred\u001b[0m b"), [
+    { text: "a", cls: "" },
+    { text: "red", cls: "fg-1" },
+    { text: " b", cls: "" },
+  ]);
   assert.deepEqual(ansi("\u001b]8;;http://x\u0007link\u001b]8;;\u0007"), [{ text: "link", cls: "" }]);
   assert.deepEqual(ansi("\u001b[2J\u001b[1;4mx\u001b[38;5;9my"), [{ text: "xy", cls: "bold underline" }]);
   assert.deepEqual(ansi("10%\r50%\r100%\ndone\r\n"), [{ text: "100%\ndone\n", cls: "" }]);
@@ -219,12 +304,31 @@ test("colours of commands become classes, the rest is dropped", () => {
 });
 
 test("nested tokens of code become flat pieces", () => {
-  assert.deepEqual(flatten(["a ", { type: "keyword", content: "if" }, { type: "template-string", content: ["`x", { type: "unknown", content: "y" }] }]), [["", "a "], ["keyword", "if"], ["string", "`xy"]]);
+  assert.deepEqual(
+    flatten([
+      "a ",
+      { type: "keyword", content: "if" },
+      { type: "template-string", content: ["`x", { type: "unknown", content: "y" }] },
+    ]),
+    [
+      ["", "a "],
+      ["keyword", "if"],
+      ["string", "`xy"],
+    ],
+  );
   assert.deepEqual(flatten([{ type: "constructor", content: "x" }]), [["", "x"]]);
 });
 
 test("Enter sends, but never out of an input method", () => {
-  const press = { key: "Enter", keyCode: 13, isComposing: false, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false };
+  const press = {
+    key: "Enter",
+    keyCode: 13,
+    isComposing: false,
+    shiftKey: false,
+    ctrlKey: false,
+    metaKey: false,
+    altKey: false,
+  };
   assert.ok(sends(press, "send", false));
   assert.ok(!sends({ ...press, isComposing: true }, "send", false));
   assert.ok(!sends({ ...press, keyCode: 229 }, "send", false));

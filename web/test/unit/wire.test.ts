@@ -101,13 +101,17 @@ test("1012 and 1013 come back at once, 4401 not at all", () => {
   r.wires[0]!.say({ event: "ready" });
   r.wires[0]!.onclose?.({ code: 4401 });
   assert.deepEqual(r.links.at(-1), { state: "signed-out" });
-  assert.ok(r.timers.every((t) => t.off), "no attempt is planned");
+  assert.ok(
+    r.timers.every((t) => t.off),
+    "no attempt is planned",
+  );
 });
 
 test("garbage is ignored", () => {
   const r = rig();
   r.socket.connect();
-  for (const data of ["", "{", "[]", "null", "1", '{"event":1}', "\u0000", new Uint8Array(3)]) r.wires[0]!.onmessage?.({ data });
+  for (const data of ["", "{", "[]", "null", "1", '{"event":1}', "\u0000", new Uint8Array(3)])
+    r.wires[0]!.onmessage?.({ data });
   assert.deepEqual(r.events, []);
   r.wires[0]!.say({ event: "delta", chat_id: "c" });
   assert.equal(r.events.length, 1);
@@ -164,9 +168,15 @@ test("the outbox survives a reload and keeps the order", () => {
   assert.equal(a.add(m("1")), true);
   a.add(m("2"));
   const b = new Outbox(store, "g");
-  assert.deepEqual(b.unsent().map((x) => x.turn), ["1", "2"]);
+  assert.deepEqual(
+    b.unsent().map((x) => x.turn),
+    ["1", "2"],
+  );
   b.remove("1");
-  assert.deepEqual(a.unsent().map((x) => x.turn), ["2"]);
+  assert.deepEqual(
+    a.unsent().map((x) => x.turn),
+    ["2"],
+  );
   a.fail("2", "too large");
   assert.deepEqual(b.unsent(), []);
   assert.equal(b.of("c")[0]!.failed, "too large");
@@ -181,7 +191,10 @@ test("two tabs do not lose each other's messages", () => {
   a.add(m("1"));
   b.add(m("2"));
   a.remove("1");
-  assert.deepEqual(b.unsent().map((x) => x.turn), ["2"]);
+  assert.deepEqual(
+    b.unsent().map((x) => x.turn),
+    ["2"],
+  );
 });
 
 test("storage that is blocked, full or broken loses nothing while the page is open", () => {
@@ -193,7 +206,10 @@ test("storage that is blocked, full or broken loses nothing while the page is op
   box.add(m("1"));
   store.full = true;
   assert.equal(box.add(m("2")), false);
-  assert.deepEqual(box.unsent().map((x) => x.turn), ["1", "2"]);
+  assert.deepEqual(
+    box.unsent().map((x) => x.turn),
+    ["1", "2"],
+  );
   store.data.set("h", '{"no":"list"}');
   assert.deepEqual(new Outbox(store, "h").unsent(), []);
   store.data.set("h", "[1,null,{}]");
@@ -206,7 +222,10 @@ test("a connection on which nothing comes is given up", () => {
   r.wires[0]!.say({ event: "ready" });
   r.socket.prove();
   r.wires[0]!.say({ event: "message_accepted" });
-  assert.ok(r.timers.every((t) => t.off), "any frame is a sign of life");
+  assert.ok(
+    r.timers.every((t) => t.off),
+    "any frame is a sign of life",
+  );
   r.socket.prove();
   r.retry(); // the time is over
   assert.equal(r.links.at(-1)!.state, "waiting");
@@ -230,7 +249,16 @@ test("messages of a temporary chat are not stored", () => {
   const box = new Outbox(store, "g");
   box.add({ ...m("1"), chat: "temp-1" });
   box.add(m("2"));
-  assert.deepEqual(box.unsent().map((x) => x.turn).sort(), ["1", "2"]);
+  assert.deepEqual(
+    box
+      .unsent()
+      .map((x) => x.turn)
+      .sort(),
+    ["1", "2"],
+  );
   assert.ok(![...store.data.values()].join().includes("temp-"));
-  assert.deepEqual(new Outbox(store, "g").unsent().map((x) => x.turn), ["2"]);
+  assert.deepEqual(
+    new Outbox(store, "g").unsent().map((x) => x.turn),
+    ["2"],
+  );
 });

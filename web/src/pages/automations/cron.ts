@@ -4,7 +4,10 @@
 export function weekly(cron: string): { time: string; days: number[] } | undefined {
   const m = /^(\d{1,2}) (\d{1,2}) \* \* (\*|[0-6](?:,[0-6])*)$/.exec(cron);
   if (!m || Number(m[1]) > 59 || Number(m[2]) > 23) return undefined;
-  return { time: `${m[2]!.padStart(2, "0")}:${m[1]!.padStart(2, "0")}`, days: m[3] === "*" ? [] : m[3]!.split(",").map(Number) };
+  return {
+    time: `${m[2]!.padStart(2, "0")}:${m[1]!.padStart(2, "0")}`,
+    days: m[3] === "*" ? [] : m[3]!.split(",").map(Number),
+  };
 }
 
 export function cronOf(time: string, days: number[]): string {

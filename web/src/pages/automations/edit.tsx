@@ -27,7 +27,12 @@ function Where({ value, onChange }: { value: string; onChange(key: string): void
     <Field label={t("auto.where")} hint={t("auto.where.hint")}>
       <select class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
         <option value={"websocket:" + fresh}>{t("auto.where.new")}</option>
-        {all.map((s) => <option key={s.key} value={s.key}>{`${label(s.title || s.preview).slice(0, 60) || common("chats.untitled")} (${label(target(s.key).channel)})`}</option>)}
+        {all.map((s) => (
+          <option
+            key={s.key}
+            value={s.key}
+          >{`${label(s.title || s.preview).slice(0, 60) || common("chats.untitled")} (${label(target(s.key).channel)})`}</option>
+        ))}
       </select>
     </Field>
   );
@@ -46,8 +51,17 @@ export function Edit({ of }: { of?: Automation }) {
   const save = (e: Event) => {
     e.preventDefault();
     setBusy(true);
-    const payload = { name: name.trim() || undefined, message, schedule: timing, deliver, catch_up: catchUp || undefined, timeout_seconds: minutes > 0 ? minutes * 60 : of ? 0 : undefined };
-    const done = of ? act("update", { id: of.id, ...payload }) : act("create", { kind: "job", ...payload, ...target(where) });
+    const payload = {
+      name: name.trim() || undefined,
+      message,
+      schedule: timing,
+      deliver,
+      catch_up: catchUp || undefined,
+      timeout_seconds: minutes > 0 ? minutes * 60 : of ? 0 : undefined,
+    };
+    const done = of
+      ? act("update", { id: of.id, ...payload })
+      : act("create", { kind: "job", ...payload, ...target(where) });
     done
       .then((made) => {
         toast(t("auto.saved"));
@@ -60,7 +74,14 @@ export function Edit({ of }: { of?: Automation }) {
       <h2>{of ? t("auto.edit", { name: label(of.name) }) : t("auto.new")}</h2>
       <form class="form" onSubmit={save}>
         <Field label={t("auto.message")} hint={t("auto.message.hint")}>
-          <textarea class="input" rows={4} required maxLength={4000} value={message} onInput={(e) => setMessage(e.currentTarget.value)} />
+          <textarea
+            class="input"
+            rows={4}
+            required
+            maxLength={4000}
+            value={message}
+            onInput={(e) => setMessage(e.currentTarget.value)}
+          />
         </Field>
         <Field label={t("auto.name")}>
           <input class="input" maxLength={120} value={name} onInput={(e) => setName(e.currentTarget.value)} />
@@ -79,17 +100,32 @@ export function Edit({ of }: { of?: Automation }) {
             <Field label={t("auto.catchup")}>
               <select class="input" value={catchUp} onChange={(e) => setCatchUp(e.currentTarget.value)}>
                 <option value="">{t("auto.catchup.default")}</option>
-                {(["once", "skip", "tell"] as const).map((v) => <option key={v} value={v}>{t(`value.catchup.${v}`)}</option>)}
+                {(["once", "skip", "tell"] as const).map((v) => (
+                  <option key={v} value={v}>
+                    {t(`value.catchup.${v}`)}
+                  </option>
+                ))}
               </select>
             </Field>
             <Field label={t("auto.timeout")} hint={t("auto.timeout.hint")}>
-              <input class="input" type="number" min={0} max={1440} value={minutes} onInput={(e) => setMinutes(e.currentTarget.valueAsNumber || 0)} />
+              <input
+                class="input"
+                type="number"
+                min={0}
+                max={1440}
+                value={minutes}
+                onInput={(e) => setMinutes(e.currentTarget.valueAsNumber || 0)}
+              />
             </Field>
           </div>
         </details>
         <div class="row">
-          <button type="submit" class="button primary" disabled={busy}>{common("dialog.save")}</button>
-          <a class="button" href={back}>{common("dialog.cancel")}</a>
+          <button type="submit" class="button primary" disabled={busy}>
+            {common("dialog.save")}
+          </button>
+          <a class="button" href={back}>
+            {common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>
@@ -109,7 +145,11 @@ export function NewTrigger() {
       <section>
         <h2>{label(made.automation.name)}</h2>
         <SecretOf a={made.automation} secret={made.secret} />
-        <div class="row"><a class="button primary" href={hrefOf(made.automation)}>{t("auto.done")}</a></div>
+        <div class="row">
+          <a class="button primary" href={hrefOf(made.automation)}>
+            {t("auto.done")}
+          </a>
+        </div>
       </section>
     );
   }
@@ -123,8 +163,12 @@ export function NewTrigger() {
         </Field>
         <Where value={where} onChange={setWhere} />
         <div class="row">
-          <button type="submit" class="button primary">{t("auto.create")}</button>
-          <a class="button" href="#/automations">{common("dialog.cancel")}</a>
+          <button type="submit" class="button primary">
+            {t("auto.create")}
+          </button>
+          <a class="button" href="#/automations">
+            {common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>

@@ -30,7 +30,16 @@ interface Draft {
 export const ownZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function draftOf(s?: Timing): Draft {
-  const d: Draft = { kind: "weekly", count: 1, unit: "hours", time: "09:00", days: [], at: localTime(new Date(Date.now() + 3_600_000)), cron: "0 9 * * 1-5", tz: s?.tz ?? ownZone() };
+  const d: Draft = {
+    kind: "weekly",
+    count: 1,
+    unit: "hours",
+    time: "09:00",
+    days: [],
+    at: localTime(new Date(Date.now() + 3_600_000)),
+    cron: "0 9 * * 1-5",
+    tz: s?.tz ?? ownZone(),
+  };
   if (s?.every_seconds) {
     const unit = (["days", "hours", "minutes"] as const).find((u) => s.every_seconds! % units[u] === 0) ?? "minutes";
     return { ...d, kind: "every", unit, count: s.every_seconds / units[unit] };
@@ -83,11 +92,22 @@ export function TimingFields({ start, onChange }: { start?: Timing; onChange(t: 
       {d.kind === "every" && (
         <div class="pair">
           <Field label={t("auto.count")}>
-            <input class="input" type="number" min={1} required value={d.count} onInput={(e) => set({ count: e.currentTarget.valueAsNumber || 0 })} />
+            <input
+              class="input"
+              type="number"
+              min={1}
+              required
+              value={d.count}
+              onInput={(e) => set({ count: e.currentTarget.valueAsNumber || 0 })}
+            />
           </Field>
           <Field label={t("auto.unit")}>
             <select class="input" value={d.unit} onChange={(e) => set({ unit: e.currentTarget.value as Unit })}>
-              {(Object.keys(units) as Unit[]).map((u) => <option key={u} value={u}>{t(`value.unit.${u}`)}</option>)}
+              {(Object.keys(units) as Unit[]).map((u) => (
+                <option key={u} value={u}>
+                  {t(`value.unit.${u}`)}
+                </option>
+              ))}
             </select>
           </Field>
         </div>
@@ -98,14 +118,26 @@ export function TimingFields({ start, onChange }: { start?: Timing; onChange(t: 
             <legend>{t("auto.days")}</legend>
             {[1, 2, 3, 4, 5, 6, 0].map((n) => (
               <label key={n}>
-                <input type="checkbox" checked={d.days.includes(n)} onChange={(e) => set({ days: e.currentTarget.checked ? [...d.days, n] : d.days.filter((x) => x !== n) })} />
+                <input
+                  type="checkbox"
+                  checked={d.days.includes(n)}
+                  onChange={(e) =>
+                    set({ days: e.currentTarget.checked ? [...d.days, n] : d.days.filter((x) => x !== n) })
+                  }
+                />
                 {dayName(n)}
               </label>
             ))}
           </fieldset>
           <div class="pair">
             <Field label={t("auto.time")}>
-              <input class="input" type="time" required value={d.time} onInput={(e) => set({ time: e.currentTarget.value })} />
+              <input
+                class="input"
+                type="time"
+                required
+                value={d.time}
+                onInput={(e) => set({ time: e.currentTarget.value })}
+              />
             </Field>
             {zone}
           </div>
@@ -113,13 +145,25 @@ export function TimingFields({ start, onChange }: { start?: Timing; onChange(t: 
       )}
       {d.kind === "at" && (
         <Field label={t("auto.at")}>
-          <input class="input" type="datetime-local" required value={d.at} onInput={(e) => set({ at: e.currentTarget.value })} />
+          <input
+            class="input"
+            type="datetime-local"
+            required
+            value={d.at}
+            onInput={(e) => set({ at: e.currentTarget.value })}
+          />
         </Field>
       )}
       {d.kind === "cron" && (
         <div class="pair">
           <Field label={t("auto.cron")} hint={t("auto.cron.hint")}>
-            <input class="input code" required value={d.cron} spellcheck={false} onInput={(e) => set({ cron: e.currentTarget.value })} />
+            <input
+              class="input code"
+              required
+              value={d.cron}
+              spellcheck={false}
+              onInput={(e) => set({ cron: e.currentTarget.value })}
+            />
           </Field>
           {zone}
         </div>
@@ -164,8 +208,14 @@ export function Preview({ timing }: { timing: Timing }) {
       {failure && <p class="wrong">{failureText(failure)}</p>}
       {data && (
         <>
-          <p><b>{wordsOf({ schedule: timing, when: data.when })}</b></p>
-          <ol>{data.next_runs.map((at) => <li key={at}>{fullDate(at)}</li>)}</ol>
+          <p>
+            <b>{wordsOf({ schedule: timing, when: data.when })}</b>
+          </p>
+          <ol>
+            {data.next_runs.map((at) => (
+              <li key={at}>{fullDate(at)}</li>
+            ))}
+          </ol>
           {data.cost && <p>{t("auto.cost", { cost: visible(data.cost) })}</p>}
         </>
       )}

@@ -14,4 +14,5 @@ export async function act<T = Made>(action: string, payload: unknown): Promise<T
 export const hrefOf = (a: Automation) => `#/automations/${encodeURIComponent(a.id)}`;
 
 /** toneOf tells how the last run went. */
-export const toneOf = (status: string): Tone => (status === "ok" ? "good" : status === "error" || status === "failed" ? "bad" : "off");
+export const toneOf = (status: string): Tone =>
+  status === "ok" ? "good" : status === "error" || status === "failed" ? "bad" : "off";

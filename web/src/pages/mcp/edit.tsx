@@ -19,7 +19,9 @@ export function Edit({ of }: { of?: Server }) {
   const save = (e: Event) => {
     e.preventDefault();
     const other = schemaOf(kind === "program" ? "address" : "program").properties ?? {};
-    const settings = Object.fromEntries(Object.entries(value).filter(([n]) => n in schema.properties! || !(n in other)));
+    const settings = Object.fromEntries(
+      Object.entries(value).filter(([n]) => n in schema.properties! || !(n in other)),
+    );
     act<ServerSaved>("custom", { name, settings, replace: of !== undefined }).then((done) => {
       toast(done.warnings.length ? visible(done.warnings.join(" ")) : t("mcp.saved"));
       go(hrefOf(name));
@@ -32,7 +34,13 @@ export function Edit({ of }: { of?: Server }) {
       <form class="form" onSubmit={save}>
         {!of && (
           <Field label={t("mcp.name")} hint={t("mcp.name.hint")}>
-            <input class="input" required pattern="[A-Za-z0-9_\-]{1,40}" value={name} onInput={(e) => setName(e.currentTarget.value)} />
+            <input
+              class="input"
+              required
+              pattern="[A-Za-z0-9_\-]{1,40}"
+              value={name}
+              onInput={(e) => setName(e.currentTarget.value)}
+            />
           </Field>
         )}
         <fieldset class="choice">
@@ -48,11 +56,20 @@ export function Edit({ of }: { of?: Server }) {
         <Form key={kind} schema={schema} value={value} onChange={setValue} only={main} />
         <details>
           <summary>{t("mcp.more")}</summary>
-          <Form schema={schema} value={value} onChange={setValue} only={Object.keys(schema.properties!).filter((n) => !main.includes(n))} />
+          <Form
+            schema={schema}
+            value={value}
+            onChange={setValue}
+            only={Object.keys(schema.properties!).filter((n) => !main.includes(n))}
+          />
         </details>
         <div class="row">
-          <button type="submit" class="button primary">{common("dialog.save")}</button>
-          <a class="button" href={of ? hrefOf(of.name) : "#/mcp"}>{common("dialog.cancel")}</a>
+          <button type="submit" class="button primary">
+            {common("dialog.save")}
+          </button>
+          <a class="button" href={of ? hrefOf(of.name) : "#/mcp"}>
+            {common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>
@@ -71,7 +88,8 @@ export function Import() {
     if (/^\w+:\/\//.test(text.trim())) return done(act("import_cursor", { link: text.trim() }));
     try {
       const block = JSON.parse(text) as Values;
-      const servers = block["mcpServers"] ?? block["servers"] ?? (block["command"] || block["url"] ? { server: block } : block);
+      const servers =
+        block["mcpServers"] ?? block["servers"] ?? (block["command"] || block["url"] ? { server: block } : block);
       done(act("import", { mcpServers: servers }));
     } catch {
       setWrong(t("mcp.import.wrong"));
@@ -82,17 +100,39 @@ export function Import() {
       <h2>{t("mcp.import")}</h2>
       <form class="form" onSubmit={submit}>
         <Field label={t("mcp.import.label")} hint={t("mcp.import.hint")} wrong={wrong}>
-          <textarea class="input code" rows={10} required spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+          <textarea
+            class="input code"
+            rows={10}
+            required
+            spellcheck={false}
+            value={text}
+            onInput={(e) => setText(e.currentTarget.value)}
+          />
         </Field>
         {taken && (
           <div class="note" role="status">
-            {taken.imported.length > 0 && <p>{t("mcp.imported")} {taken.imported.map((n) => <a key={n} href={hrefOf(n)}>{visible(n)} </a>)}</p>}
-            {taken.skipped.map((s) => <p key={s.name}>{t("mcp.skipped", { name: visible(s.name), reason: visible(s.reason) })}</p>)}
+            {taken.imported.length > 0 && (
+              <p>
+                {t("mcp.imported")}{" "}
+                {taken.imported.map((n) => (
+                  <a key={n} href={hrefOf(n)}>
+                    {visible(n)}{" "}
+                  </a>
+                ))}
+              </p>
+            )}
+            {taken.skipped.map((s) => (
+              <p key={s.name}>{t("mcp.skipped", { name: visible(s.name), reason: visible(s.reason) })}</p>
+            ))}
           </div>
         )}
         <div class="row">
-          <button type="submit" class="button primary">{t("mcp.import")}</button>
-          <a class="button" href="#/mcp">{taken ? t("mcp.back") : common("dialog.cancel")}</a>
+          <button type="submit" class="button primary">
+            {t("mcp.import")}
+          </button>
+          <a class="button" href="#/mcp">
+            {taken ? t("mcp.back") : common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>

@@ -23,21 +23,51 @@ export function Tools({ s }: { s: Server }) {
     during(
       act<ToolChoice>("tools", { name: s.name }).then((x) => {
         const all = x.tools.map((o) => plain(o.name));
-        setChoice({ all, on: new Set(x.enabled_tools.includes("*") ? all : all.filter((n) => x.enabled_tools.includes(n) || x.enabled_tools.includes(`mcp_${s.name}_${n}`))) });
+        setChoice({
+          all,
+          on: new Set(
+            x.enabled_tools.includes("*")
+              ? all
+              : all.filter((n) => x.enabled_tools.includes(n) || x.enabled_tools.includes(`mcp_${s.name}_${n}`)),
+          ),
+        });
         setTrial(undefined);
       }),
     );
   const keep = () => {
     const { all, on } = choice!;
-    during(act("tools", { name: s.name, enabled_tools: on.size === all.length ? ["*"] : all.filter((n) => on.has(n)) }).then(() => (setChoice(undefined), toast(t("mcp.saved")))));
+    during(
+      act("tools", { name: s.name, enabled_tools: on.size === all.length ? ["*"] : all.filter((n) => on.has(n)) }).then(
+        () => (setChoice(undefined), toast(t("mcp.saved"))),
+      ),
+    );
   };
-  const accept = () => during(act("accept", { name: s.name, digest: trial!.digest }).then(() => (setTrial(undefined), toast(t("mcp.accepted")))));
+  const accept = () =>
+    during(
+      act("accept", { name: s.name, digest: trial!.digest }).then(
+        () => (setTrial(undefined), toast(t("mcp.accepted"))),
+      ),
+    );
   return (
     <section>
       <h2>{t("mcp.tools")}</h2>
-      {s.held && s.held.length > 0 && <p class="note warn" role="status">{t("mcp.held", { names: s.held.map((h) => visible(h.replace(/^tool:/, ""))).join(", ") })}</p>}
+      {s.held && s.held.length > 0 && (
+        <p class="note warn" role="status">
+          {t("mcp.held", { names: s.held.map((h) => visible(h.replace(/^tool:/, ""))).join(", ") })}
+        </p>
+      )}
       {s.unaccepted > 0 && !s.held?.length && <p class="note">{t("mcp.unaccepted", { n: s.unaccepted })}</p>}
-      {!trial && !choice && (s.tool_names.length > 0 ? <p class="names">{s.tool_names.map((n) => <code key={n}>{visible(n)}</code>)}</p> : <p class="hint">{t("mcp.tools.none")}</p>)}
+      {!trial &&
+        !choice &&
+        (s.tool_names.length > 0 ? (
+          <p class="names">
+            {s.tool_names.map((n) => (
+              <code key={n}>{visible(n)}</code>
+            ))}
+          </p>
+        ) : (
+          <p class="hint">{t("mcp.tools.none")}</p>
+        ))}
       {trial && !trial.ok && (
         <div class="note warn" role="alert">
           <p>{visible(trial.error ?? "")}</p>
@@ -47,11 +77,16 @@ export function Tools({ s }: { s: Server }) {
       )}
       {trial?.ok && (
         <>
-          <p role="status"><State tone="good">{t("mcp.test.ok", { n: trial.tools.length, s: trial.seconds.toFixed(1) })}</State></p>
+          <p role="status">
+            <State tone="good">{t("mcp.test.ok", { n: trial.tools.length, s: trial.seconds.toFixed(1) })}</State>
+          </p>
           <ul class="things">
             {trial.tools.map((o) => (
               <li key={o.name} class="tool-def">
-                <b><code>{visible(plain(o.name))}</code></b> <span class="hint">{t("mcp.tokens", { n: count(o.tokens) })}</span>
+                <b>
+                  <code>{visible(plain(o.name))}</code>
+                </b>{" "}
+                <span class="hint">{t("mcp.tokens", { n: count(o.tokens) })}</span>
                 <p class="task">{visible(o.description ?? "")}</p>
               </li>
             ))}
@@ -64,7 +99,8 @@ export function Tools({ s }: { s: Server }) {
           {choice.all.map((n) => (
             <label key={n}>
               <input
-                type="checkbox" checked={choice.on.has(n)}
+                type="checkbox"
+                checked={choice.on.has(n)}
                 onChange={(e) => {
                   const on = new Set(choice.on);
                   if (e.currentTarget.checked) on.add(n);
@@ -78,9 +114,28 @@ export function Tools({ s }: { s: Server }) {
         </fieldset>
       )}
       <div class="row">
-        {choice ? <button type="button" class="button primary" disabled={busy} onClick={keep}>{t("mcp.choose.save")}</button> : <button type="button" class="button" disabled={busy} onClick={choose}>{t("mcp.choose")}</button>}
-        <button type="button" class={s.unaccepted > 0 && !trial ? "button primary" : "button"} disabled={busy} onClick={test}>{busy ? t("mcp.testing") : s.unaccepted > 0 ? t("mcp.review") : t("mcp.test")}</button>
-        {trial?.ok && trial.digest && s.unaccepted > 0 && <button type="button" class="button primary" disabled={busy} onClick={accept}>{t("mcp.accept")}</button>}
+        {choice ? (
+          <button type="button" class="button primary" disabled={busy} onClick={keep}>
+            {t("mcp.choose.save")}
+          </button>
+        ) : (
+          <button type="button" class="button" disabled={busy} onClick={choose}>
+            {t("mcp.choose")}
+          </button>
+        )}
+        <button
+          type="button"
+          class={s.unaccepted > 0 && !trial ? "button primary" : "button"}
+          disabled={busy}
+          onClick={test}
+        >
+          {busy ? t("mcp.testing") : s.unaccepted > 0 ? t("mcp.review") : t("mcp.test")}
+        </button>
+        {trial?.ok && trial.digest && s.unaccepted > 0 && (
+          <button type="button" class="button primary" disabled={busy} onClick={accept}>
+            {t("mcp.accept")}
+          </button>
+        )}
       </div>
     </section>
   );

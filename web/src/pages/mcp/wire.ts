@@ -7,8 +7,14 @@ import type { Tone } from "../../ui/list";
 import type { Server } from "../../wire/reads";
 
 const states = {
-  ready: ["good", "value.mcp.ready"], degraded: ["warn", "value.mcp.degraded"], connecting: ["warn", "value.mcp.connecting"], idle: ["off", "value.mcp.idle"],
-  configured: ["off", "value.mcp.idle"], disabled: ["off", "value.mcp.disabled"], invalid: ["bad", "value.mcp.invalid"], backoff: ["bad", "value.mcp.backoff"],
+  ready: ["good", "value.mcp.ready"],
+  degraded: ["warn", "value.mcp.degraded"],
+  connecting: ["warn", "value.mcp.connecting"],
+  idle: ["off", "value.mcp.idle"],
+  configured: ["off", "value.mcp.idle"],
+  disabled: ["off", "value.mcp.disabled"],
+  invalid: ["bad", "value.mcp.invalid"],
+  backoff: ["bad", "value.mcp.backoff"],
   "pending-login": ["warn", "value.mcp.login"],
 } as const;
 
@@ -34,17 +40,25 @@ const secrets: Schema = { type: "object", additionalProperties: { type: "string"
 /** schemaOf describes the settings of a program, or of a server at an address. */
 export function schemaOf(kind: "program" | "address"): Schema {
   const lists = { type: "array", items: { type: "string" } };
-  const first: Record<string, Schema> = kind === "program"
-    ? {
-        command: { type: "string", description: t("mcp.set.command") }, args: { ...lists, description: t("mcp.set.args") }, env: { ...secrets, description: t("mcp.set.env") },
-        cwd: { type: "string", description: t("mcp.set.cwd") }, sandbox: { type: "boolean", default: false, description: t("mcp.set.sandbox") }, allowedHosts: { ...lists, description: t("mcp.set.hosts") },
-      }
-    : {
-        url: { type: "string", description: t("mcp.set.url") }, headers: { ...secrets, description: t("mcp.set.headers") },
-        auth: { type: "string", enum: ["oauth", "client_credentials"], description: t("mcp.set.auth") }, clientId: { type: "string", description: t("mcp.set.client") },
-        clientSecret: { type: "string", writeOnly: true }, scope: { type: "string", description: t("mcp.set.scope") },
-        type: { type: "string", enum: ["streamableHttp", "sse"] },
-      };
+  const first: Record<string, Schema> =
+    kind === "program"
+      ? {
+          command: { type: "string", description: t("mcp.set.command") },
+          args: { ...lists, description: t("mcp.set.args") },
+          env: { ...secrets, description: t("mcp.set.env") },
+          cwd: { type: "string", description: t("mcp.set.cwd") },
+          sandbox: { type: "boolean", default: false, description: t("mcp.set.sandbox") },
+          allowedHosts: { ...lists, description: t("mcp.set.hosts") },
+        }
+      : {
+          url: { type: "string", description: t("mcp.set.url") },
+          headers: { ...secrets, description: t("mcp.set.headers") },
+          auth: { type: "string", enum: ["oauth", "client_credentials"], description: t("mcp.set.auth") },
+          clientId: { type: "string", description: t("mcp.set.client") },
+          clientSecret: { type: "string", writeOnly: true },
+          scope: { type: "string", description: t("mcp.set.scope") },
+          type: { type: "string", enum: ["streamableHttp", "sse"] },
+        };
   return {
     type: "object",
     properties: {

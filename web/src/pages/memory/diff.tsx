@@ -10,7 +10,9 @@ export function LineDiff({ lines }: { lines: DiffLine[] }) {
   return (
     <pre class="output diff" tabIndex={0} role="region" aria-label={t("memory.diff")}>
       {around(lines).map((l, n) => (
-        <span key={n} class={l ? `line-${l.kind}` : "line-same"}>{l ? signs[l.kind] + visible(l.text) : "⋯"}</span>
+        <span key={n} class={l ? `line-${l.kind}` : "line-same"}>
+          {l ? signs[l.kind] + visible(l.text) : "⋯"}
+        </span>
       ))}
     </pre>
   );
@@ -20,9 +22,14 @@ export function LineDiff({ lines }: { lines: DiffLine[] }) {
 export function PatchView({ diff }: { diff: string }) {
   return (
     <pre class="output diff" tabIndex={0} role="region" aria-label={t("memory.diff")}>
-      {diff.replace(/\n$/, "").split("\n").map((l, n) => (
-        <span key={n} class={/^\+(?!\+\+ )/.test(l) ? "line-add" : /^-(?!-- )/.test(l) ? "line-del" : "line-same"}>{visible(l) || " "}</span>
-      ))}
+      {diff
+        .replace(/\n$/, "")
+        .split("\n")
+        .map((l, n) => (
+          <span key={n} class={/^\+(?!\+\+ )/.test(l) ? "line-add" : /^-(?!-- )/.test(l) ? "line-del" : "line-same"}>
+            {visible(l) || " "}
+          </span>
+        ))}
     </pre>
   );
 }

@@ -23,12 +23,20 @@ export function Edit({ file, scope, onClose }: { file: MemoryFile; scope?: strin
 
   const save = (version: string) => {
     setBusy(true);
-    request("memory.write", { file: nameOf(file.path), ...(scope ? { scope } : {}), text: area.current!.value, version })
-      .then(() => {
-        toast(t("memory.saved"));
-        changed("memory");
-        onClose();
-      }, (e: Failure) => (e.code === "memory_stale" ? compare() : fail(e)))
+    request("memory.write", {
+      file: nameOf(file.path),
+      ...(scope ? { scope } : {}),
+      text: area.current!.value,
+      version,
+    })
+      .then(
+        () => {
+          toast(t("memory.saved"));
+          changed("memory");
+          onClose();
+        },
+        (e: Failure) => (e.code === "memory_stale" ? compare() : fail(e)),
+      )
       .finally(() => setBusy(false));
   };
   const compare = async () => {
@@ -55,10 +63,18 @@ export function Edit({ file, scope, onClose }: { file: MemoryFile; scope?: strin
         onInput={(e) => setSize(new TextEncoder().encode(e.currentTarget.value).length)}
       />
       <div class="between">
-        <span class={over ? "wrong" : "hint"} role="status">{over ? t("memory.toolarge", { cap: kib(file.cap) }) : t("memory.used", { used: kib(size), cap: kib(file.cap) })}</span>
+        <span class={over ? "wrong" : "hint"} role="status">
+          {over
+            ? t("memory.toolarge", { cap: kib(file.cap) })
+            : t("memory.used", { used: kib(size), cap: kib(file.cap) })}
+        </span>
         <span class="row">
-          <button type="button" class="button" onClick={onClose}>{say("dialog.cancel")}</button>
-          <button type="submit" class="button primary" disabled={busy || over || theirs !== undefined}>{say("dialog.save")}</button>
+          <button type="button" class="button" onClick={onClose}>
+            {say("dialog.cancel")}
+          </button>
+          <button type="submit" class="button primary" disabled={busy || over || theirs !== undefined}>
+            {say("dialog.save")}
+          </button>
         </span>
       </div>
       {theirs && (
@@ -67,8 +83,12 @@ export function Edit({ file, scope, onClose }: { file: MemoryFile; scope?: strin
           <p class="hint">{t("memory.stale.text")}</p>
           <LineDiff lines={lineDiff(theirs.text, area.current!.value)} />
           <div class="row">
-            <button type="button" class="button" onClick={takeTheirs}>{t("memory.stale.theirs")}</button>
-            <button type="button" class="button danger" disabled={busy} onClick={() => save(theirs.version)}>{t("memory.stale.mine")}</button>
+            <button type="button" class="button" onClick={takeTheirs}>
+              {t("memory.stale.theirs")}
+            </button>
+            <button type="button" class="button danger" disabled={busy} onClick={() => save(theirs.version)}>
+              {t("memory.stale.mine")}
+            </button>
           </div>
         </div>
       )}

@@ -29,8 +29,13 @@ export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) 
         <h2>{visible(file.path)}</h2>
         <span class="hint">{t("memory.used", { used: kib(file.bytes), cap: kib(file.cap) })}</span>
         <span class="row">
-          <button type="button" class="button" onClick={() => setEditing(true)}><Icon name="edit" />{t("memory.edit")}</button>
-          <button type="button" class="button danger" onClick={() => setForgetting("")}>{t("memory.forget")}</button>
+          <button type="button" class="button" onClick={() => setEditing(true)}>
+            <Icon name="edit" />
+            {t("memory.edit")}
+          </button>
+          <button type="button" class="button danger" onClick={() => setForgetting("")}>
+            {t("memory.forget")}
+          </button>
         </span>
       </div>
       {editing ? (
@@ -42,10 +47,23 @@ export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) 
           ) : (
             <>
               <form class="row" role="search" onSubmit={search}>
-                <input class="input grow" type="search" aria-label={t("memory.filter")} placeholder={t("memory.filter")} value={words} onInput={(e) => setWords(e.currentTarget.value)} />
-                {words.trim() && <button type="submit" class="button">{t("memory.searchall")}</button>}
+                <input
+                  class="input grow"
+                  type="search"
+                  aria-label={t("memory.filter")}
+                  placeholder={t("memory.filter")}
+                  value={words}
+                  onInput={(e) => setWords(e.currentTarget.value)}
+                />
+                {words.trim() && (
+                  <button type="submit" class="button">
+                    {t("memory.searchall")}
+                  </button>
+                )}
               </form>
-              <Read of={why}>{(w) => <Lines text={file.text} facts={w.facts} words={words} onForget={setForgetting} />}</Read>
+              <Read of={why}>
+                {(w) => <Lines text={file.text} facts={w.facts} words={words} onForget={setForgetting} />}
+              </Read>
             </>
           )}
         </>
@@ -55,7 +73,17 @@ export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) 
   );
 }
 
-function Lines({ text, facts, words, onForget }: { text: string; facts: Fact[]; words: string; onForget(line: string): void }) {
+function Lines({
+  text,
+  facts,
+  words,
+  onForget,
+}: {
+  text: string;
+  facts: Fact[];
+  words: string;
+  onForget(line: string): void;
+}) {
   const rows = useMemo(() => {
     const known = new Map(facts.map((f) => [f.line, f]));
     return text.split("\n").map((line, n) => ({ line, fact: known.get(n + 1) }));
@@ -67,7 +95,15 @@ function Lines({ text, facts, words, onForget }: { text: string; facts: Fact[]; 
   return (
     <ul class="lines" ref={list} tabIndex={-1} aria-label={t("memory.lines")}>
       <Growing key={wanted} rows={shown}>
-        {(r, n) => (r.fact ? <Line key={r.fact.line} fact={r.fact} onForget={onForget} /> : <li key={`t${n}`} class="plain">{visible(r.line.replace(/^#+\s*/, ""))}</li>)}
+        {(r, n) =>
+          r.fact ? (
+            <Line key={r.fact.line} fact={r.fact} onForget={onForget} />
+          ) : (
+            <li key={`t${n}`} class="plain">
+              {visible(r.line.replace(/^#+\s*/, ""))}
+            </li>
+          )
+        }
       </Growing>
     </ul>
   );
@@ -77,9 +113,18 @@ function Line({ fact, onForget }: { fact: Fact; onForget(line: string): void }) 
   const text = fact.text.replace(/^[-*]\s+/, "");
   return (
     <li>
-      <span class="words" dir="auto">{visible(text)}</span>
-      <span class="why"><Why fact={fact} /></span>
-      <button type="button" class="button plain square" aria-label={t("memory.forget.line", { line: visible(text).slice(0, 80) })} onClick={() => onForget(text)}>
+      <span class="words" dir="auto">
+        {visible(text)}
+      </span>
+      <span class="why">
+        <Why fact={fact} />
+      </span>
+      <button
+        type="button"
+        class="button plain square"
+        aria-label={t("memory.forget.line", { line: visible(text).slice(0, 80) })}
+        onClick={() => onForget(text)}
+      >
         <Icon name="close" />
       </button>
     </li>
@@ -91,7 +136,8 @@ function Why({ fact }: { fact: Fact }) {
   const from = <Sources of={fact.sources} />;
   return (
     <span title={fact.finding && visible(fact.finding)}>
-      {fact.guessed && t("memory.why.guessed")} {from} {fact.edited && t("memory.why.edited")} {fact.confirmed && t("memory.why.confirmed")}
+      {fact.guessed && t("memory.why.guessed")} {from} {fact.edited && t("memory.why.edited")}{" "}
+      {fact.confirmed && t("memory.why.confirmed")}
       {!fact.sources?.length && (fact.time ? t("memory.why.unknown", { at: dateOf(fact.time) }) : t("memory.why.lost"))}
     </span>
   );
@@ -103,7 +149,13 @@ export function Sources({ of }: { of?: Origin[] }) {
     <>
       {of?.slice(0, 3).map((o, n) => {
         const channel = o.session?.split(":")[0] ?? "";
-        const who = [o.sender && visible(o.sender), channel && visible(channel), o.time && dateOf(o.time.replace(" ", "T"))].filter(Boolean).join(", ");
+        const who = [
+          o.sender && visible(o.sender),
+          channel && visible(channel),
+          o.time && dateOf(o.time.replace(" ", "T")),
+        ]
+          .filter(Boolean)
+          .join(", ");
         return (
           <span key={n}>
             {n > 0 && "; "}

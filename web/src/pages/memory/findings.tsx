@@ -20,7 +20,15 @@ export function Findings() {
       <Read of={all}>
         {(f) => {
           const open = f.findings.filter((h) => !h.state);
-          return open.length === 0 ? <p class="hint">{t("memory.findings.none")}</p> : <ul class="lines">{open.map((h) => <Finding key={h.id} held={h} />)}</ul>;
+          return open.length === 0 ? (
+            <p class="hint">{t("memory.findings.none")}</p>
+          ) : (
+            <ul class="lines">
+              {open.map((h) => (
+                <Finding key={h.id} held={h} />
+              ))}
+            </ul>
+          );
         }}
       </Read>
     </section>
@@ -37,14 +45,21 @@ function Finding({ held }: { held: Held }) {
   };
   return (
     <li class="finding">
-      <span class="words" dir="auto">{visible(held.text)}</span>
+      <span class="words" dir="auto">
+        {visible(held.text)}
+      </span>
       <span class="why">
-        {t("memory.finding.from", { target: visible(held.target) })} {held.sources?.length ? <Sources of={held.sources} /> : dateOf(held.time)}
+        {t("memory.finding.from", { target: visible(held.target) })}{" "}
+        {held.sources?.length ? <Sources of={held.sources} /> : dateOf(held.time)}
         {held.order && <span class="mark">{t("memory.finding.order")}</span>}
       </span>
       <span class="row">
-        <button type="button" class="button" disabled={busy || held.order} onClick={() => decide("memory.confirm")}>{t("memory.keep")}</button>
-        <button type="button" class="button" disabled={busy} onClick={() => decide("memory.reject")}>{t("memory.drop")}</button>
+        <button type="button" class="button" disabled={busy || held.order} onClick={() => decide("memory.confirm")}>
+          {t("memory.keep")}
+        </button>
+        <button type="button" class="button" disabled={busy} onClick={() => decide("memory.reject")}>
+          {t("memory.drop")}
+        </button>
       </span>
     </li>
   );

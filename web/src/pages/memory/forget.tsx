@@ -23,7 +23,9 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
     setBusy(true);
     setProblem("");
     setFound(undefined);
-    request<Forgetting>("memory.forget_preview", { text: of }).then((p) => setFound({ ...p, of }), failed).finally(() => setBusy(false));
+    request<Forgetting>("memory.forget_preview", { text: of })
+      .then((p) => setFound({ ...p, of }), failed)
+      .finally(() => setBusy(false));
   };
   useEffect(() => {
     if (text) look(text);
@@ -45,8 +47,16 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
       {left ? (
         <div class="forget">
           <p>{t("memory.forget.left")}</p>
-          <ul>{left.map((x) => <li key={x}>{visible(x)}</li>)}</ul>
-          <div class="row"><button type="button" class="button" onClick={onClose}>{t("memory.close")}</button></div>
+          <ul>
+            {left.map((x) => (
+              <li key={x}>{visible(x)}</li>
+            ))}
+          </ul>
+          <div class="row">
+            <button type="button" class="button" onClick={onClose}>
+              {t("memory.close")}
+            </button>
+          </div>
         </div>
       ) : (
         <form class="forget" onSubmit={(e) => (e.preventDefault(), look(words))}>
@@ -55,17 +65,34 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
           </Field>
           {found && (
             <div role="status">
-              {none ? <p>{t("memory.forget.none")}</p> : <p>{t("memory.forget.found", { lines: found.lines.length, summaries: found.summaries.length })}</p>}
+              {none ? (
+                <p>{t("memory.forget.none")}</p>
+              ) : (
+                <p>{t("memory.forget.found", { lines: found.lines.length, summaries: found.summaries.length })}</p>
+              )}
               <Places title={t("memory.forget.lines")} places={found.lines} />
               <Places title={t("memory.forget.summaries")} places={found.summaries} />
-              {found.skills.length > 0 && <p class="hint">{t("memory.forget.skills", { names: found.skills.map(visible).join(", ") })}</p>}
+              {found.skills.length > 0 && (
+                <p class="hint">{t("memory.forget.skills", { names: found.skills.map(visible).join(", ") })}</p>
+              )}
               {!none && <p class="wrong">{t("memory.forget.final")}</p>}
             </div>
           )}
           <div class="row">
-            <button type="button" class="button" onClick={onClose}>{say("dialog.cancel")}</button>
-            <button type="submit" class="button" disabled={busy || words.trim().length < 2}>{t("memory.forget.preview")}</button>
-            <button type="button" class="button danger" disabled={busy || !found || none || found.of !== words} onClick={forget}>{t("memory.forget")}</button>
+            <button type="button" class="button" onClick={onClose}>
+              {say("dialog.cancel")}
+            </button>
+            <button type="submit" class="button" disabled={busy || words.trim().length < 2}>
+              {t("memory.forget.preview")}
+            </button>
+            <button
+              type="button"
+              class="button danger"
+              disabled={busy || !found || none || found.of !== words}
+              onClick={forget}
+            >
+              {t("memory.forget")}
+            </button>
           </div>
         </form>
       )}

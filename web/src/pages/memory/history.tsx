@@ -18,7 +18,10 @@ export function History({ id }: { id?: string }) {
   const [more, setMore] = useState<MemoryLog | undefined>(undefined);
   useEffect(() => setMore(undefined), [first.data]);
   const next = (cursor: string) =>
-    read<MemoryLog>("memory/log", { limit: 50, cursor }).then((l) => setMore((m) => ({ changes: [...(m?.changes ?? []), ...l.changes], cursor: l.cursor })), fail);
+    read<MemoryLog>("memory/log", { limit: 50, cursor }).then(
+      (l) => setMore((m) => ({ changes: [...(m?.changes ?? []), ...l.changes], cursor: l.cursor })),
+      fail,
+    );
   return (
     <section>
       <h2>{t("memory.history")}</h2>
@@ -30,9 +33,15 @@ export function History({ id }: { id?: string }) {
             <>
               {all.length === 0 && <p class="hint">{t("memory.history.none")}</p>}
               <ul class="changes">
-                {all.map((c) => <Entry key={c.id} change={c} open={c.id === id} />)}
+                {all.map((c) => (
+                  <Entry key={c.id} change={c} open={c.id === id} />
+                ))}
               </ul>
-              {cursor && <button type="button" class="button" onClick={() => void next(cursor)}>{t("memory.history.more")}</button>}
+              {cursor && (
+                <button type="button" class="button" onClick={() => void next(cursor)}>
+                  {t("memory.history.more")}
+                </button>
+              )}
             </>
           );
         }}
@@ -46,7 +55,9 @@ function Entry({ change, open }: { change: MemoryChange; open: boolean }) {
     <li>
       <a class="change" href={open ? "#/memory/history" : `#/memory/history/${change.id}`} aria-expanded={open}>
         <span>{visible(change.subject)}</span>
-        <time dateTime={change.time} title={fullDate(change.time)}>{when(change.time)}</time>
+        <time dateTime={change.time} title={fullDate(change.time)}>
+          {when(change.time)}
+        </time>
       </a>
       {open && <Detail change={change} />}
     </li>
@@ -59,10 +70,16 @@ function Detail({ change }: { change: MemoryChange }) {
   return (
     <div class="detail">
       {change.body && <p class="body">{visible(change.body)}</p>}
-      <Read of={one}>{(d) => (d.diff ? <PatchView diff={d.diff} /> : <p class="hint">{t("memory.diff.none")}</p>)}</Read>
+      <Read of={one}>
+        {(d) => (d.diff ? <PatchView diff={d.diff} /> : <p class="hint">{t("memory.diff.none")}</p>)}
+      </Read>
       <div class="row">
-        <button type="button" class="button" onClick={() => setAsked("only")}>{t("memory.undo.only")}</button>
-        <button type="button" class="button danger" onClick={() => setAsked("all")}>{t("memory.undo.all")}</button>
+        <button type="button" class="button" onClick={() => setAsked("only")}>
+          {t("memory.undo.only")}
+        </button>
+        <button type="button" class="button danger" onClick={() => setAsked("all")}>
+          {t("memory.undo.all")}
+        </button>
       </div>
       {asked && <Restore change={change} only={asked === "only"} onClose={() => setAsked(undefined)} />}
     </div>
@@ -75,7 +92,11 @@ function Restore({ change, only, onClose }: { change: MemoryChange; only: boolea
     setBusy(true);
     request<MemoryUndone>("memory.restore", { id: change.id, ...(only ? { only } : {}) })
       .then((r) => {
-        toast(r.commit ? t("memory.restored", { files: (r.files ?? []).map(visible).join(", ") }) : t("memory.restored.nothing"));
+        toast(
+          r.commit
+            ? t("memory.restored", { files: (r.files ?? []).map(visible).join(", ") })
+            : t("memory.restored.nothing"),
+        );
         changed("memory");
         onClose();
       }, fail)
@@ -85,8 +106,12 @@ function Restore({ change, only, onClose }: { change: MemoryChange; only: boolea
     <Dialog title={t(only ? "memory.undo.only" : "memory.undo.all")} onClose={onClose}>
       <p>{t(only ? "memory.undo.only.text" : "memory.undo.all.text", { at: when(change.time) })}</p>
       <div class="row">
-        <button type="button" class="button" onClick={onClose}>{say("dialog.cancel")}</button>
-        <button type="button" class="button danger" disabled={busy} onClick={run}>{t("memory.undo.do")}</button>
+        <button type="button" class="button" onClick={onClose}>
+          {say("dialog.cancel")}
+        </button>
+        <button type="button" class="button danger" disabled={busy} onClick={run}>
+          {t("memory.undo.do")}
+        </button>
       </div>
     </Dialog>
   );

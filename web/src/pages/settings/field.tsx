@@ -10,14 +10,47 @@ import { useName } from "../../ui/portal";
 
 /** titled are the settings with a title in both languages. */
 const titled = [
-  "agents.defaults.model", "agents.defaults.provider", "agents.defaults.modelPreset", "agents.defaults.fallbackModels", "agents.defaults.temperature",
-  "agents.defaults.maxTokens", "agents.defaults.contextWindowTokens", "agents.defaults.reasoningEffort", "tools.approval.mode", "tools.approval.timeout",
-  "tools.approval.fallback", "tools.approval.rules", "tools.exec.enable", "tools.exec.sandbox", "tools.exec.network", "tools.exec.allowedHosts",
-  "tools.restrictToWorkspace", "tools.protectConfigDir", "tools.ssrfWhitelist", "transcription.enabled", "transcription.provider", "transcription.model",
-  "transcription.language", "transcription.maxDurationSec", "transcription.maxUploadMb", "tools.imageGeneration.enabled", "tools.imageGeneration.provider",
-  "tools.imageGeneration.model", "tools.imageGeneration.defaultAspectRatio", "tools.imageGeneration.defaultImageSize", "tools.imageGeneration.maxImagesPerTurn",
-  "tools.imageGeneration.saveDir", "tools.web.enable", "tools.web.proxy", "tools.web.userAgent", "tools.web.search.provider", "tools.web.search.apiKey",
-  "tools.web.search.baseUrl", "tools.web.search.maxResults", "tools.web.search.timeout", "tools.web.fetch.useJinaReader",
+  "agents.defaults.model",
+  "agents.defaults.provider",
+  "agents.defaults.modelPreset",
+  "agents.defaults.fallbackModels",
+  "agents.defaults.temperature",
+  "agents.defaults.maxTokens",
+  "agents.defaults.contextWindowTokens",
+  "agents.defaults.reasoningEffort",
+  "tools.approval.mode",
+  "tools.approval.timeout",
+  "tools.approval.fallback",
+  "tools.approval.rules",
+  "tools.exec.enable",
+  "tools.exec.sandbox",
+  "tools.exec.network",
+  "tools.exec.allowedHosts",
+  "tools.restrictToWorkspace",
+  "tools.protectConfigDir",
+  "tools.ssrfWhitelist",
+  "transcription.enabled",
+  "transcription.provider",
+  "transcription.model",
+  "transcription.language",
+  "transcription.maxDurationSec",
+  "transcription.maxUploadMb",
+  "tools.imageGeneration.enabled",
+  "tools.imageGeneration.provider",
+  "tools.imageGeneration.model",
+  "tools.imageGeneration.defaultAspectRatio",
+  "tools.imageGeneration.defaultImageSize",
+  "tools.imageGeneration.maxImagesPerTurn",
+  "tools.imageGeneration.saveDir",
+  "tools.web.enable",
+  "tools.web.proxy",
+  "tools.web.userAgent",
+  "tools.web.search.provider",
+  "tools.web.search.apiKey",
+  "tools.web.search.baseUrl",
+  "tools.web.search.maxResults",
+  "tools.web.search.timeout",
+  "tools.web.fetch.useJinaReader",
 ] as const;
 
 /** titleOf is the name of a setting for people. */
@@ -43,11 +76,17 @@ export function SettingRow({ setting: s, read }: { setting: Setting; read: Setti
     <div class={changed ? "setting changed" : "setting"}>
       <div class="about">
         <label for={id}>{visible(title)}</label>
-        {s.schema.description && <p class="hint" id={id + "d"}>{visible(said(s.schema.description))}</p>}
+        {s.schema.description && (
+          <p class="hint" id={id + "d"}>
+            {visible(said(s.schema.description))}
+          </p>
+        )}
       </div>
       <div class="control">
         <Control id={id} setting={s} value={value} onChange={set} />
-        {s.schema["x-unit"] && <span class="unit">{s.schema["x-unit"] === "tokens" ? t("settings.tokens") : s.schema["x-unit"]}</span>}
+        {s.schema["x-unit"] && (
+          <span class="unit">{s.schema["x-unit"] === "tokens" ? t("settings.tokens") : s.schema["x-unit"]}</span>
+        )}
       </div>
       <p class="origin">
         {changed ? <strong>{t("settings.unsaved")}</strong> : originText(origin)}
@@ -55,12 +94,27 @@ export function SettingRow({ setting: s, read }: { setting: Setting; read: Setti
         {s.schema["x-danger"] && <span>{t("settings.danger")}</span>}
         {!changed && origin?.layer === "env" && <span>{t("settings.overridden")}</span>}
         {changed ? (
-          <button type="button" class="link" onClick={() => forget([s.path])}>{t("settings.revert")}</button>
+          <button type="button" class="link" onClick={() => forget([s.path])}>
+            {t("settings.revert")}
+          </button>
         ) : (
-          origin?.layer === "file" && <button type="button" class="link" aria-label={t("settings.reset.of", { name: title })} onClick={() => draft(s.path, null, read.base)}>{t("settings.reset")}</button>
+          origin?.layer === "file" && (
+            <button
+              type="button"
+              class="link"
+              aria-label={t("settings.reset.of", { name: title })}
+              onClick={() => draft(s.path, null, read.base)}
+            >
+              {t("settings.reset")}
+            </button>
+          )
         )}
       </p>
-      {bad && <p class="wrong" role="alert">{visible(bad)}</p>}
+      {bad && (
+        <p class="wrong" role="alert">
+          {visible(bad)}
+        </p>
+      )}
     </div>
   );
 }
@@ -77,52 +131,160 @@ function originText(o: ReturnType<typeof originOf>): string {
   return t("settings.origin.default");
 }
 
-function Control({ id, setting: s, value, onChange }: { id: string; setting: Setting; value: unknown; onChange(v: unknown): void }) {
+function Control({
+  id,
+  setting: s,
+  value,
+  onChange,
+}: {
+  id: string;
+  setting: Setting;
+  value: unknown;
+  onChange(v: unknown): void;
+}) {
   const about = s.schema.description ? id + "d" : undefined;
   switch (s.kind) {
     case "switch":
       if (s.schema.default === undefined) {
         return (
-          <select class="input" id={id} aria-describedby={about} value={value === undefined || value === null ? "" : String(value)} onChange={(e) => onChange(e.currentTarget.value === "" ? null : e.currentTarget.value === "true")}>
+          <select
+            class="input"
+            id={id}
+            aria-describedby={about}
+            value={value === undefined || value === null ? "" : String(value)}
+            onChange={(e) => onChange(e.currentTarget.value === "" ? null : e.currentTarget.value === "true")}
+          >
             <option value="">{t("settings.auto")}</option>
             <option value="true">{t("settings.on")}</option>
             <option value="false">{t("settings.off")}</option>
           </select>
         );
       }
-      return <input type="checkbox" id={id} aria-describedby={about} checked={value === true} onChange={(e) => onChange(e.currentTarget.checked)} />;
+      return (
+        <input
+          type="checkbox"
+          id={id}
+          aria-describedby={about}
+          checked={value === true}
+          onChange={(e) => onChange(e.currentTarget.checked)}
+        />
+      );
     case "choice":
       return (
-        <select class="input" id={id} aria-describedby={about} value={shown(value)} onChange={(e) => onChange(e.currentTarget.value)}>
-          {!s.schema.enum!.includes(shown(value)) && <option value={shown(value)}>{shown(value) || t("settings.auto")}</option>}
-          {s.schema.enum!.filter((x) => x !== null).map((x) => <option key={String(x)} value={String(x)}>{x === "" ? t("settings.auto") : String(x)}</option>)}
+        <select
+          class="input"
+          id={id}
+          aria-describedby={about}
+          value={shown(value)}
+          onChange={(e) => onChange(e.currentTarget.value)}
+        >
+          {!s.schema.enum!.includes(shown(value)) && (
+            <option value={shown(value)}>{shown(value) || t("settings.auto")}</option>
+          )}
+          {s.schema
+            .enum!.filter((x) => x !== null)
+            .map((x) => (
+              <option key={String(x)} value={String(x)}>
+                {x === "" ? t("settings.auto") : String(x)}
+              </option>
+            ))}
         </select>
       );
     case "number":
       return (
-        <input class="input number" type="number" id={id} aria-describedby={about} step="any" min={s.schema.minimum} max={s.schema.maximum} value={shown(value)}
-          onInput={(e) => (e.currentTarget.value === "" ? onChange(null) : onChange(Number(e.currentTarget.value)))} />
+        <input
+          class="input number"
+          type="number"
+          id={id}
+          aria-describedby={about}
+          step="any"
+          min={s.schema.minimum}
+          max={s.schema.maximum}
+          value={shown(value)}
+          onInput={(e) => (e.currentTarget.value === "" ? onChange(null) : onChange(Number(e.currentTarget.value)))}
+        />
       );
     case "secret":
       return (
-        <input class="input" type="password" id={id} autocomplete="off" aria-describedby={about} placeholder={value === "***" ? t("settings.secret.set") : t("settings.secret.none")} value={value === "***" ? "" : shown(value)}
-          onInput={(e) => onChange(e.currentTarget.value === "" ? value : e.currentTarget.value)} />
+        <input
+          class="input"
+          type="password"
+          id={id}
+          autocomplete="off"
+          aria-describedby={about}
+          placeholder={value === "***" ? t("settings.secret.set") : t("settings.secret.none")}
+          value={value === "***" ? "" : shown(value)}
+          onInput={(e) => onChange(e.currentTarget.value === "" ? value : e.currentTarget.value)}
+        />
       );
     case "list":
-      if (value === undefined || value === null || (Array.isArray(value) && value.every((x) => typeof x === "string"))) {
-        return <Area id={id} about={about} path={s.path} kind="list" text={((value as string[] | undefined) ?? []).join("\n")} onChange={onChange} />;
+      if (
+        value === undefined ||
+        value === null ||
+        (Array.isArray(value) && value.every((x) => typeof x === "string"))
+      ) {
+        return (
+          <Area
+            id={id}
+            about={about}
+            path={s.path}
+            kind="list"
+            text={((value as string[] | undefined) ?? []).join("\n")}
+            onChange={onChange}
+          />
+        );
       }
-      return <Area id={id} about={about} path={s.path} kind="json" text={JSON.stringify(value, null, 2)} onChange={onChange} />;
+      return (
+        <Area
+          id={id}
+          about={about}
+          path={s.path}
+          kind="json"
+          text={JSON.stringify(value, null, 2)}
+          onChange={onChange}
+        />
+      );
     case "json":
-      return <Area id={id} about={about} path={s.path} kind="json" text={value === undefined || value === null ? "" : JSON.stringify(value, null, 2)} onChange={onChange} />;
+      return (
+        <Area
+          id={id}
+          about={about}
+          path={s.path}
+          kind="json"
+          text={value === undefined || value === null ? "" : JSON.stringify(value, null, 2)}
+          onChange={onChange}
+        />
+      );
     default:
-      return <input class="input" id={id} aria-describedby={about} value={shown(value)} onInput={(e) => onChange(e.currentTarget.value)} />;
+      return (
+        <input
+          class="input"
+          id={id}
+          aria-describedby={about}
+          value={shown(value)}
+          onInput={(e) => onChange(e.currentTarget.value)}
+        />
+      );
   }
 }
 
 /** Area is a list of lines, or JSON. What is typed stays as it is until it is
  *  saved or taken back. */
-function Area({ id, about, path, kind, text, onChange }: { id: string; about?: string; path: string; kind: "list" | "json"; text: string; onChange(v: unknown): void }) {
+function Area({
+  id,
+  about,
+  path,
+  kind,
+  text,
+  onChange,
+}: {
+  id: string;
+  about?: string;
+  path: string;
+  kind: "list" | "json";
+  text: string;
+  onChange(v: unknown): void;
+}) {
   const [typed, setTyped] = useState<string | undefined>(undefined);
   const open = drafts.value.has(path) || wrong.value.has(path);
   useEffect(() => {
@@ -130,7 +292,13 @@ function Area({ id, about, path, kind, text, onChange }: { id: string; about?: s
   }, [open]);
   const input = (now: string) => {
     setTyped(now);
-    if (kind === "list") return onChange(now.split("\n").map((x) => x.trim()).filter(Boolean));
+    if (kind === "list")
+      return onChange(
+        now
+          .split("\n")
+          .map((x) => x.trim())
+          .filter(Boolean),
+      );
     try {
       onChange(now.trim() === "" ? null : JSON.parse(now));
     } catch {
@@ -139,7 +307,15 @@ function Area({ id, about, path, kind, text, onChange }: { id: string; about?: s
   };
   const value = typed ?? text;
   return (
-    <textarea class={kind === "json" ? "input code" : "input"} id={id} aria-describedby={about} spellcheck={false} rows={Math.min(12, value.split("\n").length + 1)}
-      placeholder={t(kind === "json" ? "settings.json" : "settings.list")} value={value} onInput={(e) => input(e.currentTarget.value)} />
+    <textarea
+      class={kind === "json" ? "input code" : "input"}
+      id={id}
+      aria-describedby={about}
+      spellcheck={false}
+      rows={Math.min(12, value.split("\n").length + 1)}
+      placeholder={t(kind === "json" ? "settings.json" : "settings.list")}
+      value={value}
+      onInput={(e) => input(e.currentTarget.value)}
+    />
   );
 }

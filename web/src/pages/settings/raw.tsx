@@ -28,7 +28,8 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
   const text = typed.value?.text ?? data.text;
   const lines = text.split("\n");
   const bad = new Set(issues.map((i) => i.line));
-  const input = (now: string) => (typed.value = now === data.text ? undefined : { text: now, base: typed.peek()?.base ?? data.base });
+  const input = (now: string) =>
+    (typed.value = now === data.text ? undefined : { text: now, base: typed.peek()?.base ?? data.base });
   const clear = () => {
     typed.value = undefined;
     setIssues([]);
@@ -36,16 +37,18 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
   };
   const save = (base: string) => {
     setBusy(true);
-    request<Edited>("settings.raw.update", { text, base }).then(
-      (r) => (clear(), tellSaved(r), onSaved()),
-      (e) => {
-        const f = failureOf(e);
-        if (f.code === "settings_stale") return setStale(true), onSaved();
-        const found = (f.params as { issues?: Issue[] } | undefined)?.issues;
-        if (found) setIssues(found);
-        else fail(e);
-      },
-    ).finally(() => setBusy(false));
+    request<Edited>("settings.raw.update", { text, base })
+      .then(
+        (r) => (clear(), tellSaved(r), onSaved()),
+        (e) => {
+          const f = failureOf(e);
+          if (f.code === "settings_stale") return (setStale(true), onSaved());
+          const found = (f.params as { issues?: Issue[] } | undefined)?.issues;
+          if (found) setIssues(found);
+          else fail(e);
+        },
+      )
+      .finally(() => setBusy(false));
   };
   const jump = (line: number) => {
     const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
@@ -66,20 +69,53 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
         <ul class="issues" role="alert" aria-label={t("settings.raw.issues")}>
           {issues.map((i) => (
             <li>
-              {i.line ? <button type="button" class="link" onClick={() => jump(i.line!)}>{t("settings.raw.line", { line: i.line })}</button> : null} {visible([i.path, said(i.message)].filter(Boolean).join(": "))}
+              {i.line ? (
+                <button type="button" class="link" onClick={() => jump(i.line!)}>
+                  {t("settings.raw.line", { line: i.line })}
+                </button>
+              ) : null}{" "}
+              {visible([i.path, said(i.message)].filter(Boolean).join(": "))}
               {i.hint && <span class="hint"> {visible(said(i.hint))}</span>}
             </li>
           ))}
         </ul>
       )}
       <div class="raw-text">
-        <ol aria-hidden="true">{lines.map((_, i) => <li class={bad.has(i + 1) ? "bad" : undefined}>{bad.has(i + 1) ? "▸ " : ""}{i + 1}</li>)}</ol>
-        <textarea ref={area} class="code" aria-label={t("settings.raw.title")} aria-invalid={issues.length > 0} wrap="off" spellcheck={false} autocomplete="off" rows={lines.length} value={text}
-          onInput={(e) => (input(e.currentTarget.value), setIssues([]))} />
+        <ol aria-hidden="true">
+          {lines.map((_, i) => (
+            <li class={bad.has(i + 1) ? "bad" : undefined}>
+              {bad.has(i + 1) ? "▸ " : ""}
+              {i + 1}
+            </li>
+          ))}
+        </ol>
+        <textarea
+          ref={area}
+          class="code"
+          aria-label={t("settings.raw.title")}
+          aria-invalid={issues.length > 0}
+          wrap="off"
+          spellcheck={false}
+          autocomplete="off"
+          rows={lines.length}
+          value={text}
+          onInput={(e) => (input(e.currentTarget.value), setIssues([]))}
+        />
       </div>
       <div class="row save-bar">
-        <button type="button" class="button primary" disabled={busy || typed.value === undefined} onClick={() => save(stale ? data.base : (typed.peek()?.base ?? data.base))}>{stale ? t("settings.save.mine") : t("settings.raw.save")}</button>
-        {typed.value !== undefined && <button type="button" class="button" disabled={busy} onClick={clear}>{stale ? t("settings.discard.mine") : t("settings.discard")}</button>}
+        <button
+          type="button"
+          class="button primary"
+          disabled={busy || typed.value === undefined}
+          onClick={() => save(stale ? data.base : (typed.peek()?.base ?? data.base))}
+        >
+          {stale ? t("settings.save.mine") : t("settings.raw.save")}
+        </button>
+        {typed.value !== undefined && (
+          <button type="button" class="button" disabled={busy} onClick={clear}>
+            {stale ? t("settings.discard.mine") : t("settings.discard")}
+          </button>
+        )}
       </div>
     </section>
   );
@@ -93,5 +129,8 @@ function difference(a: string, b: string): string {
   while (start < x.length && start < y.length && x[start] === y[start]) start++;
   let end = 0;
   while (end < x.length - start && end < y.length - start && x[x.length - 1 - end] === y[y.length - 1 - end]) end++;
-  return [...x.slice(start, x.length - end).map((l) => "-" + l), ...y.slice(start, y.length - end).map((l) => "+" + l)].join("\n");
+  return [
+    ...x.slice(start, x.length - end).map((l) => "-" + l),
+    ...y.slice(start, y.length - end).map((l) => "+" + l),
+  ].join("\n");
 }

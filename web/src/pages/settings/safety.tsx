@@ -12,8 +12,16 @@ import { draft, drafts, forget, valueAt } from "./state";
 import type { Setting } from "./state";
 
 export const safetyPaths = [
-  "tools.approval.mode", "tools.approval.timeout", "tools.approval.fallback", "tools.exec.enable", "tools.exec.sandbox", "tools.exec.network",
-  "tools.exec.allowedHosts", "tools.restrictToWorkspace", "tools.protectConfigDir", "tools.ssrfWhitelist",
+  "tools.approval.mode",
+  "tools.approval.timeout",
+  "tools.approval.fallback",
+  "tools.exec.enable",
+  "tools.exec.sandbox",
+  "tools.exec.network",
+  "tools.exec.allowedHosts",
+  "tools.restrictToWorkspace",
+  "tools.protectConfigDir",
+  "tools.ssrfWhitelist",
 ];
 const rulesPath = "tools.approval.rules";
 
@@ -36,7 +44,8 @@ function Rules({ read, onSaved }: { read: SettingsRead; onSaved(): void }) {
   const [testing, setTesting] = useState(false);
   const saved = (valueAt(read.config, rulesPath.split(".")) ?? []) as Rule[];
   const rules = ((drafts.value.has(rulesPath) ? drafts.value.get(rulesPath) : saved) ?? []) as Rule[];
-  const put = (next: Rule[]) => (JSON.stringify(next) === JSON.stringify(saved) ? forget([rulesPath]) : draft(rulesPath, next, read.base));
+  const put = (next: Rule[]) =>
+    JSON.stringify(next) === JSON.stringify(saved) ? forget([rulesPath]) : draft(rulesPath, next, read.base);
   const change = (i: number, part: Partial<Rule>) => put(rules.map((r, j) => (j === i ? { ...r, ...part } : r)));
   return (
     <section>
@@ -46,18 +55,54 @@ function Rules({ read, onSaved }: { read: SettingsRead; onSaved(): void }) {
       <ol class="rules">
         {rules.map((r, i) => (
           <li key={i}>
-            <input class="input" aria-label={t("settings.rule.tool", { n: i + 1 })} placeholder={t("settings.sample.tool")} value={r.tool} onInput={(e) => change(i, { tool: e.currentTarget.value })} />
-            <input class="input" aria-label={t("settings.rule.match", { n: i + 1 })} placeholder={t("settings.sample.match")} value={r.match ?? ""} onInput={(e) => change(i, { match: e.currentTarget.value })} />
-            <select class="input" aria-label={t("settings.rule.action", { n: i + 1 })} value={r.action} onChange={(e) => change(i, { action: e.currentTarget.value })}>
-              {(["allow", "ask", "deny"] as const).map((a) => <option key={a} value={a}>{t(`value.rule.${a}`)}</option>)}
+            <input
+              class="input"
+              aria-label={t("settings.rule.tool", { n: i + 1 })}
+              placeholder={t("settings.sample.tool")}
+              value={r.tool}
+              onInput={(e) => change(i, { tool: e.currentTarget.value })}
+            />
+            <input
+              class="input"
+              aria-label={t("settings.rule.match", { n: i + 1 })}
+              placeholder={t("settings.sample.match")}
+              value={r.match ?? ""}
+              onInput={(e) => change(i, { match: e.currentTarget.value })}
+            />
+            <select
+              class="input"
+              aria-label={t("settings.rule.action", { n: i + 1 })}
+              value={r.action}
+              onChange={(e) => change(i, { action: e.currentTarget.value })}
+            >
+              {(["allow", "ask", "deny"] as const).map((a) => (
+                <option key={a} value={a}>
+                  {t(`value.rule.${a}`)}
+                </option>
+              ))}
             </select>
-            <button type="button" class="button" aria-label={t("settings.rule.remove", { n: i + 1 })} onClick={() => put(rules.filter((_, j) => j !== i))}>{t("settings.delete")}</button>
+            <button
+              type="button"
+              class="button"
+              aria-label={t("settings.rule.remove", { n: i + 1 })}
+              onClick={() => put(rules.filter((_, j) => j !== i))}
+            >
+              {t("settings.delete")}
+            </button>
           </li>
         ))}
       </ol>
       <div class="row">
-        <button type="button" class="button" onClick={() => put([...rules, { tool: "exec", match: "", action: "ask" }])}>{t("settings.rule.add")}</button>
-        <button type="button" class="button" onClick={() => setTesting(true)}>{t("settings.rule.test")}</button>
+        <button
+          type="button"
+          class="button"
+          onClick={() => put([...rules, { tool: "exec", match: "", action: "ask" }])}
+        >
+          {t("settings.rule.add")}
+        </button>
+        <button type="button" class="button" onClick={() => setTesting(true)}>
+          {t("settings.rule.test")}
+        </button>
       </div>
       <SaveBar paths={[rulesPath]} onSaved={onSaved} />
       {testing && <TestCall onClose={() => setTesting(false)} />}
@@ -79,19 +124,38 @@ function TestCall({ onClose }: { onClose(): void }) {
       return setResult(t("settings.json.wrong"));
     }
     request<Explained>("approval.explain", { tool, arguments: args }).then(
-      (r) => setResult([t(`value.result.${r.action}`), r.reason && t("settings.test.reason", { reason: r.reason }), r.rule && t("settings.test.rule", { rule: r.rule })].filter(Boolean).join("\n")),
+      (r) =>
+        setResult(
+          [
+            t(`value.result.${r.action}`),
+            r.reason && t("settings.test.reason", { reason: r.reason }),
+            r.rule && t("settings.test.rule", { rule: r.rule }),
+          ]
+            .filter(Boolean)
+            .join("\n"),
+        ),
       (e) => setResult(failureText(failureOf(e))),
     );
   };
   return (
     <Dialog title={t("settings.rule.test")} onClose={onClose}>
       <form onSubmit={ask}>
-        <Field label={t("settings.test.tool")}><input class="input" required value={tool} onInput={(e) => setTool(e.currentTarget.value)} /></Field>
-        <Field label={t("settings.test.arguments")}><textarea class="input code" rows={3} value={text} onInput={(e) => setText(e.currentTarget.value)} /></Field>
-        <pre class="test-result" role="status">{visible(result)}</pre>
+        <Field label={t("settings.test.tool")}>
+          <input class="input" required value={tool} onInput={(e) => setTool(e.currentTarget.value)} />
+        </Field>
+        <Field label={t("settings.test.arguments")}>
+          <textarea class="input code" rows={3} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        </Field>
+        <pre class="test-result" role="status">
+          {visible(result)}
+        </pre>
         <div class="row">
-          <button type="button" class="button" onClick={onClose}>{common("dialog.cancel")}</button>
-          <button type="submit" class="button primary">{t("settings.test.run")}</button>
+          <button type="button" class="button" onClick={onClose}>
+            {common("dialog.cancel")}
+          </button>
+          <button type="submit" class="button primary">
+            {t("settings.test.run")}
+          </button>
         </div>
       </form>
     </Dialog>

@@ -24,12 +24,26 @@ export function tellSaved(r: Edited) {
   toast(parts.join(" "));
 }
 
-export function Section({ title, settings, read, onSaved, children }: { title: string; settings: Setting[]; read: SettingsRead; onSaved(): void; children?: ComponentChildren }) {
+export function Section({
+  title,
+  settings,
+  read,
+  onSaved,
+  children,
+}: {
+  title: string;
+  settings: Setting[];
+  read: SettingsRead;
+  onSaved(): void;
+  children?: ComponentChildren;
+}) {
   return (
     <section>
       <h2>{title}</h2>
       {children}
-      {settings.map((s) => <SettingRow key={s.path} setting={s} read={read} />)}
+      {settings.map((s) => (
+        <SettingRow key={s.path} setting={s} read={read} />
+      ))}
       <SaveBar paths={settings.map((s) => s.path)} onSaved={onSaved} />
     </section>
   );
@@ -44,23 +58,26 @@ export function SaveBar({ paths, onSaved }: { paths: string[]; onSaved(): void }
   const save = (version: string) => {
     setBusy(true);
     const patch = Object.fromEntries(mine.map((p) => [p, drafts.peek().get(p)]));
-    request<Edited>("settings.update", { patch, base: version }).then(
-      (r) => {
-        setStale(undefined);
-        base.value = r.base; // of what was typed elsewhere and waits
-        forget(mine.filter((p) => drafts.peek().get(p) === patch[p])); // the others were typed meanwhile
-        tellSaved(r);
-        onSaved();
-      },
-      (e) => {
-        const f = failureOf(e);
-        const p = f.params as { version?: string; conflicts?: Conflict[]; issues?: Issue[] } | undefined;
-        if (f.code === "settings_stale") return setStale({ version: p?.version ?? "", conflicts: p?.conflicts ?? [] });
-        const issues = p?.issues?.filter((i) => i.path && mine.includes(i.path)) ?? [];
-        for (const i of issues) setWrong(i.path!, said(i.hint ? `${i.message}; ${i.hint}` : i.message));
-        if (issues.length === 0) fail(e);
-      },
-    ).finally(() => setBusy(false));
+    request<Edited>("settings.update", { patch, base: version })
+      .then(
+        (r) => {
+          setStale(undefined);
+          base.value = r.base; // of what was typed elsewhere and waits
+          forget(mine.filter((p) => drafts.peek().get(p) === patch[p])); // the others were typed meanwhile
+          tellSaved(r);
+          onSaved();
+        },
+        (e) => {
+          const f = failureOf(e);
+          const p = f.params as { version?: string; conflicts?: Conflict[]; issues?: Issue[] } | undefined;
+          if (f.code === "settings_stale")
+            return setStale({ version: p?.version ?? "", conflicts: p?.conflicts ?? [] });
+          const issues = p?.issues?.filter((i) => i.path && mine.includes(i.path)) ?? [];
+          for (const i of issues) setWrong(i.path!, said(i.hint ? `${i.message}; ${i.hint}` : i.message));
+          if (issues.length === 0) fail(e);
+        },
+      )
+      .finally(() => setBusy(false));
   };
   const discard = () => {
     setStale(undefined);
@@ -72,18 +89,30 @@ export function SaveBar({ paths, onSaved }: { paths: string[]; onSaved(): void }
       {stale && (
         <div class="stale" role="alert">
           <p>{t("settings.stale")}</p>
-          <Table label={t("settings.stale.label")} rows={stale.conflicts} id={(c) => c.path} columns={[
-            { title: t("settings.stale.setting"), cell: (c) => visible(titleOf(c.path)) },
-            { title: t("settings.stale.file"), cell: (c) => visible(shown(c.current)) },
-            { title: t("settings.stale.yours"), cell: (c) => visible(shown(c.yours)) },
-          ]} />
+          <Table
+            label={t("settings.stale.label")}
+            rows={stale.conflicts}
+            id={(c) => c.path}
+            columns={[
+              { title: t("settings.stale.setting"), cell: (c) => visible(titleOf(c.path)) },
+              { title: t("settings.stale.file"), cell: (c) => visible(shown(c.current)) },
+              { title: t("settings.stale.yours"), cell: (c) => visible(shown(c.yours)) },
+            ]}
+          />
         </div>
       )}
       <div class="row">
-        <button type="button" class="button primary" disabled={busy || mine.some((p) => wrong.value.has(p))} onClick={() => save(stale ? stale.version : base.peek())}>
+        <button
+          type="button"
+          class="button primary"
+          disabled={busy || mine.some((p) => wrong.value.has(p))}
+          onClick={() => save(stale ? stale.version : base.peek())}
+        >
           {stale ? t("settings.save.mine") : t("settings.save", { n: mine.length })}
         </button>
-        <button type="button" class="button" disabled={busy} onClick={discard}>{stale ? t("settings.discard.mine") : t("settings.discard")}</button>
+        <button type="button" class="button" disabled={busy} onClick={discard}>
+          {stale ? t("settings.discard.mine") : t("settings.discard")}
+        </button>
       </div>
     </div>
   );

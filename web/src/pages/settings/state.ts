@@ -48,10 +48,15 @@ export const escape = (name: string) => name.replace(/[\\.[]/g, "\\$&");
 /** flatten lists the settings of a schema; of open maps those of their entries. */
 export function flatten(node: SchemaNode, config: unknown, parts: string[] = []): Setting[] {
   const known = Object.entries(node.properties ?? {}).filter(([name, s]) => !s.deprecated && name !== "$schema");
-  const below = config && typeof config === "object" && !Array.isArray(config) ? (config as Record<string, unknown>) : {};
-  const extra = node.additionalProperties?.properties ? Object.keys(below).filter((name) => !node.properties?.[name]) : [];
+  const below =
+    config && typeof config === "object" && !Array.isArray(config) ? (config as Record<string, unknown>) : {};
+  const extra = node.additionalProperties?.properties
+    ? Object.keys(below).filter((name) => !node.properties?.[name])
+    : [];
   if (parts.length > 0 && known.length === 0 && extra.length === 0) {
-    return node.additionalProperties?.properties ? [] : [{ path: parts.map(escape).join("."), parts, kind: kindOf(node), schema: node }];
+    return node.additionalProperties?.properties
+      ? []
+      : [{ path: parts.map(escape).join("."), parts, kind: kindOf(node), schema: node }];
   }
   return [
     ...known.flatMap(([name, s]) => flatten(s, below[name], [...parts, name])),
@@ -102,4 +107,5 @@ function clearWrong(paths: string[]) {
 export const setWrong = (path: string, text: string) => (wrong.value = new Map(wrong.peek()).set(path, text));
 
 /** shown is a value for people. */
-export const shown = (v: unknown) => (v === null || v === undefined ? "" : typeof v === "string" ? v : JSON.stringify(v));
+export const shown = (v: unknown) =>
+  v === null || v === undefined ? "" : typeof v === "string" ? v : JSON.stringify(v);

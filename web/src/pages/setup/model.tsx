@@ -21,7 +21,11 @@ function costs(o: Offer): string {
 export function ModelStep({ models, value, onChange }: { models: Offer[]; value: string; onChange(id: string): void }) {
   const [query, setQuery] = useState("");
   if (models.length === 0) {
-    return <Field label={t("setup.model.name")} hint={t("setup.model.nolist")}><input class="input" required value={value} onInput={(e) => onChange(e.currentTarget.value)} /></Field>;
+    return (
+      <Field label={t("setup.model.name")} hint={t("setup.model.nolist")}>
+        <input class="input" required value={value} onInput={(e) => onChange(e.currentTarget.value)} />
+      </Field>
+    );
   }
   const fits = models.filter((m) => m.id.toLowerCase().includes(query.toLowerCase()));
   const shown = fits.slice(0, most);
@@ -39,7 +43,9 @@ export function ModelStep({ models, value, onChange }: { models: Offer[]; value:
           <label key={m.id} class="pick">
             <input type="radio" name="model" checked={m.id === value} onChange={() => onChange(m.id)} />
             <span class="name">{visible(m.id)}</span>
-            <span class="facts-of">{m.context_window ? t("setup.window", { n: count(m.context_window) }) : ""} {costs(m)}</span>
+            <span class="facts-of">
+              {m.context_window ? t("setup.window", { n: count(m.context_window) }) : ""} {costs(m)}
+            </span>
           </label>
         ))}
       </fieldset>

@@ -7,7 +7,8 @@ const kinds = ["auth", "connection", "timeout", "not_found", "billing", "rate_li
 
 export function tryText(r: Tried): string {
   const seconds = r.seconds < 0.1 ? "0.1" : r.seconds.toFixed(1);
-  if (r.ok) return r.models.length > 0 ? t("setup.works", { seconds, n: r.models.length }) : t("setup.answers", { seconds });
+  if (r.ok)
+    return r.models.length > 0 ? t("setup.works", { seconds, n: r.models.length }) : t("setup.answers", { seconds });
   const kind = kinds.find((k) => k === r.status);
   return [kind ? t(`value.setup.${kind}`) : t("setup.failed"), r.hint ? visible(r.hint) : ""].filter(Boolean).join(" ");
 }

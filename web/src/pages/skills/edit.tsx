@@ -11,13 +11,24 @@ import { State } from "../../ui/list";
 import type { Skill, SkillChecked, SkillInstalled, SkillProblem } from "../../wire/reads";
 import { act } from "./wire";
 
-const blank = (name: string) => `---\nname: ${name || "my-skill"}\ndescription: ${t("skill.blank.description")}\n---\n# ${name || "my-skill"}\n\n${t("skill.blank.text")}\n`;
+const blank = (name: string) =>
+  `---\nname: ${name || "my-skill"}\ndescription: ${t("skill.blank.description")}\n---\n# ${name || "my-skill"}\n\n${t("skill.blank.text")}\n`;
 
 function Problems({ list }: { list: SkillProblem[] }) {
-  if (list.length === 0) return <p role="status"><State tone="good">{t("skill.fine")}</State></p>;
+  if (list.length === 0)
+    return (
+      <p role="status">
+        <State tone="good">{t("skill.fine")}</State>
+      </p>
+    );
   return (
     <ul class="checks" aria-label={t("skill.problems")}>
-      {list.map((p) => <li key={`${p.line} ${p.text}`}><State tone={p.error ? "bad" : "warn"}>{p.line ? t("skill.line", { n: p.line }) : visible(p.file)}</State> {visible(p.text)}</li>)}
+      {list.map((p) => (
+        <li key={`${p.line} ${p.text}`}>
+          <State tone={p.error ? "bad" : "warn"}>{p.line ? t("skill.line", { n: p.line }) : visible(p.file)}</State>{" "}
+          {visible(p.text)}
+        </li>
+      ))}
     </ul>
   );
 }
@@ -30,7 +41,14 @@ export function Edit({ of }: { of?: Skill }) {
   useEffect(() => {
     if (!name) return;
     let left = false;
-    const timer = setTimeout(() => request<SkillChecked>("skill.check", { name, text }).then((x) => left || setProblems(x.problems), () => left || setProblems(undefined)), 400);
+    const timer = setTimeout(
+      () =>
+        request<SkillChecked>("skill.check", { name, text }).then(
+          (x) => left || setProblems(x.problems),
+          () => left || setProblems(undefined),
+        ),
+      400,
+    );
     return () => {
       left = true;
       clearTimeout(timer);
@@ -42,7 +60,12 @@ export function Edit({ of }: { of?: Skill }) {
   };
   const save = (e: Event) => {
     e.preventDefault();
-    act("write", { name, text, version: own ? of.version : undefined, force: of?.source === "builtin" || undefined }).then(() => {
+    act("write", {
+      name,
+      text,
+      version: own ? of.version : undefined,
+      force: of?.source === "builtin" || undefined,
+    }).then(() => {
       toast(t("skill.saved"));
       go("#/skills/" + encodeURIComponent(name));
     }, fail);
@@ -54,16 +77,34 @@ export function Edit({ of }: { of?: Skill }) {
       <form class="form" onSubmit={save}>
         {!of && (
           <Field label={t("skill.name")} hint={t("skill.name.hint")}>
-            <input class="input" required maxLength={64} pattern="[a-z0-9]+(-[a-z0-9]+)*" value={name} onInput={(e) => rename(e.currentTarget.value)} />
+            <input
+              class="input"
+              required
+              maxLength={64}
+              pattern="[a-z0-9]+(-[a-z0-9]+)*"
+              value={name}
+              onInput={(e) => rename(e.currentTarget.value)}
+            />
           </Field>
         )}
         <Field label={t("skill.file")}>
-          <textarea class="input code" rows={22} required spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+          <textarea
+            class="input code"
+            rows={22}
+            required
+            spellcheck={false}
+            value={text}
+            onInput={(e) => setText(e.currentTarget.value)}
+          />
         </Field>
         {problems && <Problems list={problems} />}
         <div class="row">
-          <button type="submit" class="button primary" disabled={problems?.some((p) => p.error)}>{common("dialog.save")}</button>
-          <a class="button" href={of ? "#/skills/" + encodeURIComponent(of.name) : "#/skills"}>{common("dialog.cancel")}</a>
+          <button type="submit" class="button primary" disabled={problems?.some((p) => p.error)}>
+            {common("dialog.save")}
+          </button>
+          <a class="button" href={of ? "#/skills/" + encodeURIComponent(of.name) : "#/skills"}>
+            {common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>
@@ -87,7 +128,11 @@ export function Install() {
     e.preventDefault();
     try {
       const source = file ? { data_url: await dataURL(file), name: file.name } : { path };
-      const done = await act<SkillInstalled>("install", { ...source, always: always || undefined, force: force || undefined });
+      const done = await act<SkillInstalled>("install", {
+        ...source,
+        always: always || undefined,
+        force: force || undefined,
+      });
       toast(t("skill.installed.done", { name: label(done.name) }));
       go("#/skills/" + encodeURIComponent(done.name));
     } catch (e) {
@@ -100,7 +145,12 @@ export function Install() {
       <p class="note warn">{t("skill.install.about")}</p>
       <form class="form" onSubmit={(e) => void install(e)}>
         <Field label={t("skill.upload")} hint={t("skill.upload.hint")}>
-          <input class="input" type="file" accept=".skill,.zip,.tgz,.gz" onChange={(e) => setFile(e.currentTarget.files?.[0])} />
+          <input
+            class="input"
+            type="file"
+            accept=".skill,.zip,.tgz,.gz"
+            onChange={(e) => setFile(e.currentTarget.files?.[0])}
+          />
         </Field>
         <Field label={t("skill.frompath")} hint={t("skill.frompath.hint")}>
           <input class="input" disabled={!!file} value={path} onInput={(e) => setPath(e.currentTarget.value)} />
@@ -114,8 +164,12 @@ export function Install() {
           <span>{t("skill.install.force")}</span>
         </label>
         <div class="row">
-          <button type="submit" class="button primary" disabled={!file && !path}>{t("skill.install")}</button>
-          <a class="button" href="#/skills">{common("dialog.cancel")}</a>
+          <button type="submit" class="button primary" disabled={!file && !path}>
+            {t("skill.install")}
+          </button>
+          <a class="button" href="#/skills">
+            {common("dialog.cancel")}
+          </a>
         </div>
       </form>
     </section>
