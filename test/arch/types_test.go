@@ -90,9 +90,10 @@ func TestChannelInterfaces(t *testing.T) {
 // exports finds exported names that no other package of the program uses. Tests
 // do not count: what only they need is unexported, or deleted.
 type exports struct {
-	used   map[string]bool // "path.Name" or "path.Type.Method"
-	seen   map[types.Type]bool
-	ifaces map[string][]*types.Interface // by the name of a method
+	used      map[string]bool // "path.Name" or "path.Type.Method"
+	seen      map[types.Type]bool
+	ifaces    map[string][]*types.Interface // by the name of a method
+	embedders map[*types.TypeName][]*types.Named
 }
 
 func key(obj types.Object) string {
@@ -178,11 +179,33 @@ func (x *exports) reach(t types.Type) {
 	}
 }
 
-// implements reports whether a method is there for an interface.
+// implements reports whether a method is there for an interface, which the type or
+// one that embeds it implements.
 func (x *exports) implements(recv *types.Named, method string) bool {
-	return slices.ContainsFunc(x.ifaces[method], func(i *types.Interface) bool {
-		return types.Implements(recv, i) || types.Implements(types.NewPointer(recv), i)
+	return slices.ContainsFunc(append([]*types.Named{recv}, x.embedders[recv.Obj()]...), func(n *types.Named) bool {
+		return slices.ContainsFunc(x.ifaces[method], func(i *types.Interface) bool {
+			return types.Implements(n, i) || types.Implements(types.NewPointer(n), i)
+		})
 	})
+}
+
+// embedded notes which type of the module embeds which.
+func (x *exports) embedded(p *packages.Package) {
+	for _, name := range p.Types.Scope().Names() {
+		n, ok := p.Types.Scope().Lookup(name).Type().(*types.Named)
+		if !ok {
+			continue
+		}
+		s, ok := n.Underlying().(*types.Struct)
+		if !ok {
+			continue
+		}
+		for f := range s.Fields() {
+			if inner := namedOf(f.Type()); f.Embedded() && inner != nil {
+				x.embedders[inner.Obj()] = append(x.embedders[inner.Obj()], n)
+			}
+		}
+	}
 }
 
 // implemented reports an interface that a type of another package implements,
@@ -274,9 +297,15 @@ var unnamed = []string{"As", "Is", "IsZero", "Unwrap"}
 
 // unusedExports lists "package.Name" and "package.Type.Method".
 func unusedExports(list []*packages.Package) ([]string, error) {
-	x := &exports{used: map[string]bool{}, seen: map[types.Type]bool{}, ifaces: map[string][]*types.Interface{}}
+	x := &exports{
+		used:      map[string]bool{},
+		seen:      map[types.Type]bool{},
+		ifaces:    map[string][]*types.Interface{},
+		embedders: map[*types.TypeName][]*types.Named{},
+	}
 	x.interfaces(list)
 	for _, p := range list {
+		x.embedded(p)
 		if err := x.elsewhere(p); err != nil {
 			return nil, err
 		}
